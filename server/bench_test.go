@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/server/wire"
 )
 
 // BenchmarkScheduleJob stores jobs from 64 concurrent clients, each answer durable.
@@ -50,7 +50,7 @@ func BenchmarkCanonical(b *testing.B) {
 	p := custom("good/v1", "a payload of a usual size, such as a short text with a few words")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := server.Canonical(p); err != nil {
+		if _, err := wire.Canonical(p.ProtoReflect()); err != nil {
 			b.Fatal(err)
 		}
 	}

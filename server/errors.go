@@ -18,6 +18,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server/wire"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -265,7 +266,7 @@ func (f *fault) wire() *connect.Error {
 // is wrong as a whole, REQUEST_INVALID.
 func errorWithoutReason(code connect.Code, msg, requestID string) *connect.Error {
 	if code == connect.CodeInvalidArgument {
-		return badField("", ruleEncoding, msg).wire()
+		return badField("", wire.RuleEncoding, msg).wire()
 	}
 	meta := map[string]string{"request_id": requestID}
 	return withDetails(connect.NewError(code, errors.New(msg)),
@@ -329,7 +330,7 @@ var settingsPaths = map[string]string{
 // leads out of the request is cut there: an error about stored data, or about a connector itself,
 // is about the request as a whole.
 func inRequest(err error, procedure string) error {
-	rpcs, failed := contractMethods()
+	rpcs, failed := wire.Methods()
 	rpc, known := rpcs[procedure]
 	wrong, f := new(connector.InputError), new(fault)
 	switch {
@@ -341,7 +342,7 @@ func inRequest(err error, procedure string) error {
 	default:
 		return err
 	}
-	return f.withPaths(func(path string) string { return contract.PathIn(rpc.input, path) })
+	return f.withPaths(func(path string) string { return contract.PathIn(rpc.Input, path) })
 }
 
 // withPaths is a copy of a fault whose fields have other paths.

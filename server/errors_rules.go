@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/fireonce/fireonce/internal/contract"
+	"github.com/fireonce/fireonce/server/wire"
 )
 
 // Rules of this file: the error names the rules that a request breaks. Its size is bounded, and
@@ -140,10 +141,10 @@ var changing = sync.OnceValue(func() map[protoreflect.FullName]bool {
 func (s *Server) checkRules(req any) error {
 	m, ok := req.(proto.Message)
 	if !ok {
-		return errNoMessage
+		return wire.ErrNoMessage
 	}
-	if f := undecodableOf(m); f != nil {
-		return f.wire()
+	if wrong := wire.UndecodableOf(m); wrong != nil {
+		return invalid(false, wrong).wire()
 	}
 	if changing()[m.ProtoReflect().Descriptor().FullName()] {
 		if f := unknownAt("", m); f != nil {

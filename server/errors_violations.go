@@ -10,6 +10,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/contract"
+	"github.com/fireonce/fireonce/server/wire"
 )
 
 // Rules of this file: every error about a request is a list of FieldViolation, with one grammar
@@ -65,18 +66,10 @@ func invalid(more bool, found ...*fireoncev1.FieldViolation) *fault {
 			break
 		}
 		f.violations = append(f.violations, v)
-		words = append(words, violationText(v))
+		words = append(words, wire.ViolationText(v))
 	}
 	if f.msg = cut(strings.Join(words, "; "), maxViolationBytes-len(moreViolations)); more {
 		f.msg += moreViolations
 	}
 	return f
-}
-
-// violationText is a violation as a part of an error's message.
-func violationText(v *fireoncev1.FieldViolation) string {
-	if v.GetField() == "" {
-		return v.GetMessage()
-	}
-	return v.GetField() + ": " + v.GetMessage()
 }

@@ -10,6 +10,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server/wire"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -132,7 +133,7 @@ func (f *feed) key() string {
 	}
 	b = append(b, byte(len(q.Labels)))
 	for _, name := range slices.Sorted(maps.Keys(q.Labels)) {
-		b = appendPrefixed(appendPrefixed(b, []byte(name)), []byte(q.Labels[name]))
+		b = wire.AppendPrefixed(wire.AppendPrefixed(b, []byte(name)), []byte(q.Labels[name]))
 	}
 	for _, ids := range [][]job.ID{q.Jobs, q.Connections} {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(ids)))

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -41,9 +40,6 @@ func ConnectionCacheGet(s store.Connections, limit time.Duration) func(context.C
 
 // BeginAnswer does what each call does that will show jobs.
 func (s *Server) BeginAnswer(ctx context.Context) { s.newJobConverter(ctx, DefaultProject) }
-
-// Canonical lets tests encode a message.
-func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflect()) }
 
 // Methods lets tests go through the contract.
 func Methods() iter.Seq[protoreflect.MethodDescriptor] { return contract.Methods() }

@@ -20,6 +20,9 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/inflight"
+	"github.com/fireonce/fireonce/internal/wirelimit"
+	"github.com/fireonce/fireonce/server/wire"
 )
 
 // Rules of this file: the message of a call is read before a handler sees it: it is decompressed
@@ -36,11 +39,11 @@ const bodyTime = 15 * time.Second
 type message struct {
 	server    *Server
 	procedure string
-	method    method
+	method    wire.Method
 	limit     int
 	request   *http.Request
-	form      form
-	held      *reservation
+	form      wire.Form
+	held      *wire.Reservation
 	buf       []byte // begins with the frame's header, if the form has one
 }
 
@@ -48,8 +51,8 @@ type message struct {
 func (s *Server) withMessage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m, known := s.methods[r.URL.Path]
-		form := formOf(r)
-		if !known || !form.known {
+		form := wire.FormOf(r)
+		if !known || !form.Known {
 			r.Body = http.NoBody // what is refused by its headers
 			next.ServeHTTP(w, r)
 			return
@@ -57,7 +60,7 @@ func (s *Server) withMessage(next http.Handler) http.Handler {
 		in := &message{
 			server: s, procedure: r.URL.Path, method: m, limit: s.maxRequest(r.URL.Path), request: r, form: form,
 		}
-		in.held = s.budget.reserve(callerOf(r.Context()).project, in.limit)
+		in.held = s.budget.Reserve(callerOf(r.Context()).project, in.limit)
 		defer in.release()
 		take := in.readBody
 		if r.Method == http.MethodGet {
@@ -76,21 +79,21 @@ func (s *Server) withMessage(next http.Handler) http.Handler {
 // release returns the memory that the message holds. It may be called again.
 func (m *message) release() {
 	m.held.Release()
-	putBuffer(m.buf)
+	wire.PutBuffer(m.buf)
 	m.buf = nil
 }
 
 // readBody reads the message from the body, and puts it in the body's place.
 func (m *message) readBody() error {
 	r := m.request
-	if !m.form.framed {
+	if !m.form.Framed {
 		if f := m.server.tooLarge(m.procedure, r.ContentLength); f != nil {
 			return f
 		}
 	}
 	body := r.Body
-	in, size, zipped := io.Reader(body), r.ContentLength, m.form.gzip // size below 0: not known
-	if m.form.framed {
+	in, size, zipped := io.Reader(body), r.ContentLength, m.form.Gzip // size below 0: not known
+	if m.form.Framed {
 		var head [frameHeader]byte
 		_, err := io.ReadFull(body, head[:])
 		switch {
@@ -100,12 +103,12 @@ func (m *message) readBody() error {
 		case err != nil:
 			return m.readError(err)
 		}
-		if size, zipped, err = m.server.frameSize(r.Context(), m.procedure, head, m.form.gzip); err != nil {
+		if size, zipped, err = m.server.frameSize(r.Context(), m.procedure, head, m.form.Gzip); err != nil {
 			return err
 		}
 		in = io.LimitReader(body, size)
 	}
-	timed := size < 0 || size > firstReservation
+	timed := size < 0 || size > wire.FirstReservation
 	if timed {
 		m.readUntil(bodyTime)
 	}
@@ -115,7 +118,7 @@ func (m *message) readBody() error {
 	if timed {
 		m.readUntil(m.server.cfg.Limits.MaxDeadline) // that a client goes away is seen by reading
 	}
-	if err := m.method.checkElements(m.bytes(), m.form.json, requestID(r.Context())); err != nil {
+	if err := checkElements(m.method, m.bytes(), m.form.JSON); err != nil {
 		return err
 	}
 	m.replaceBody(body)
@@ -124,7 +127,7 @@ func (m *message) readBody() error {
 
 // bytes is the message without its frame.
 func (m *message) bytes() []byte {
-	if m.form.framed {
+	if m.form.Framed {
 		return m.buf[frameHeader:]
 	}
 	return m.buf
@@ -163,8 +166,8 @@ func (s *Server) frameSize(ctx context.Context, procedure string, head [frameHea
 
 // read reads the message. size is what its sender announces, below 0: nothing.
 func (m *message) read(in io.Reader, size int64, zipped bool) error {
-	m.buf = getBuffer(firstReservation)
-	if m.form.framed {
+	m.buf = wire.GetBuffer(wire.FirstReservation)
+	if m.form.Framed {
 		m.buf = append(m.buf, 0, 0, 0, 0, 0)
 	}
 	promised := size
@@ -177,11 +180,11 @@ func (m *message) read(in io.Reader, size int64, zipped bool) error {
 		in, size = unzip, -1
 	}
 	var err error
-	m.buf, err = m.held.readAll(m.request.Context(), m.buf, in, size, func() { m.readUntil(m.server.cfg.Limits.MaxDeadline) })
+	m.buf, err = m.held.ReadAll(m.request.Context(), m.buf, in, size, func() { m.readUntil(m.server.cfg.Limits.MaxDeadline) })
 	if err != nil {
 		return m.readError(err)
 	}
-	if m.form.framed && !zipped && int64(len(m.bytes())) != promised {
+	if m.form.Framed && !zipped && int64(len(m.bytes())) != promised {
 		return m.readError(io.ErrUnexpectedEOF)
 	}
 	return nil
@@ -195,8 +198,10 @@ func (m *message) readError(err error) error {
 	switch f := new(fault); {
 	case errors.As(err, &f):
 		return f
-	case errors.Is(err, errUnlimited):
-		return unzipsTooLarge(m.procedure, int(m.held.limit))
+	case errors.Is(err, inflight.ErrBusy):
+		return requestsBusy()
+	case errors.Is(err, wire.ErrTooLarge):
+		return unzipsTooLarge(m.procedure, int(m.held.Limit))
 	case m.request.Context().Err() != nil:
 		return m.request.Context().Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -211,11 +216,11 @@ func (m *message) readError(err error) error {
 // replaceBody puts the message in the body's place.
 func (m *message) replaceBody(body io.Reader) {
 	r := m.request
-	for _, name := range encodingHeaders {
+	for _, name := range wire.EncodingHeaders {
 		r.Header.Del(name)
 	}
 	var rest io.Reader
-	if m.form.framed {
+	if m.form.Framed {
 		m.buf[0] = 0
 		binary.BigEndian.PutUint32(m.buf[1:], uint32(len(m.buf)-frameHeader))
 		rest = io.LimitReader(body, frameHeader) // enough to see that there is another frame
@@ -240,8 +245,8 @@ func (h *bufferedBody) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	h.left = nil
-	putBuffer(h.message.buf) // the handler has a copy
-	if h.message.buf = nil; h.message.method.stream {
+	wire.PutBuffer(h.message.buf) // the handler has a copy
+	if h.message.buf = nil; h.message.method.Stream {
 		h.message.release() // it goes on for long without its message
 	}
 	if h.rest == nil {
@@ -257,20 +262,20 @@ func (*bufferedBody) Close() error { return nil }
 // counted. A large one comes by POST.
 func (m *message) readQuery() error {
 	r := m.request
-	if !m.method.get {
+	if !m.method.Get {
 		return nil // is refused by its method
 	}
-	query, id := r.URL.Query(), requestID(r.Context())
+	query := r.URL.Query()
 	text := query.Get("message")
 	in := io.Reader(strings.NewReader(text))
 	if query.Get("base64") == "1" {
 		in = base64.NewDecoder(base64.RawURLEncoding, strings.NewReader(strings.TrimRight(text, "=")))
 	}
-	m.held.limit = min(m.held.limit, smallRequest)
-	if err := m.read(in, -1, m.form.gzip); err != nil {
+	m.held.Limit = min(m.held.Limit, wire.SmallRequest)
+	if err := m.read(in, -1, m.form.Gzip); err != nil {
 		return err
 	}
-	if err := m.method.checkElements(m.buf, m.form.json, id); err != nil {
+	if err := checkElements(m.method, m.buf, m.form.JSON); err != nil {
 		return err
 	}
 	query.Set("message", base64.RawURLEncoding.EncodeToString(m.buf))
@@ -278,6 +283,27 @@ func (m *message) readQuery() error {
 	query.Del("compression")
 	r.URL = &url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
 	return nil
+}
+
+// checkElements refuses a message that has too many elements, or whose elements cannot be counted.
+func checkElements(m wire.Method, data []byte, inJSON bool) error {
+	err := m.CheckElements(data, inJSON)
+	many, wrong := new(wirelimit.TooMany), new(wire.Undecodable)
+	switch {
+	case errors.As(err, &many):
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS,
+			many.Error()+"; send fewer", "field", many.Field, "limit", strconv.Itoa(many.Limit)).wire()
+	case errors.As(err, &wrong):
+		return invalid(false, wrong.Found).wire()
+	default:
+		return err
+	}
+}
+
+// requestsBusy refuses a request that found no memory in time.
+func requestsBusy() *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY, fmt.Sprintf("the server works on as many bytes of requests "+
+		"as it may, and none became free in %v; repeat the call unchanged", wire.BudgetWait))
 }
 
 // tooLarge refuses a request by its size; nil: it may be read.
@@ -329,7 +355,7 @@ func (s *Server) turnAwayError(w http.ResponseWriter, r *http.Request, err error
 func refuseCompressed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		zipped := r.URL.Query().Has("compression")
-		for _, name := range encodingHeaders {
+		for _, name := range wire.EncodingHeaders {
 			encoding := r.Header.Get(name)
 			zipped = zipped || encoding != "" && encoding != "identity"
 		}

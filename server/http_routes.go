@@ -11,6 +11,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/server/wire"
 )
 
 const (
@@ -76,9 +77,9 @@ func (s *Server) routes() http.Handler {
 			return []connect.HandlerOption{connect.WithReadMaxBytes(s.maxRequest(spec.Procedure))}
 		}),
 		connect.WithCompressMinBytes(compressFrom),
-		connect.WithCodec(strictBinary{}),
-		connect.WithCodec(strictJSON{"json"}),
-		connect.WithCodec(strictJSON{"json; charset=utf-8"}),
+	}
+	for _, codec := range wire.Codecs() {
+		options = append(options, connect.WithCodec(codec))
 	}
 	mux := http.NewServeMux()
 	api := func(path string, h http.Handler) {

@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/internal/submit"
+	"github.com/fireonce/fireonce/server/wire"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -62,7 +63,7 @@ func contentOfItem(payload *fireoncev1.Payload, labels map[string]string) (out i
 	out.print.Set("payload", enc)
 	var named []byte
 	if len(labels) > 0 {
-		if named, err = canonical((&fireoncev1.ScheduleItem{Labels: labels}).ProtoReflect()); err != nil {
+		if named, err = wire.Canonical((&fireoncev1.ScheduleItem{Labels: labels}).ProtoReflect()); err != nil {
 			return out, err
 		}
 	}

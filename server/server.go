@@ -26,6 +26,7 @@ import (
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/server/wire"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -191,8 +192,8 @@ type Server struct {
 	connections *connectionCache
 	health      *health
 	rules       protovalidate.Validator
-	methods     map[string]method
-	budget      requestBudget
+	methods     map[string]wire.Method
+	budget      wire.Budget
 	services    Services
 	handler     http.Handler
 	causes      *causes
@@ -255,11 +256,11 @@ func New(cfg Config) (*Server, error) {
 		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metaCache: cache.New[struct{}, store.Meta](cache.Options{Max: 1, Age: metaMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now}),
 		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), health: newHealth(),
-		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), previews: inflight.New(maxPreviews, previewWait), budget: newRequestBudget(cfg.Limits),
+		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), previews: inflight.New(maxPreviews, previewWait), budget: wire.NewBudget(cfg.Limits.SmallWork, cfg.Limits.LargeWork),
 		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}
 	var err error
-	if s.methods, err = contractMethods(); err != nil {
+	if s.methods, err = wire.Methods(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	if s.rules, err = contract.Rules(); err != nil {

@@ -16,7 +16,9 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/inflight"
 	"github.com/fireonce/fireonce/internal/tracing"
+	"github.com/fireonce/fireonce/server/wire"
 )
 
 // Rules of this file: what a listener other than Handler needs to answer the same API. The steps are
@@ -188,13 +190,13 @@ func ErrSlowReader(ctx context.Context) error { return tooSlow(requestID(ctx)) }
 type Message struct {
 	server    *Server
 	procedure string
-	held      *reservation
+	held      *wire.Reservation
 }
 
 // Message returns a message that holds nothing yet, of an admitted caller. Release follows.
 func (t *Transport) Message(ctx context.Context, procedure string) *Message {
 	s := t.server
-	return &Message{server: s, procedure: procedure, held: s.budget.reserve(callerOf(ctx).project, s.maxRequest(procedure))}
+	return &Message{server: s, procedure: procedure, held: s.budget.Reserve(callerOf(ctx).project, s.maxRequest(procedure))}
 }
 
 // Release returns the memory that the message holds.
@@ -212,10 +214,10 @@ func FrameSize(head [FrameHeader]byte) int { return int(binary.BigEndian.Uint32(
 func (m *Message) Read(ctx context.Context, head [FrameHeader]byte, zip bool, body io.Reader, into any) error {
 	decoded, ok := into.(proto.Message)
 	if !ok {
-		return errNoMessage
+		return wire.ErrNoMessage
 	}
 	data, err := m.readFrame(ctx, head, zip, body)
-	defer func() { putBuffer(data) }()
+	defer func() { wire.PutBuffer(data) }()
 	if f := new(fault); errors.As(err, &f) {
 		m.server.logTurnedAway(ctx, m.procedure, f)
 		return f.wire()
@@ -223,17 +225,17 @@ func (m *Message) Read(ctx context.Context, head [FrameHeader]byte, zip bool, bo
 	if err != nil {
 		return err
 	}
-	if refused := m.server.methods[m.procedure].checkElements(data, false, requestID(ctx)); refused != nil {
+	if refused := checkElements(m.server.methods[m.procedure], data, false); refused != nil {
 		return refused
 	}
-	if readBinary(data, decoded) != nil {
-		return invalid(false, errBinary.found).wire()
+	if wire.ReadBinary(data, decoded) != nil {
+		return invalid(false, wire.ErrBinary.Found).wire()
 	}
 	return nil
 }
 
 // readFrame reads and decompresses one message, up to its method's limit. What it returns is of
-// getBuffer, also when it fails.
+// wire.GetBuffer, also when it fails.
 func (m *Message) readFrame(ctx context.Context, head [FrameHeader]byte, zip bool, body io.Reader) ([]byte, error) {
 	size, zipped, err := m.server.frameSize(ctx, m.procedure, head, zip) // grpc-go has refused any other compression
 	if err != nil {
@@ -247,7 +249,7 @@ func (m *Message) readFrame(ctx context.Context, head [FrameHeader]byte, zip boo
 		}
 		body, size = unzip, -1
 	}
-	out, err := m.held.readAll(ctx, getBuffer(firstReservation), body, size, func() {})
+	out, err := m.held.ReadAll(ctx, wire.GetBuffer(wire.FirstReservation), body, size, func() {})
 	if err != nil {
 		err = m.readError(ctx, err)
 	}
@@ -259,8 +261,10 @@ func (m *Message) readError(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, new(*fault)), errors.As(err, new(*connect.Error)):
 		return err
-	case errors.Is(err, errUnlimited):
-		return unzipsTooLarge(m.procedure, int(m.held.limit))
+	case errors.Is(err, inflight.ErrBusy):
+		return requestsBusy()
+	case errors.Is(err, wire.ErrTooLarge):
+		return unzipsTooLarge(m.procedure, int(m.held.Limit))
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:

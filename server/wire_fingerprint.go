@@ -10,6 +10,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server/wire"
 )
 
 // Rules of this file: a fingerprint is taken from what the client asked for. An unset field is
@@ -34,7 +35,7 @@ func (p *prints) message(path string, m proto.Message) {
 func (p *prints) duration(path string, d *durationpb.Duration) {
 	var enc []byte
 	if d != nil {
-		enc = canonicalInt(int64(d.AsDuration()))
+		enc = wire.CanonicalInt(int64(d.AsDuration()))
 	}
 	p.Set(path, enc)
 }
@@ -56,7 +57,7 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 	p := prints{err: noUnknown(r)}
 	var at, reply []byte
 	if t := r.GetScheduleTime(); t != nil {
-		at = canonicalInt(job.Micros(t.AsTime()).UnixMicro())
+		at = wire.CanonicalInt(job.Micros(t.AsTime()).UnixMicro())
 	}
 	if r.GetReplyTo() != nil {
 		reply = []byte(idToWire(replyTo))
@@ -99,7 +100,7 @@ func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (job.Finger
 	var labels, paused []byte
 	if len(t.GetLabels()) > 0 {
 		var err error
-		labels, err = canonical((&fireoncev1.JobTemplate{Labels: t.GetLabels()}).ProtoReflect())
+		labels, err = wire.Canonical((&fireoncev1.JobTemplate{Labels: t.GetLabels()}).ProtoReflect())
 		p.err = cmp.Or(p.err, err)
 	}
 	if r.GetPaused() {
@@ -171,9 +172,9 @@ func canonicalOrNil(field string, m proto.Message) ([]byte, error) {
 	if !r.IsValid() {
 		return nil, nil
 	}
-	enc, err := canonical(r)
+	enc, err := wire.Canonical(r)
 	if err != nil {
-		return nil, badField(field, "unknown_field", errUnknownField.Error())
+		return nil, badField(field, "unknown_field", wire.ErrUnknownField.Error())
 	}
 	return enc, nil
 }
@@ -195,5 +196,5 @@ func unknownAt(at string, m proto.Message) *fault {
 	if len(m.ProtoReflect().GetUnknown()) == 0 {
 		return nil
 	}
-	return badField(at, "unknown_field", errUnknownField.Error())
+	return badField(at, "unknown_field", wire.ErrUnknownField.Error())
 }

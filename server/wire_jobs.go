@@ -14,6 +14,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/submit"
+	"github.com/fireonce/fireonce/server/wire"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -50,7 +51,7 @@ func failureToWire(k job.FailureKind) fireoncev1.FailureKind {
 // etagOf names a version of a job or a connection. It is a digest, so that no client can guess
 // the etag of a version that it has not read.
 func etagOf(id job.ID, version int64) string {
-	c := job.NewCanon().Field("etag", id[:]).Field("version", canonicalInt(version))
+	c := job.NewCanon().Field("etag", id[:]).Field("version", wire.CanonicalInt(version))
 	sum := sha256.Sum256(c.Bytes())
 	return tokenText.EncodeToString(sum[:etagLen])
 }

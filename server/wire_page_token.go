@@ -12,6 +12,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server/wire"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -144,9 +145,9 @@ type pager struct {
 // to page.
 func (t tokens) page(kind tokenKind, project string, query proto.Message, text string) (pager, error) {
 	name := query.ProtoReflect().Descriptor().FullName()
-	enc, err := canonical(query.ProtoReflect())
+	enc, err := wire.Canonical(query.ProtoReflect())
 	if err != nil {
-		return pager{}, badField("", "unknown_field", errUnknownField.Error())
+		return pager{}, badField("", "unknown_field", wire.ErrUnknownField.Error())
 	}
 	return ownedPage(kind, t.owner(project, []byte(name), enc), text)
 }

@@ -1,10 +1,11 @@
-package server
+package wire
 
 import (
 	"bytes"
 	"crypto/rand"
 	"errors"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -13,25 +14,25 @@ import (
 
 // Rules of this file: connect-go decodes a unary request before any interceptor, and its error
 // has no details. So a codec that fails leaves its error in the message, as an unknown field that
-// no client can make, and the interceptor of the contract's rules finds it (Server.checkRules). A
+// no client can make, and the interceptor of the contract's rules finds it by UndecodableOf. A
 // message with that mark is refused.
 
 // undecodableField is the number of the mark: the highest that a field can have.
 const undecodableField = protowire.MaxValidNumber
 
-// ruleEncoding is broken by a request in binary that cannot be decoded.
-const ruleEncoding = "wire.encoding"
+// RuleEncoding is broken by a request in binary that cannot be decoded.
+const RuleEncoding = "wire.encoding"
 
 // undecodableSecret is what a mark begins with: random, so that no client sends one.
 var undecodableSecret = []byte(rand.Text())
 
 // markUndecodable leaves an error in a message. It returns errors that are not for clients.
 func markUndecodable(m proto.Message, err error) error {
-	wrong := new(undecodable)
+	wrong := new(Undecodable)
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	mark, err := proto.Marshal(wrong.found)
+	mark, err := proto.Marshal(wrong.Found)
 	if err != nil {
 		return err
 	}
@@ -41,8 +42,8 @@ func markUndecodable(m proto.Message, err error) error {
 	return nil
 }
 
-// undecodableOf returns the error that a codec left in a message, or nil.
-func undecodableOf(m proto.Message) *fault {
+// UndecodableOf returns what a codec found wrong with a message, or nil.
+func UndecodableOf(m proto.Message) *fireoncev1.FieldViolation {
 	raw := m.ProtoReflect().GetUnknown()
 	if len(raw) == 0 {
 		return nil
@@ -55,9 +56,14 @@ func undecodableOf(m proto.Message) *fault {
 	mark, ours := bytes.CutPrefix(value, undecodableSecret)
 	found := &fireoncev1.FieldViolation{}
 	if n < 0 || !ours || proto.Unmarshal(mark, found) != nil {
-		return nil //nolint:nilerr // not a mark of ours
+		return nil // not a mark of ours
 	}
-	return invalid(false, found)
+	return found
+}
+
+// Codecs are the codecs of the API.
+func Codecs() []connect.Codec {
+	return []connect.Codec{strictBinary{}, strictJSON{"json"}, strictJSON{"json; charset=utf-8"}}
 }
 
 // strictBinary is connect's binary codec, with errors that a client can read.
@@ -70,7 +76,7 @@ func (strictBinary) Name() string { return "proto" }
 func (strictBinary) Marshal(v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return nil, errNoMessage
+		return nil, ErrNoMessage
 	}
 	return proto.Marshal(m)
 }
@@ -79,7 +85,7 @@ func (strictBinary) Marshal(v any) ([]byte, error) {
 func (strictBinary) MarshalAppend(dst []byte, v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return nil, errNoMessage
+		return nil, ErrNoMessage
 	}
 	return proto.MarshalOptions{}.MarshalAppend(dst, m)
 }
@@ -88,19 +94,20 @@ func (strictBinary) MarshalAppend(dst []byte, v any) ([]byte, error) {
 func (strictBinary) Unmarshal(data []byte, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return errNoMessage
+		return ErrNoMessage
 	}
-	return markUndecodable(m, readBinary(data, m))
+	return markUndecodable(m, ReadBinary(data, m))
 }
 
-// readBinary decodes a message.
-func readBinary(data []byte, m proto.Message) error {
+// ReadBinary decodes a message.
+func ReadBinary(data []byte, m proto.Message) error {
 	if err := proto.Unmarshal(data, m); err != nil {
-		return errBinary
+		return ErrBinary
 	}
 	return nil
 }
 
-var errBinary = &undecodable{&fireoncev1.FieldViolation{
-	Rule: ruleEncoding, Message: "the request cannot be decoded as a protobuf message, or a string in it is not UTF-8",
+// ErrBinary is the error for bytes that are no message.
+var ErrBinary = &Undecodable{&fireoncev1.FieldViolation{
+	Rule: RuleEncoding, Message: "the request cannot be decoded as a protobuf message, or a string in it is not UTF-8",
 }}

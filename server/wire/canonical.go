@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"bytes"
@@ -31,14 +31,14 @@ import (
 // A stored fingerprint depends on every byte of this: a change needs a new
 // version of job.Canon.
 
-// errUnknownField means that a message has a field that this server does not
+// ErrUnknownField means that a message has a field that this server does not
 // know. What it asks for cannot be compared, and must not be ignored.
-var errUnknownField = errors.New("has a field that this server does not know")
+var ErrUnknownField = errors.New("has a field that this server does not know")
 
-// canonical encodes a message. It fails with errUnknownField.
-func canonical(m protoreflect.Message) ([]byte, error) {
+// Canonical encodes a message. It fails with ErrUnknownField.
+func Canonical(m protoreflect.Message) ([]byte, error) {
 	if len(m.GetUnknown()) > 0 {
-		return nil, fmt.Errorf("%s: %w", m.Descriptor().FullName(), errUnknownField)
+		return nil, fmt.Errorf("%s: %w", m.Descriptor().FullName(), ErrUnknownField)
 	}
 	type field struct {
 		desc  protoreflect.FieldDescriptor
@@ -79,7 +79,7 @@ func canonicalField(d protoreflect.FieldDescriptor, v protoreflect.Value) ([]byt
 			if err != nil {
 				return nil, err
 			}
-			out = appendPrefixed(out, elem)
+			out = AppendPrefixed(out, elem)
 		}
 		return out, nil
 	default:
@@ -106,7 +106,7 @@ func canonicalMap(d protoreflect.FieldDescriptor, m protoreflect.Map) ([]byte, e
 	slices.SortFunc(entries, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
 	var out []byte
 	for _, e := range entries {
-		out = appendPrefixed(appendPrefixed(out, e.key), e.value)
+		out = AppendPrefixed(AppendPrefixed(out, e.key), e.value)
 	}
 	return out, nil
 }
@@ -119,10 +119,10 @@ func canonicalValue(d protoreflect.FieldDescriptor, v protoreflect.Value) ([]byt
 		}
 		return []byte{0}, nil
 	case protoreflect.EnumKind:
-		return canonicalInt(int64(v.Enum())), nil
+		return CanonicalInt(int64(v.Enum())), nil
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind,
 		protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return canonicalInt(v.Int()), nil
+		return CanonicalInt(v.Int()), nil
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		return binary.BigEndian.AppendUint64(nil, v.Uint()), nil
 	case protoreflect.FloatKind:
@@ -134,15 +134,17 @@ func canonicalValue(d protoreflect.FieldDescriptor, v protoreflect.Value) ([]byt
 	case protoreflect.BytesKind:
 		return v.Bytes(), nil
 	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return canonical(v.Message())
+		return Canonical(v.Message())
 	default:
 		return nil, fmt.Errorf("no canonical form for kind %s", d.Kind())
 	}
 }
 
-func canonicalInt(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+// CanonicalInt is the canonical encoding of an integer.
+func CanonicalInt(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-func appendPrefixed(out, value []byte) []byte {
+// AppendPrefixed appends a value after its length.
+func AppendPrefixed(out, value []byte) []byte {
 	out = binary.AppendUvarint(out, uint64(len(value)))
 	return append(out, value...)
 }

@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"bytes"
@@ -35,18 +35,27 @@ var (
 	unknownName = regexp.MustCompile(`(?s)unknown field ("(?:[^"\\]|\\.)*")`)
 )
 
-// undecodable is a request that cannot be decoded as a message of the contract. Its words
+// Undecodable is a request that cannot be decoded as a message of the contract. Its words
 // are fit for a client.
-type undecodable struct{ found *fireoncev1.FieldViolation }
+type Undecodable struct{ Found *fireoncev1.FieldViolation }
 
-func (e *undecodable) Error() string { return violationText(e.found) }
+// Error implements error.
+func (e *Undecodable) Error() string { return ViolationText(e.Found) }
+
+// ViolationText is a violation as a part of an error's message.
+func ViolationText(v *fireoncev1.FieldViolation) string {
+	if v.GetField() == "" {
+		return v.GetMessage()
+	}
+	return v.GetField() + ": " + v.GetMessage()
+}
 
 // explainJSON makes a violation of an error of protojson.
-func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *undecodable {
+func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *Undecodable {
 	words := err.Error()
 	at, where := positionOf(words, text)
-	found := func(path, rule, msg string) *undecodable {
-		return &undecodable{&fireoncev1.FieldViolation{Field: path, Rule: rule, Message: msg + where}}
+	found := func(path, rule, msg string) *Undecodable {
+		return &Undecodable{&fireoncev1.FieldViolation{Field: path, Rule: rule, Message: msg + where}}
 	}
 	spot := spotAt(text, at, md)
 	switch quoted := unknownName.FindStringSubmatch(words); {
@@ -79,15 +88,15 @@ func isSyntax(words string) bool {
 // was counted: cut off there, it calls every text a syntax error.
 func explainMalformed(text []byte, at int, md protoreflect.MessageDescriptor) error {
 	err := readJSON(text[:at], dynamicpb.NewMessage(md))
-	wrong := new(undecodable)
-	if !errors.As(err, &wrong) || wrong.found.GetRule() != ruleSyntax || !json.Valid(text) {
+	wrong := new(Undecodable)
+	if !errors.As(err, &wrong) || wrong.Found.GetRule() != ruleSyntax || !json.Valid(text) {
 		return err
 	}
 	spot := spotAt(text, at-1, md)
 	if spot.field == nil {
 		return err
 	}
-	return &undecodable{&fireoncev1.FieldViolation{Field: spot.path, Rule: ruleValue, Message: spot.wants()}}
+	return &Undecodable{&fireoncev1.FieldViolation{Field: spot.path, Rule: ruleValue, Message: spot.wants()}}
 }
 
 // positionOf reads where the decoder was: an offset in the text, and words for a person.

@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"errors"
@@ -20,13 +20,14 @@ type strictJSON struct{ name string }
 // Name implements connect.Codec.
 func (c strictJSON) Name() string { return c.name }
 
-var errNoMessage = errors.New("not a protobuf message")
+// ErrNoMessage is the error for a value that no codec can read or write.
+var ErrNoMessage = errors.New("not a protobuf message")
 
 // Marshal implements connect.Codec.
 func (strictJSON) Marshal(v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return nil, errNoMessage
+		return nil, ErrNoMessage
 	}
 	return answers.Marshal(m)
 }
@@ -39,12 +40,12 @@ var answers = protojson.MarshalOptions{EmitDefaultValues: true}
 func (strictJSON) Unmarshal(data []byte, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return errNoMessage
+		return ErrNoMessage
 	}
 	return markUndecodable(m, readJSON(data, m))
 }
 
-var errEmptyJSON = &undecodable{&fireoncev1.FieldViolation{
+var errEmptyJSON = &Undecodable{&fireoncev1.FieldViolation{
 	Rule: ruleSyntax, Message: "the request is empty; one that sets nothing is {}",
 }}
 

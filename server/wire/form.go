@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"mime"
@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// form is how a message is written in a request.
-type form struct {
-	known        bool
-	json, framed bool
-	gzip         bool
+// Form is how a message is written in a request.
+type Form struct {
+	Known        bool // handlers read it
+	JSON, Framed bool
+	Gzip         bool
 }
 
-// encodingHeaders say how a message is compressed, in each of the protocols.
-var encodingHeaders = []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"}
+// EncodingHeaders say how a message is compressed, in each of the protocols.
+var EncodingHeaders = []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"}
 
-// formOf reads the form from the headers. Handlers know no form that is not known here.
-func formOf(r *http.Request) form {
+// FormOf reads the form from the headers. Handlers know no form that is not known here.
+func FormOf(r *http.Request) Form {
 	switch r.Method {
 	case http.MethodPost:
 		return formOfBody(r.Header)
 	case http.MethodGet:
 		q := r.URL.Query()
-		return withEncoding(form{json: q.Get("encoding") == "json", known: q.Get("encoding") == "json" || q.Get("encoding") == "proto"}, q.Get("compression"))
+		return withEncoding(Form{JSON: q.Get("encoding") == "json", Known: q.Get("encoding") == "json" || q.Get("encoding") == "proto"}, q.Get("compression"))
 	default:
-		return form{}
+		return Form{}
 	}
 }
 
-func formOfBody(h http.Header) form {
+func formOfBody(h http.Header) Form {
 	kind := h.Get("Content-Type")
 	if strings.ContainsAny(kind, "; ") || strings.ToLower(kind) != kind {
 		kind, _, _ = mime.ParseMediaType(kind)
@@ -38,7 +38,7 @@ func formOfBody(h http.Header) form {
 	encoding := "Content-Encoding"
 	switch {
 	case !strings.HasPrefix(kind, "application/"):
-		return form{}
+		return Form{}
 	case protocol == "grpc" || protocol == "grpc-web":
 		encoding = "Grpc-Encoding"
 		if !framed {
@@ -47,22 +47,22 @@ func formOfBody(h http.Header) form {
 	case protocol == "connect" && framed:
 		encoding = "Connect-Content-Encoding"
 	case framed:
-		return form{}
+		return Form{}
 	default:
 		codec = protocol
 	}
-	return withEncoding(form{json: codec == "json", framed: framed, known: codec == "json" || codec == "proto"}, h.Get(encoding))
+	return withEncoding(Form{JSON: codec == "json", Framed: framed, Known: codec == "json" || codec == "proto"}, h.Get(encoding))
 }
 
 // withEncoding adds the compression. A message of one that handlers do not know is not
 // known either.
-func withEncoding(f form, encoding string) form {
+func withEncoding(f Form, encoding string) Form {
 	switch encoding {
 	case "", "identity":
 	case "gzip":
-		f.gzip = true
+		f.Gzip = true
 	default:
-		f.known = false
+		f.Known = false
 	}
 	return f
 }

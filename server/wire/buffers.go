@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"math/bits"
@@ -18,8 +18,8 @@ const (
 
 var bufferPools [mostBuffer + 1]sync.Pool
 
-// getBuffer returns an empty buffer with a capacity of size bytes at least.
-func getBuffer(size int) []byte {
+// GetBuffer returns an empty buffer with a capacity of size bytes at least.
+func GetBuffer(size int) []byte {
 	kind := max(leastBuffer, bits.Len(uint(max(size, 1)-1)))
 	if kind > mostBuffer {
 		return make([]byte, 0, size)
@@ -30,8 +30,8 @@ func getBuffer(size int) []byte {
 	return make([]byte, 0, 1<<kind)
 }
 
-// putBuffer takes a buffer back, of which nothing may be in use any more.
-func putBuffer(b []byte) {
+// PutBuffer takes a buffer back, of which nothing may be in use any more.
+func PutBuffer(b []byte) {
 	kind := bits.Len(uint(cap(b))) - 1
 	if kind >= leastBuffer && kind <= mostBuffer && cap(b) == 1<<kind {
 		bufferPools[kind].Put(&b)
