@@ -95,7 +95,7 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	case project != who.project:
 		return nil, operatorRequired("keys of another project are listed")
 	}
-	p, err := s.tokens.page(keyPages, project, &fireoncev1.ListApiKeysRequest{}, req.GetPageToken())
+	p, err := s.tokens.readPage(keyPages, project, &fireoncev1.ListApiKeysRequest{}, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}
-	out := &fireoncev1.ListApiKeysResponse{ApiKeys: mapped(keys, apiKeyToWire)}
+	out := &fireoncev1.ListApiKeysResponse{ApiKeys: convertAll(keys, apiKeyToWire)}
 	if len(keys) == limit {
-		out.NextPageToken = p.next(tokenOfKey(keys[limit-1].ID), 0)
+		out.NextPageToken = p.nextToken(tokenOfKey(keys[limit-1].ID), 0)
 	}
 	return out, nil
 }

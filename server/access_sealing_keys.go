@@ -66,7 +66,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 			fmt.Sprintf("this server seals with key %s until it is restarted; its key file names %s first", key, next),
 			"sealing_key_id", key, "next_sealing_key_id", next)
 	}
-	p, err := ownedPage(sealPages, s.tokens.owner("", []byte("seal"), []byte(key)), req.GetPageToken())
+	p, err := readOwnedPage(sealPages, s.tokens.owner("", []byte("seal"), []byte(key)), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 		return nil, err
 	}
 	if len(page) == limit {
-		out.NextPageToken = p.next(page[limit-1].Connection, int64(page[limit-1].Version))
+		out.NextPageToken = p.nextToken(page[limit-1].Connection, int64(page[limit-1].Version))
 	}
 	if len(page) > 0 {
 		s.log.InfoContext(ctx, "credentials were sealed anew", "request_id", requestID(ctx), "by", callerOf(ctx).actor, "key", key,

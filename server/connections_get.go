@@ -43,7 +43,7 @@ func (s *connectionService) usableConnection(ctx context.Context, req connection
 // ListConnections implements the RPC.
 func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
 	project := callerOf(ctx).project
-	p, err := s.tokens.page(connPages, project, withoutPage(req), req.GetPageToken())
+	p, err := s.tokens.readPage(connPages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
-	out := &fireoncev1.ListConnectionsResponse{NextPageToken: p.next(page.Next, 0)}
+	out := &fireoncev1.ListConnectionsResponse{NextPageToken: p.nextToken(page.Next, 0)}
 	for _, c := range page.Connections {
 		wire, err := s.connectionWire(c)
 		if err != nil {

@@ -348,7 +348,7 @@ func inRequest(err error, procedure string) error {
 // withPaths is a copy of a fault whose fields have other paths.
 func (f *fault) withPaths(rename func(path string) string) *fault {
 	out := *f
-	out.violations = mapped(f.violations, func(v *fireoncev1.FieldViolation) *fireoncev1.FieldViolation {
+	out.violations = convertAll(f.violations, func(v *fireoncev1.FieldViolation) *fireoncev1.FieldViolation {
 		return &fireoncev1.FieldViolation{Field: rename(v.GetField()), Rule: v.GetRule(), Message: v.GetMessage()}
 	})
 	return &out

@@ -82,7 +82,7 @@ func elements(m protoreflect.Message, limit int) (n int) {
 
 // fault is the error that a client gets.
 func (b *ruleViolations) fault() *fault {
-	return invalid(b.more, mapped(b.found.Violations, violation)...)
+	return invalid(b.more, convertAll(b.found.Violations, violation)...)
 }
 
 // ruleChecker checks requests by the contract's rules.

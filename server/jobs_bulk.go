@@ -80,7 +80,7 @@ func (s *jobService) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkRe
 // bulk runs one call on one page.
 func (s *jobService) bulk(ctx context.Context, req bulkJobsRequest, b bulkJobs) (*fireoncev1.BulkResult, error) {
 	r := &bulkRun{jobs: s, call: b, dryRun: req.GetDryRun(), who: callerOf(ctx), out: &fireoncev1.BulkResult{}}
-	p, err := s.tokens.page(bulkPages, r.who.project, withoutPage(req), req.GetPageToken())
+	p, err := s.tokens.readPage(bulkPages, r.who.project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *jobService) bulk(ctx context.Context, req bulkJobsRequest, b bulkJobs) 
 		r.out.AsOfTime = timeToWire(page.Jobs[n-1].Now)
 	}
 	if page.More {
-		r.out.NextPageToken = p.next(page.Next.ID, page.Next.At.UnixMicro())
+		r.out.NextPageToken = p.nextToken(page.Next.ID, page.Next.At.UnixMicro())
 	}
 	for _, snap := range page.Jobs {
 		if r.selects(snap) {
@@ -181,7 +181,7 @@ func (r *bulkRun) again(ctx context.Context, jobs []job.Snapshot) ([]job.Snapsho
 		}
 		return out, nil
 	}
-	return r.reread(ctx, mapped(jobs, idOf))
+	return r.reread(ctx, convertAll(jobs, idOf))
 }
 
 // reread reads jobs through the filter.
@@ -210,7 +210,7 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 			if moved == nil {
 				return jobs, nil
 			}
-			return r.reread(ctx, mapped(moved, idOf))
+			return r.reread(ctx, convertAll(moved, idOf))
 		},
 		func(snap job.Snapshot, c *store.Change) (bool, error) { return r.decide(ctx, snap, c), nil },
 		func(snap job.Snapshot, c *store.Change, a *store.Applied) error {

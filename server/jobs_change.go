@@ -34,8 +34,8 @@ func always(e job.Evidence) func(job.Snapshot) job.Evidence {
 	return func(job.Snapshot) job.Evidence { return e }
 }
 
-// changed makes a change of a job, and converts the result.
-func (s *jobService) changed(ctx context.Context, w jobChange) (*fireoncev1.Job, error) {
+// changeJob makes a change of a job, and converts the result.
+func (s *jobService) changeJob(ctx context.Context, w jobChange) (*fireoncev1.Job, error) {
 	snap, err := s.change(ctx, w)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ func (s *jobService) ListJobAttempts(ctx context.Context, req *fireoncev1.ListJo
 		return nil, err
 	}
 	owner := s.tokens.owner(ref.Project, []byte("attempts"), ref.ID[:], []byte(ref.Key))
-	p, err := ownedPage(tryPages, owner, req.GetPageToken())
+	p, err := readOwnedPage(tryPages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (s *jobService) ListJobAttempts(ctx context.Context, req *fireoncev1.ListJo
 			return out, nil
 		}
 	}
-	out.NextPageToken = p.next(job.ID{}, int64(last))
+	out.NextPageToken = p.nextToken(job.ID{}, int64(last))
 	return out, nil
 }
 
@@ -57,7 +57,7 @@ func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.Li
 		return nil, err
 	}
 	owner := s.tokens.owner(ref.Project, []byte("observations"), ref.ID[:], []byte(ref.Key))
-	p, err := ownedPage(lookPages, owner, req.GetPageToken())
+	p, err := readOwnedPage(lookPages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.Li
 		out.Observations, last = append(out.Observations, wire), o.Number
 	}
 	if last > 1 {
-		out.NextPageToken = p.next(job.ID{}, int64(last))
+		out.NextPageToken = p.nextToken(job.ID{}, int64(last))
 	}
 	return out, nil
 }

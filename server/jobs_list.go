@@ -16,7 +16,7 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 		return nil, err
 	}
 	q.Order, q.Limit = orders[req.GetOrder()], pageSize(req.GetPageSize())
-	p, err := s.tokens.page(jobPages, project, withoutPage(req), req.GetPageToken())
+	p, err := s.tokens.readPage(jobPages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 		out.Jobs = append(out.Jobs, view.job(ctx, snap))
 	}
 	if page.More {
-		out.NextPageToken = p.next(page.Next.ID, page.Next.At.UnixMicro())
+		out.NextPageToken = p.nextToken(page.Next.ID, page.Next.At.UnixMicro())
 	}
 	return out, nil
 }

@@ -39,7 +39,7 @@ func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.Reschedu
 	}
 	window := submit.Duration(req.GetStartWindow())
 	move := func(at time.Time) job.Evidence { return job.RescheduleAsked{At: at, Window: window} }
-	out, err := s.changed(ctx, jobChange{
+	out, err := s.changeJob(ctx, jobChange{
 		of: req, etag: req.GetEtag(), ask: always(move(at)), check: s.checkedTime(timeField(req), at, pastMove, move),
 	})
 	return &fireoncev1.RescheduleJobResponse{Job: out, LocalTimeMark: mark}, err
@@ -47,6 +47,6 @@ func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.Reschedu
 
 // RunJobNow implements the RPC.
 func (s *jobService) RunJobNow(ctx context.Context, req *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error) {
-	out, err := s.changed(ctx, jobChange{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
+	out, err := s.changeJob(ctx, jobChange{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
 	return &fireoncev1.RunJobNowResponse{Job: out}, err
 }

@@ -15,7 +15,7 @@ func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobR
 	if err := mayGiveEffectKey(who, req.GetEffectKey()); err != nil {
 		return nil, err
 	}
-	out, err := s.changed(ctx, jobChange{
+	out, err := s.changeJob(ctx, jobChange{
 		of: req, etag: req.GetEtag(), reason: req.GetNote(), ask: always(rulingFromWire(who.actor, req)),
 		check: func(ctx context.Context, snap job.Snapshot) (checkedChange, error) {
 			return s.checkNewEffectKey(ctx, req, snap)

@@ -15,7 +15,7 @@ func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobReque
 		return nil, err
 	}
 	again := func(at time.Time) job.Evidence { return job.RetryAsked{At: at} }
-	out, err := s.changed(ctx, jobChange{
+	out, err := s.changeJob(ctx, jobChange{
 		of: req, etag: req.GetEtag(), ask: always(again(at)), check: s.checkedTime("next_attempt_time", at, pastRetry, again),
 	})
 	return &fireoncev1.RetryJobResponse{Job: out}, err

@@ -105,7 +105,7 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.changed(ctx, jobChange{
+	out, err := s.changeJob(ctx, jobChange{
 		of: req, etag: req.GetEtag(),
 		ask: func(snap job.Snapshot) job.Evidence {
 			return job.UpdateAsked{Same: u.inPlace(snap.Spec), Fields: u.fields()}

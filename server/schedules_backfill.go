@@ -23,7 +23,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.tokens.page(backfillPages, of.Project, withoutPage(req), req.GetPageToken())
+	p, err := s.tokens.readPage(backfillPages, of.Project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +49,10 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 		taken += len(done.Firings)
 	}
 	out := &fireoncev1.BackfillScheduleResponse{
-		Firings: mapped(done.Firings, firingToWire), Present: int32(done.Present), WithoutContent: mapped(done.Empty, firingToWire),
+		Firings: convertAll(done.Firings, firingToWire), Present: int32(done.Present), WithoutContent: convertAll(done.Empty, firingToWire),
 	}
 	if !done.Next.IsZero() {
-		out.NextPageToken = p.next(idOfTaken(taken), done.Next.UnixMicro())
+		out.NextPageToken = p.nextToken(idOfTaken(taken), done.Next.UnixMicro())
 	}
 	return out, nil
 }

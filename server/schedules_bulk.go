@@ -51,7 +51,7 @@ func (s *scheduleService) bulk(
 	ctx context.Context, req bulkRequest[*fireoncev1.ScheduleFilter], b bulkSchedules,
 ) (*fireoncev1.BulkScheduleResult, error) {
 	project, out := callerOf(ctx).project, &fireoncev1.BulkScheduleResult{}
-	p, err := s.tokens.page(bulkSchedulePages, project, withoutPage(req), req.GetPageToken())
+	p, err := s.tokens.readPage(bulkSchedulePages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *scheduleService) bulk(
 			return nil, err
 		}
 	}
-	out.NextPageToken = p.next(next, 0)
+	out.NextPageToken = p.nextToken(next, 0)
 	return out, nil
 }
 

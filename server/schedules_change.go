@@ -39,8 +39,8 @@ type scheduleChange struct {
 // living are the states that are not for good.
 var living = []store.ScheduleState{store.ScheduleActive, store.SchedulePaused, store.ScheduleEnded}
 
-// changed makes a change of the schedule that a request is about, and converts the result.
-func (s *scheduleService) changed(ctx context.Context, of scheduleNamed, r scheduleChange) (*fireoncev1.Schedule, error) {
+// changeSchedule makes a change of the schedule that a request is about, and converts the result.
+func (s *scheduleService) changeSchedule(ctx context.Context, of scheduleNamed, r scheduleChange) (*fireoncev1.Schedule, error) {
 	after, err := s.change(ctx, of, r)
 	if err != nil {
 		return nil, err

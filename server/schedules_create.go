@@ -160,7 +160,7 @@ func specCost(err error) error {
 
 // specFault is the error for the spec that a request has at a path.
 func specFault(reason fireoncev1.ErrorReason, at string, wrong schedule.SpecError) *fault {
-	f := invalid(false, mapped(wrong, func(v schedule.Violation) *fireoncev1.FieldViolation {
+	f := invalid(false, convertAll(wrong, func(v schedule.Violation) *fireoncev1.FieldViolation {
 		return &fireoncev1.FieldViolation{Field: under(at, v.Field), Rule: ruleName(reason), Message: v.Message}
 	})...)
 	f.reason = reason
@@ -276,7 +276,7 @@ func (s *scheduleService) validated(
 	if err != nil {
 		return nil, specCost(err)
 	}
-	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: mapped(schedule.Due(beats, d.template), plannedToWire)}, nil
+	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: convertAll(schedule.Due(beats, d.template), plannedToWire)}, nil
 }
 
 // repeated answers a request whose key is bound: with the schedule that the same request made,

@@ -9,7 +9,7 @@ import (
 
 // DeleteSchedule implements the RPC.
 func (s *scheduleService) DeleteSchedule(ctx context.Context, req *fireoncev1.DeleteScheduleRequest) (*fireoncev1.DeleteScheduleResponse, error) {
-	out, err := s.changed(ctx, req, scheduleChange{
+	out, err := s.changeSchedule(ctx, req, scheduleChange{
 		etag: req.GetEtag(), from: living, what: "a schedule was deleted", deletes: true,
 		inPlace: func(was store.Schedule) (bool, error) { return was.State == store.ScheduleDeleted, nil },
 		change: func(ctx context.Context, c *store.ScheduleChange) error {

@@ -17,21 +17,21 @@ func (s *scheduleService) ListFirings(ctx context.Context, req *fireoncev1.ListF
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.tokens.page(firingPages, of.Project, &fireoncev1.ListFiringsRequest{
+	p, err := s.tokens.readPage(firingPages, of.Project, &fireoncev1.ListFiringsRequest{
 		Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, Outcomes: req.GetOutcomes(),
 	}, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
 	page, err := s.store.Firings(ctx, store.FiringQuery{
-		Project: of.Project, Schedule: of.ID, Outcomes: renumbered[store.FiringOutcome](req.GetOutcomes()),
+		Project: of.Project, Schedule: of.ID, Outcomes: castAll[store.FiringOutcome](req.GetOutcomes()),
 		Before: p.after.at, Limit: pageSize(req.GetPageSize()),
 	})
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("list firings: %w", err), scheduleNotFound(store.Ref{ID: of.ID}))
 	}
 	return &fireoncev1.ListFiringsResponse{
-		Firings: mapped(page.Firings, firingToWire), NextPageToken: p.next(job.ID{}, page.Next),
+		Firings: convertAll(page.Firings, firingToWire), NextPageToken: p.nextToken(job.ID{}, page.Next),
 	}, nil
 }
 

@@ -63,7 +63,7 @@ func (s *scheduleService) GetSchedule(ctx context.Context, req *fireoncev1.GetSc
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("read the last firings: %w", err), scheduleNotFound(store.Ref{ID: found.ID}))
 	}
-	return &fireoncev1.GetScheduleResponse{Schedule: out, NextFirings: next, RecentFirings: mapped(last.Firings, firingToWire)}, nil
+	return &fireoncev1.GetScheduleResponse{Schedule: out, NextFirings: next, RecentFirings: convertAll(last.Firings, firingToWire)}, nil
 }
 
 // readSchedule reads the schedule that a request is about.
@@ -101,7 +101,7 @@ func (s *scheduleService) withNext(ctx context.Context, of store.Schedule) (*fir
 	if err := s.assign(ctx, of, next); err != nil {
 		return nil, nil, err
 	}
-	return out, mapped(next, plannedToWire), nil
+	return out, convertAll(next, plannedToWire), nil
 }
 
 // assign returns which items of a schedule's queue its next firings take.

@@ -208,7 +208,7 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	}
 	q := store.ItemQuery{
 		Project: of.Project, Schedule: of.ID, Limit: pageSize(req.GetPageSize()), After: after,
-		States:   renumbered[store.ItemState](req.GetStates()),
+		States:   castAll[store.ItemState](req.GetStates()),
 		Payloads: req.GetIncludePayloads() && callerOf(ctx).has(ScopePayloadsRead),
 	}
 	page, err := s.store.Items(ctx, q)
@@ -229,10 +229,10 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	case next.IsZero():
 	case next.Ended:
 		p.kind = endedItemPages
-		out.NextPageToken = p.begin(next.ID, next.At)
+		out.NextPageToken = p.tokenAfter(next.ID, next.At)
 	default:
 		p.kind = itemPages
-		out.NextPageToken = p.begin(next.ID, next.At+lowestPosition)
+		out.NextPageToken = p.tokenAfter(next.ID, next.At+lowestPosition)
 	}
 	return out, nil
 }
@@ -242,11 +242,11 @@ func (s *scheduleService) itemPage(of store.Schedule, req *fireoncev1.ListSchedu
 	query := &fireoncev1.ListScheduleItemsRequest{
 		Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
 	}
-	p, err := s.tokens.page(endedItemPages, of.Project, query, req.GetPageToken())
+	p, err := s.tokens.readPage(endedItemPages, of.Project, query, req.GetPageToken())
 	if err == nil && req.GetPageToken() != "" {
 		return p, store.ItemPlace{Ended: true, At: p.after.at, ID: p.after.id}, nil
 	}
-	p, err = s.tokens.page(itemPages, of.Project, query, req.GetPageToken())
+	p, err = s.tokens.readPage(itemPages, of.Project, query, req.GetPageToken())
 	if err != nil || req.GetPageToken() == "" {
 		return p, store.ItemPlace{}, err
 	}

@@ -14,7 +14,7 @@ import (
 // ListSchedules implements the RPC.
 func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error) {
 	project := callerOf(ctx).project
-	p, err := s.tokens.page(schedulePages, project, withoutPage(req), req.GetPageToken())
+	p, err := s.tokens.readPage(schedulePages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 		}
 		out.Schedules = append(out.Schedules, wire)
 	}
-	out.NextPageToken = p.next(page.Next, 0)
+	out.NextPageToken = p.nextToken(page.Next, 0)
 	return out, nil
 }
 

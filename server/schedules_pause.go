@@ -13,7 +13,7 @@ import (
 
 // PauseSchedule implements the RPC.
 func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error) {
-	out, err := s.changed(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
+	out, err := s.changeSchedule(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
 	return &fireoncev1.PauseScheduleResponse{Schedule: out}, err
 }
 
@@ -42,7 +42,7 @@ func (s *scheduleService) pausing(etag, note string) scheduleChange {
 
 // ResumeSchedule implements the RPC.
 func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error) {
-	out, err := s.changed(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
+	out, err := s.changeSchedule(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
 	return &fireoncev1.ResumeScheduleResponse{Schedule: out}, err
 }
 

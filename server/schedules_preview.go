@@ -61,7 +61,7 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 	} else if list, out.More, err = s.previewStored(ctx, req, from, until, n); err != nil {
 		return nil, err
 	}
-	out.Firings = mapped(list, plannedToWire)
+	out.Firings = convertAll(list, plannedToWire)
 	return out, nil
 }
 

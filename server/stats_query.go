@@ -59,7 +59,7 @@ func (s *statsService) seriesFromWire(ctx context.Context, project string, req *
 		ByConnection: slices.Contains(req.GetDimensions(), fireoncev1.StatsDimension_STATS_DIMENSION_CONNECTION),
 		ByConnector:  slices.Contains(req.GetDimensions(), fireoncev1.StatsDimension_STATS_DIMENSION_CONNECTOR),
 		ByClass:      slices.Contains(req.GetDimensions(), fireoncev1.StatsDimension_STATS_DIMENSION_EFFECT_CLASS),
-		Classes:      renumbered[job.Class](req.GetFilter().GetEffectClasses()),
+		Classes:      castAll[job.Class](req.GetFilter().GetEffectClasses()),
 	}
 	var err error
 	if q.Connections, err = idsFromWire("filter.connection_ids", req.GetFilter().GetConnectionIds()); err != nil {

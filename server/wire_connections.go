@@ -117,7 +117,7 @@ func connectionToWire(c store.Connection, now time.Time, credentialRequired []st
 func connectionsFromWire(project string, f *fireoncev1.ConnectionFilter) (store.ConnectionQuery, error) {
 	q := store.ConnectionQuery{
 		Project: project, Connectors: f.GetConnectors(), Keys: f.GetIdempotencyKeys(), Labels: f.GetLabels(),
-		AccountIdentity: f.GetAccountIdentity(), Text: f.GetText(), States: renumbered[store.ConnectionState](f.GetStates()),
+		AccountIdentity: f.GetAccountIdentity(), Text: f.GetText(), States: castAll[store.ConnectionState](f.GetStates()),
 	}
 	var err error
 	if q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds()); err != nil {
@@ -130,7 +130,7 @@ func connectionsFromWire(project string, f *fireoncev1.ConnectionFilter) (store.
 func connectorToWire(d connector.Description) *fireoncev1.Connector {
 	out := &fireoncev1.Connector{
 		Name: d.Name, Promise: d.Promise, PayloadKinds: d.Payloads, CredentialKinds: d.Credentials,
-		CredentialRequired: d.CredentialRequired, EffectClasses: mapped(d.Classes, classToWire),
+		CredentialRequired: d.CredentialRequired, EffectClasses: convertAll(d.Classes, classToWire),
 	}
 	if !d.NoSettings {
 		out.SettingsKind = string(settingsFor(d.Name).Name())

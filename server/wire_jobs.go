@@ -21,8 +21,8 @@ import (
 // Every conversion between the wire and the domain is in the files wire_*.go.
 // This one has jobs.
 
-// mapped converts the elements of a list.
-func mapped[A, B any](list []A, convert func(A) B) []B {
+// convertAll converts the elements of a list.
+func convertAll[A, B any](list []A, convert func(A) B) []B {
 	out := slices.Grow([]B(nil), len(list))
 	for _, a := range list {
 		out = append(out, convert(a))
@@ -30,9 +30,9 @@ func mapped[A, B any](list []A, convert func(A) B) []B {
 	return out
 }
 
-// renumbered converts a list of values whose numbers mean the same on both sides.
-func renumbered[B, A ~int | ~uint8 | ~int32](list []A) []B {
-	return mapped(list, func(a A) B { return B(a) })
+// castAll converts a list of values whose numbers mean the same on both sides.
+func castAll[B, A ~int | ~uint8 | ~int32](list []A) []B {
+	return convertAll(list, func(a A) B { return B(a) })
 }
 
 func stateToWire(s job.State) fireoncev1.JobState    { return fireoncev1.JobState(s) }
@@ -229,8 +229,8 @@ var orders = map[fireoncev1.JobOrder]store.Order{
 // condition, so a field that is set and would become one is refused.
 func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, error) {
 	q := store.JobQuery{
-		Project: project, Labels: f.GetLabels(), States: renumbered[job.State](f.GetStates()),
-		ErrorKinds: renumbered[job.FailureKind](f.GetErrorKinds()), Classes: renumbered[job.Class](f.GetEffectClasses()),
+		Project: project, Labels: f.GetLabels(), States: castAll[job.State](f.GetStates()),
+		ErrorKinds: castAll[job.FailureKind](f.GetErrorKinds()), Classes: castAll[job.Class](f.GetEffectClasses()),
 	}
 	var err error
 	if q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds()); err != nil {

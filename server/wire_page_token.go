@@ -141,19 +141,19 @@ type pager struct {
 	after token // where the page begins; zero: at the list's beginning
 }
 
-// page reads a page token. It is bound to a query, the request without what may change from page
+// readPage reads a page token. It is bound to a query, the request without what may change from page
 // to page.
-func (t tokens) page(kind tokenKind, project string, query proto.Message, text string) (pager, error) {
+func (t tokens) readPage(kind tokenKind, project string, query proto.Message, text string) (pager, error) {
 	name := query.ProtoReflect().Descriptor().FullName()
 	enc, err := wire.Canonical(query.ProtoReflect())
 	if err != nil {
 		return pager{}, badField("", "unknown_field", wire.ErrUnknownField.Error())
 	}
-	return ownedPage(kind, t.owner(project, []byte(name), enc), text)
+	return readOwnedPage(kind, t.owner(project, []byte(name), enc), text)
 }
 
-// ownedPage reads a page token that is bound to an owner; an empty one is the zero token.
-func ownedPage(kind tokenKind, owner [ownerLen]byte, text string) (pager, error) {
+// readOwnedPage reads a page token that is bound to an owner; an empty one is the zero token.
+func readOwnedPage(kind tokenKind, owner [ownerLen]byte, text string) (pager, error) {
 	p := pager{kind: kind, owner: owner}
 	if text == "" {
 		return p, nil
@@ -170,17 +170,17 @@ func ownedPage(kind tokenKind, owner [ownerLen]byte, text string) (pager, error)
 	return p, nil
 }
 
-// next is the token of the page that begins after a place. The zero place has none: it is not that
+// nextToken is the token of the page that begins after a place. The zero place has none: it is not that
 // of an element.
-func (p pager) next(id job.ID, at int64) string {
+func (p pager) nextToken(id job.ID, at int64) string {
 	if id.IsZero() && at == 0 {
 		return ""
 	}
-	return p.begin(id, at)
+	return p.tokenAfter(id, at)
 }
 
-// begin is the token of the page that begins after a place, whichever it is.
-func (p pager) begin(id job.ID, at int64) string {
+// tokenAfter is the token of the page that begins after a place, whichever it is.
+func (p pager) tokenAfter(id job.ID, at int64) string {
 	return token{kind: p.kind, owner: p.owner, id: id, at: at}.String()
 }
 

@@ -90,8 +90,8 @@ func plannedToWire(p schedule.Planned) *fireoncev1.PlannedFiring {
 // names by key.
 func schedulesFromWire(project string, f *fireoncev1.ScheduleFilter) (store.ScheduleQuery, error) {
 	q := store.ScheduleQuery{
-		Project: project, Labels: f.GetLabels(), States: renumbered[store.ScheduleState](f.GetStates()),
-		PauseCauses: renumbered[store.PauseCause](f.GetPauseCauses()),
+		Project: project, Labels: f.GetLabels(), States: castAll[store.ScheduleState](f.GetStates()),
+		PauseCauses: castAll[store.PauseCause](f.GetPauseCauses()),
 	}
 	var err error
 	q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds())
