@@ -81,12 +81,17 @@ func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, err
 	case replyTo != "":
 		c.ReplyTo = replyTo
 	}
-	for i, m := range c.Pictures {
+	return c, checkAlt(c.Pictures)
+}
+
+// checkAlt checks the descriptions of pictures.
+func checkAlt(refs []*fireoncev1.MediaRef) error {
+	for i, m := range refs {
 		if alt := m.GetAltText(); !utf8.ValidString(alt) || utf8.RuneCountInString(alt) > MaxAlt {
-			return bad(fmt.Sprintf(".media[%d].alt_text", i), "at most 1000 characters")
+			return badPayload(fmt.Sprintf(".social_post.media[%d].alt_text", i), "at most 1000 characters")
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // pictureTypes are the kinds of picture that X takes in one piece.
