@@ -143,9 +143,8 @@ func TestSlowReaderOverGRPC(t *testing.T) {
 			Start: &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true}, IncludeJob: true,
 		})
 	f.must(err)
-	if _, err := stuck.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	// On a busy machine this reader may be too slow for its first event already.
+	_, early := stuck.Recv()
 	c := overConnect(f)
 	for { // until the stuck stream is gone, or the test's time
 		e, err := c.open(t).next()
@@ -154,11 +153,11 @@ func TestSlowReaderOverGRPC(t *testing.T) {
 		}
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS)
 	}
-	for err = nil; err == nil; {
+	for err = early; err == nil; {
 		_, err = stuck.Recv()
 	}
-	if errors.Is(err, io.EOF) {
-		t.Error("the stuck stream ended with OK, as if nothing were missing")
+	if errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "RST_STREAM") {
+		t.Errorf("the stuck stream ended with %v, want that it is cut off, because something is missing", err)
 	}
 }
 
