@@ -210,7 +210,7 @@ test-crash: need-postgres need-promtool need-sslscan ## Run real processes that 
 test-clients: need-postgres need-postfix clients $(PDS_MODULES) ## Run clients in six languages and a browser, and connectors against real servers of others
 	$(GO_TEST) -run '^Test(Clients|Commands)$$|InABrowser$$|^TestTour' ./cmd/fireonce
 	$(GO_TEST) $(WIDE) ./internal/proof/platforms/... ./internal/proof/chaos/sites
-	$(GO_TEST) -run 'Postfix|Python' ./internal/connector/smtp ./internal/recur
+	$(GO_TEST) -run Postfix ./internal/connector/smtp
 	go -C clients/go test ./...
 	go -C examples/connector-go test ./...
 
@@ -218,6 +218,7 @@ test-clients: need-postgres need-postfix clients $(PDS_MODULES) ## Run clients i
 prove: sim-short chaos-short ## Simulated worlds, mutants that must not survive, hostile and costly requests, a short campaign
 	$(GO_TEST) $(WIDE) $$(go list ./internal/proof/... | grep -v -E '/(platforms|sites)(/|$$)')
 	$(GO_TEST) -run '^TestNoRequestCostsMore$$' ./server
+	$(GO_TEST) ./internal/recur
 	go -C internal/proof/bench test ./...
 
 .PHONY: verify-long

@@ -27,8 +27,7 @@ const emptyTemplate = "template1"
 
 func (c *Cluster) createDatabase(template string) (string, error) {
 	name := fmt.Sprintf("test_%d", c.names.Add(1))
-	_, err := c.query("postgres", "CREATE DATABASE "+name+" OWNER "+role+" TEMPLATE "+template)
-	return name, err
+	return name, c.admin("CREATE DATABASE " + name + " OWNER " + role + " TEMPLATE " + template)
 }
 
 // Role owns the databases, for a proxy's URL.
