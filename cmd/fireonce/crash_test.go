@@ -20,7 +20,7 @@ import (
 
 // nths returns the hits of a failpoint at which servers die.
 func nths() []int {
-	if long {
+	if longRun {
 		return []int{1, 2, 3, 5, 8}
 	}
 	return []int{1, 3}

@@ -40,11 +40,11 @@ const (
 // measurements without a promised bound.
 const longVariable = "FIREONCE_TEST_LONG"
 
-var long = os.Getenv(longVariable) != ""
+var longRun = os.Getenv(longVariable) != ""
 
 // scaled returns a number of jobs, increased in a long run.
 func scaled(jobs int) int {
-	if long {
+	if longRun {
 		return 5 * jobs
 	}
 	return jobs

@@ -100,7 +100,7 @@ func TestLookLagsBehind(t *testing.T) {
 		lag := settleTime * time.Duration(share) / 100
 		t.Run(fmt.Sprintf("beyond: %d percent of the settle time", share), func(t *testing.T) {
 			t.Parallel()
-			if !long {
+			if !longRun {
 				t.Skip("measured with " + longVariable + "=1: nothing can be promised there")
 			}
 			twice, jobs := postedTwice(t, lag)
