@@ -461,9 +461,9 @@ check: ## What needs no test: it compiles, the generated code, the linters, what
 	$(MAKE) --no-print-directory -j 1 build gen-check lint release-check
 
 # `check` and the tests, which the workflow runs side by side. Here two at a time, because each
-# waits a lot; but nothing compiles while gen/ is written.
+# waits a lot; but nothing compiles while gen/ is written. A failure hides no other (-k).
 .PHONY: verify
 verify: ## Exactly what CI runs
 	$(MAKE) --no-print-directory -j 2 --output-sync=line build ready
 	$(MAKE) --no-print-directory gen-check
-	$(MAKE) --no-print-directory -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients test-race release-check
+	$(MAKE) --no-print-directory -k -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients test-race release-check
