@@ -106,7 +106,7 @@ func TestAPanicWhileSettlingIsNotHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() {
-			if p := recover(); p != boom {
+			if p, _ := recover().(error); !errors.Is(p, boom) {
 				t.Errorf("panic %v, want %v", p, boom)
 			}
 		}()

@@ -15,9 +15,10 @@ import (
 // wait behind large ones.
 
 const (
-	// FirstReservation and SmallRequest are the steps of a request whose size is not known:
-	// first the one, then the other, then all that its method allows.
-	FirstReservation, SmallRequest = 4 << 10, 64 << 10
+	// FirstReservation is the first step of a request whose size is not known.
+	FirstReservation = 4 << 10
+	// SmallRequest is its second step. After that it reserves all that its method allows.
+	SmallRequest = 64 << 10
 	// BudgetWait is how long a request waits for others to end.
 	BudgetWait = 3 * time.Second
 )

@@ -120,8 +120,8 @@ func IsPayloadKind(name string) bool {
 	return payloadKind.Fields().ByName(protoreflect.Name(name)) != nil
 }
 
-// ReadPayload reads a request's payload, which must be of one of the kinds. sends says what the
-// connector sends, such as "the connector x sends posts". It fails with *InputError.
+// ReadPayload reads a request's payload, which must be of one of the kinds. sends is what the
+// connector sends, in words such as "the connector x sends posts". It fails with *InputError.
 func ReadPayload(r connector.Request, sends string, kinds ...string) (*fireoncev1.Payload, error) {
 	if !slices.Contains(kinds, r.PayloadKind) {
 		return nil, &connector.InputError{Reason: connector.PayloadMismatch, Field: "payload", Msg: sends + " only"}

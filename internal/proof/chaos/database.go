@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"hash/fnv"
 	"path/filepath"
@@ -42,7 +43,7 @@ func openPostgres() (_ *database, err error) {
 			err = errors.Join(err, cluster.Close())
 		}
 	}()
-	name, err := cluster.CreateDatabase()
+	name, err := cluster.CreateDatabase(context.Background())
 	if err != nil {
 		return nil, err
 	}

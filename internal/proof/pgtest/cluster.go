@@ -205,7 +205,7 @@ func (c *Cluster) NewDatabase(tb testing.TB) string {
 
 func (c *Cluster) newDatabase(tb testing.TB, template string) string {
 	tb.Helper()
-	name, err := c.createDatabase(template)
+	name, err := c.createDatabase(tb.Context(), template)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func (c *Cluster) newDatabase(tb testing.TB, template string) string {
 			tb.Logf("the database was %s", name)
 		}
 		if c.running() {
-			if err := c.admin("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
+			if err := c.admin(context.WithoutCancel(tb.Context()), "DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
 				tb.Errorf("drop: %v", err)
 			}
 		}
@@ -236,8 +236,8 @@ func (c *Cluster) Exec(tb testing.TB, database, sql string) string {
 // admin runs a statement without rows as the superuser, outside of every test's database. A
 // connection costs a small part of the processor time of psql, and each test makes and drops a
 // database.
-func (c *Cluster) admin(sql string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (c *Cluster) admin(ctx context.Context, sql string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, c.AdminURL("postgres"))
 	if err != nil {

@@ -2,7 +2,10 @@
 
 package pgtest
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // What a program that is no test does with a cluster: the same, with errors.
 
@@ -20,14 +23,16 @@ func (c *Cluster) Down(how How) error { return c.down(how) }
 func (c *Cluster) Up() error { return c.up() }
 
 // CreateDatabase makes an empty database and returns its name.
-func (c *Cluster) CreateDatabase() (string, error) { return c.createDatabase(emptyTemplate) }
+func (c *Cluster) CreateDatabase(ctx context.Context) (string, error) {
+	return c.createDatabase(ctx, emptyTemplate)
+}
 
 // emptyTemplate is PostgreSQL's own.
 const emptyTemplate = "template1"
 
-func (c *Cluster) createDatabase(template string) (string, error) {
+func (c *Cluster) createDatabase(ctx context.Context, template string) (string, error) {
 	name := fmt.Sprintf("test_%d", c.names.Add(1))
-	return name, c.admin("CREATE DATABASE " + name + " OWNER " + role + " TEMPLATE " + template)
+	return name, c.admin(ctx, "CREATE DATABASE " + name + " OWNER " + role + " TEMPLATE " + template)
 }
 
 // Role owns the databases, for a proxy's URL.

@@ -64,7 +64,7 @@ var prepared struct {
 }
 
 func (c *Cluster) prepare(ctx context.Context, prepare func(context.Context, string) error) (name string, err error) {
-	if name, err = c.CreateDatabase(); err != nil {
+	if name, err = c.CreateDatabase(ctx); err != nil {
 		return "", err
 	}
 	return name, prepare(ctx, c.URL(name))

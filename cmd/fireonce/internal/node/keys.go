@@ -23,12 +23,12 @@ import (
 // Rules of this file: the keys that seal credentials. These commands print ids only. `generate`
 // prints a new key on request.
 
-func keyFileFlag(usage string) cli.Flag {
+func keyFileFlag() cli.Flag {
+	const usage = "the key `FILE`; default PATH.key beside an SQLite file"
 	return &cli.StringFlag{Name: "key-file", Usage: usage, Sources: cli.EnvVars("FIREONCE_KEY_FILE")}
 }
 
 func keysCommand() *cli.Command {
-	const file = "the key `FILE`; default PATH.key beside an SQLite file"
 	return &cli.Command{
 		Name:  "keys",
 		Usage: "the keys that seal credentials: make, replace, list",
@@ -52,22 +52,22 @@ func keysCommand() *cli.Command {
 			},
 			{
 				Name: "use", Usage: "let a key of a key file seal, from the next start of a server on", ArgsUsage: "KEY-ID",
-				Flags: []cli.Flag{databaseFlag(), keyFileFlag(file)}, Action: useKey,
+				Flags: []cli.Flag{databaseFlag(), keyFileFlag()}, Action: useKey,
 			},
 			{
 				Name: "remove", Usage: "take a key that seals nothing any more out of a key file", ArgsUsage: "KEY-ID",
-				Flags: accessFlags(keyFileFlag(file)), Action: removeKey,
+				Flags: accessFlags(keyFileFlag()), Action: removeKey,
 			},
 			{
 				Name: "list", Aliases: []string{"status"}, Usage: "which keys there are, and how many credentials each seals",
 				Description: "LOGINS were begun and have not come back; they are not sealed anew, and end within 10 minutes.",
-				Flags:       accessFlags(keyFileFlag(file)), Action: listKeys,
+				Flags:       accessFlags(keyFileFlag()), Action: listKeys,
 			},
 			{
 				Name: "rotate", Usage: "seal every credential with the first key",
 				Description: "That is the one that the server seals with since its start. Every other server must have it already, or it\n" +
 					"cannot open what is sealed anew: its jobs wait until it has. It may be stopped and run again at any time.",
-				Flags: accessFlags(keyFileFlag(file)), Action: rotateKeys,
+				Flags: accessFlags(keyFileFlag()), Action: rotateKeys,
 			},
 		},
 	}

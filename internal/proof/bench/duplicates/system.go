@@ -97,7 +97,7 @@ func (h *environment) hook(face string) string { return h.platform + "/hook/" + 
 
 // database makes an empty database and returns its URL.
 func (h *environment) database() (string, error) {
-	name, err := h.cluster.CreateDatabase()
+	name, err := h.cluster.CreateDatabase(context.Background())
 	if err != nil {
 		return "", err
 	}

@@ -178,7 +178,7 @@ func (h *environment) measure(ctx context.Context, of benchmark, c system) (_ []
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(t.Dir)) }()
-	name, err := h.cluster.CreateDatabase()
+	name, err := h.cluster.CreateDatabase(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = cluster.Close() }()
-	name, err := cluster.CreateDatabase()
+	name, err := cluster.CreateDatabase(ctx)
 	if err != nil {
 		return err
 	}
