@@ -18,12 +18,13 @@ type restored struct {
 }
 
 func (r restored) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
-	now := r.incarnation.Load()
-	if q.Incarnation != 0 && q.Incarnation != now {
-		return store.EventPage{}, store.ErrCursorExpired
-	}
+	after := q.Incarnation
 	q.Incarnation = 0
 	page, err := r.Store.Events(ctx, q)
+	now := r.incarnation.Load() // after the read: an event that it has may be of after a restore
+	if after != 0 && after != now {
+		return store.EventPage{}, store.ErrCursorExpired
+	}
 	page.Incarnation = now
 	return page, err
 }
