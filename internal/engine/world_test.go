@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -99,14 +100,21 @@ func worldOver(t *testing.T, s store.Store, opts ...option) *world {
 // in runs a test in a bubble and closes everything at the end.
 func in(t *testing.T, test func(t *testing.T, w *world), opts ...option) {
 	t.Helper()
+	if os.Getenv("FIREONCE_TEST_ENGINE") == "postgres" {
+		t.Skip("this test is on SQLite: the other run has it")
+	}
 	bubble(t, newWorld, test, opts...)
 }
 
-// onBoth runs a test on each engine.
+// onBoth runs a test on each engine. `make test-postgres` runs those on PostgreSQL, where each takes
+// many times as long.
 func onBoth(t *testing.T, test func(t *testing.T, w *world), opts ...option) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { in(t, test, opts...) })
 	t.Run("postgres", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("left out of the ordinary tests")
+		}
 		b := onPostgres(t)
 		bubble(t, func(t *testing.T, opts ...option) *world { return worldOver(t, b, opts...) }, test, opts...)
 	})
