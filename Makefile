@@ -183,7 +183,7 @@ RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcfla
 RACE_PACKAGES = $$(go list ./... | grep -v -E '/(cmd|internal/(proof|recur|schedule)|gen|examples|tools|server|store/(sqlite|postgres))(/|$$)')
 
 .PHONY: test-race
-test-race: ## Run the engine's tests and those of small packages with the race detector
+test-race: ## Run the engine's tests and those of small packages with the race detector; verify-long has all
 	$(GO_TEST) $(RACE) -short $(WIDE) $(RACE_PACKAGES)
 	go -C clients/go test -race ./...
 	go -C examples/connector-go test -race ./...
@@ -462,9 +462,10 @@ check: ## What needs no test: it compiles, the generated code, the linters, what
 	$(MAKE) --no-print-directory -j 1 build gen-check lint release-check
 
 # `check` and the tests, which the workflow runs side by side. Here two at a time, because each
-# waits a lot; but nothing compiles while gen/ is written. A failure hides no other (-k).
+# waits a lot; but nothing compiles while gen/ is written. A failure hides no other (-k). The
+# race detector would take another ten minutes: it has the night, see verify-long.
 .PHONY: verify
 verify: ## Exactly what CI runs
 	$(MAKE) --no-print-directory -j 2 --output-sync=line build ready
 	$(MAKE) --no-print-directory gen-check
-	$(MAKE) --no-print-directory -k -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients test-race release-check
+	$(MAKE) --no-print-directory -k -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients release-check
