@@ -53,7 +53,8 @@ func (r MediaRule) Fetch(ctx context.Context, m *Media, ref *fireoncev1.MediaRef
 	if !r.Takes(asset.Type) {
 		asset.Close()
 		return nil, &connector.Refusal{
-			Kind: job.FailPermanent, Msg: "a media file is none of " + r.Names + ": it is " + transport.Clean(asset.Type, 100),
+			Kind: job.FailPermanent,
+			Msg:  "this connector sends " + r.Names + " only: a media file is " + transport.Clean(asset.Type, 100),
 		}
 	}
 	return asset, nil

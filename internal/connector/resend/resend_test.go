@@ -145,7 +145,7 @@ func (w *world) publish(e *fireoncev1.Email, attempt int, limit time.Duration) j
 	return o
 }
 
-const longTime = 30 * time.Second
+const longTime = 2 * time.Minute
 
 func check(tb testing.TB, o job.Outcome, result job.Result, kind job.FailureKind) {
 	tb.Helper()

@@ -136,7 +136,7 @@ func TestBlueskyImages(t *testing.T) {
 		})
 	}
 	for path, words := range map[string]string{
-		"/large.png": "too large", "/a.pdf": "is no image", "/gone.png": "not there",
+		"/large.png": "too large", "/a.pdf": "images only: a media file is application/pdf", "/gone.png": "not there",
 	} {
 		t.Run("refused: "+path, func(t *testing.T) {
 			t.Parallel()
@@ -217,7 +217,7 @@ func TestMastodonMedia(t *testing.T) {
 				t.Errorf("%+v", posts)
 			}
 			s = w.UntilState(w.Submit("two", postOf(&fireoncev1.SocialPost{Media: []*fireoncev1.MediaRef{f.ref("/a.pdf", "")}})), job.Failed)
-			if !strings.Contains(s.LastError.Message, "no image, video or audio") || s.Attempt != 0 {
+			if !strings.Contains(s.LastError.Message, "images, videos and audio only: a media file is application/pdf") || s.Attempt != 0 {
 				t.Errorf("%+v after %d attempts", s.LastError, s.Attempt)
 			}
 		})
