@@ -214,7 +214,7 @@ func (c *Cluster) newDatabase(tb testing.TB, template string) string {
 			tb.Logf("the database was %s", name)
 		}
 		if c.running() {
-			if err := c.admin(context.WithoutCancel(tb.Context()), "DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
+			if err := c.admin(context.WithoutCancel(tb.Context()), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
 				tb.Errorf("drop: %v", err)
 			}
 		}

@@ -32,7 +32,7 @@ const emptyTemplate = "template1"
 
 func (c *Cluster) createDatabase(ctx context.Context, template string) (string, error) {
 	name := fmt.Sprintf("test_%d", c.names.Add(1))
-	return name, c.admin(ctx, "CREATE DATABASE " + name + " OWNER " + role + " TEMPLATE " + template)
+	return name, c.admin(ctx, "CREATE DATABASE "+name+" OWNER "+role+" TEMPLATE "+template)
 }
 
 // Role owns the databases, for a proxy's URL.
