@@ -48,9 +48,9 @@ func newFireonce(h *environment, face string) system {
 	return &fireonce{environment: h, face: face, address: "127.0.0.1:0"}
 }
 
-func (f *fireonce) prepare(context.Context) error {
+func (f *fireonce) prepare(ctx context.Context) error {
 	var err error
-	f.url, err = f.database()
+	f.url, err = f.database(ctx)
 	return err
 }
 

@@ -52,7 +52,7 @@ func newReset(h *environment, face string) system { return &resetTable{environme
 
 func (r *resetTable) prepare(ctx context.Context) error {
 	var err error
-	if r.url, err = r.database(); err != nil {
+	if r.url, err = r.database(ctx); err != nil {
 		return err
 	}
 	if r.pool, err = pgxpool.New(ctx, r.url); err != nil {

@@ -41,7 +41,7 @@ func newRiver(h *environment, face string) system { return &riverQueue{environme
 
 func (q *riverQueue) prepare(ctx context.Context) error {
 	var err error
-	if q.url, err = q.database(); err != nil {
+	if q.url, err = q.database(ctx); err != nil {
 		return err
 	}
 	if q.pool, err = pgxpool.New(ctx, q.url); err != nil {

@@ -96,8 +96,8 @@ func subjects(n int) []string {
 func (h *environment) hook(face string) string { return h.platform + "/hook/" + face + "/orders" }
 
 // database makes an empty database and returns its URL.
-func (h *environment) database() (string, error) {
-	name, err := h.cluster.CreateDatabase(context.Background())
+func (h *environment) database(ctx context.Context) (string, error) {
+	name, err := h.cluster.CreateDatabase(ctx)
 	if err != nil {
 		return "", err
 	}
