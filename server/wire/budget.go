@@ -37,7 +37,7 @@ type Reservation struct {
 	work  Budget
 	owner string
 	Limit int64 // the most that the request may grow to
-	step  int64 // what it may grow to now
+	step  int64 // the size that it may grow to now
 }
 
 // Reserve returns a reservation of nothing.

@@ -130,7 +130,7 @@ func tracked(checkout string, folders []string) ([]string, error) {
 
 var (
 	generatedLine = regexp.MustCompile(`(?m)^(//|--) Code generated .* DO NOT EDIT\.$`)
-	// What stands in for something real, or judges it.
+	// Folders of code that judges the product, or is in the place of something real.
 	proofFolder = regexp.MustCompile(`^(internal/proof|store/storetest|store/memory)/|(^|/)(fake|fakes|[a-z]+test)/`)
 )
 

@@ -21,7 +21,7 @@ import (
 // serveFlags are the flags of `serve`, in groups, and what they set.
 type serveFlags struct {
 	config Config
-	// What config reads from texts.
+	// These texts become values of config.
 	allowEgress, allowOrigin, allowHost, acmeDomain, logFormat, logLevel string
 	platformURLs, quotas                                                 []string
 
