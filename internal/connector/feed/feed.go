@@ -66,7 +66,7 @@ func New(c Config) *Connector {
 	out := &Connector{cfg: c}
 	out.Base = kit.Base[settings, kit.Auth]{
 		ReadSettings: out.readSettings, Offers: settings.offers,
-		ReadCredential: kit.OpenKinds(kit.AuthBearer | kit.AuthAPIKey),
+		ReadCredential: kit.OpenKinds(kit.AuthBearer, kit.AuthAPIKey),
 	}
 	return out
 }

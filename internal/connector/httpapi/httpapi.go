@@ -92,7 +92,7 @@ func readSettings(encoded []byte, secret bool) (*fireoncev1.HttpSettings, permit
 	return &s, may, err
 }
 
-var openAuth = kit.OpenKinds(kit.AuthBearer | kit.AuthBasic | kit.AuthAPIKey | kit.AuthHeaders)
+var openAuth = kit.OpenKinds(kit.AuthBearer, kit.AuthBasic, kit.AuthAPIKey, kit.AuthHeaders)
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {

@@ -46,21 +46,18 @@ func (a Auth) Key(use string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// AuthKind is a kind of credential that becomes a header.
-type AuthKind int
-
-// The kinds that OpenAuth knows, named as the contract's Credential names them.
+// The kinds of credential that become headers, named as the contract's Credential names them.
 const (
-	AuthBearer AuthKind = 1 << iota
-	AuthBasic
-	AuthAPIKey
-	AuthHeaders
-	AuthOAuth2
+	AuthBearer  = "bearer_token"
+	AuthBasic   = "basic"
+	AuthAPIKey  = "api_key_header"
+	AuthOAuth2  = "oauth2"
+	AuthHeaders = "headers"
 )
 
 // OpenAuth opens a credential of one of these kinds. No credential is none. It
 // fails with *InputError and never quotes a secret.
-func OpenAuth(c connector.Credential, kinds AuthKind) (Auth, error) {
+func OpenAuth(c connector.Credential, kinds ...string) (Auth, error) {
 	pb, err := ReadCredential(c)
 	if err != nil {
 		return Auth{}, err
@@ -75,7 +72,7 @@ func OpenAuth(c connector.Credential, kinds AuthKind) (Auth, error) {
 			return Auth{}, badCredential("", "must be one line without control characters")
 		}
 	}
-	if len(pb.GetHeaders()) > 0 && kinds&AuthHeaders == 0 {
+	if len(pb.GetHeaders()) > 0 && !slices.Contains(kinds, AuthHeaders) {
 		return Auth{}, badCredential(".headers", "this connector takes no further headers")
 	}
 	more, hidden, err := SecretHeaders(pb.GetHeaders())
@@ -96,7 +93,7 @@ func OpenAuth(c connector.Credential, kinds AuthKind) (Auth, error) {
 // says so to a user.
 func OpenToken(missing string) func(connector.Credential) (Auth, error) {
 	return func(c connector.Credential) (Auth, error) {
-		a, err := OpenAuth(c, AuthBearer|AuthOAuth2)
+		a, err := OpenAuth(c, AuthBearer, AuthOAuth2)
 		if err == nil && len(a.Headers) == 0 {
 			err = badCredential("", missing)
 		}
@@ -105,25 +102,25 @@ func OpenToken(missing string) func(connector.Credential) (Auth, error) {
 }
 
 // OpenKinds is OpenAuth for Base.ReadCredential.
-func OpenKinds(kinds AuthKind) func(connector.Credential) (Auth, error) {
-	return func(c connector.Credential) (Auth, error) { return OpenAuth(c, kinds) }
+func OpenKinds(kinds ...string) func(connector.Credential) (Auth, error) {
+	return func(c connector.Credential) (Auth, error) { return OpenAuth(c, kinds...) }
 }
+
+// credentialKind is the oneof whose members name the kinds of credential.
+var credentialKind = (&fireoncev1.Credential{}).ProtoReflect().Descriptor().Oneofs().ByName("kind")
 
 // openKind returns the header that a credential's kind becomes, and the texts in it
 // that no message may show.
-func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []transport.Header, hide []string, err error) {
+func openKind(pb *fireoncev1.Credential, kinds []string) (out []transport.Header, hide []string, err error) {
+	set := pb.ProtoReflect().WhichOneof(credentialKind)
+	if set != nil && !slices.Contains(kinds, string(set.Name())) {
+		return nil, nil, badCredential("", "this connector takes "+strings.Join(kinds, ", ")+", or nothing")
+	}
 	switch kind := pb.GetKind().(type) {
-	case nil:
 	case *fireoncev1.Credential_BearerToken:
-		if kinds&AuthBearer == 0 {
-			return nil, nil, wrongKind(kinds)
-		}
 		hide = append(hide, kind.BearerToken.GetToken())
 		out = append(out, transport.Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken.GetToken()})
 	case *fireoncev1.Credential_Oauth2:
-		if kinds&AuthOAuth2 == 0 {
-			return nil, nil, wrongKind(kinds)
-		}
 		hide = append(hide, kind.Oauth2.GetAccessToken())
 		if refresh := kind.Oauth2.GetRefreshToken(); refresh != "" {
 			hide = append(hide, refresh)
@@ -131,9 +128,6 @@ func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []transport.Header
 		out = append(out, transport.Header{Name: "Authorization", Value: "Bearer " + kind.Oauth2.GetAccessToken()})
 	case *fireoncev1.Credential_Basic:
 		user, password := kind.Basic.GetUsername(), kind.Basic.GetPassword()
-		if kinds&AuthBasic == 0 {
-			return nil, nil, wrongKind(kinds)
-		}
 		if strings.Contains(user, ":") {
 			return nil, nil, badCredential(".basic.username", "must not have a colon (RFC 7617)")
 		}
@@ -141,9 +135,6 @@ func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []transport.Header
 		hide = append(hide, password, token)
 		out = append(out, transport.Header{Name: "Authorization", Value: "Basic " + token})
 	case *fireoncev1.Credential_ApiKeyHeader:
-		if kinds&AuthAPIKey == 0 {
-			return nil, nil, wrongKind(kinds)
-		}
 		name, value := kind.ApiKeyHeader.GetName(), kind.ApiKeyHeader.GetValue()
 		// Authorization is a usual place for a key, Cookie is not.
 		if err := transport.CheckHeader(name, value, strings.EqualFold(name, "Authorization")); err != nil {
@@ -151,8 +142,6 @@ func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []transport.Header
 		}
 		hide = append(hide, secretParts(value)...)
 		out = append(out, transport.Header{Name: name, Value: value})
-	default:
-		return nil, nil, wrongKind(kinds)
 	}
 	return out, hide, nil
 }
@@ -202,16 +191,3 @@ func ReadCredential(c connector.Credential) (*fireoncev1.Credential, error) {
 }
 
 var badCredential = Bad(connector.BadCredential, "credential")
-
-func wrongKind(kinds AuthKind) *connector.InputError {
-	var names []string
-	for _, k := range []struct {
-		kind AuthKind
-		name string
-	}{{AuthBearer, "bearer_token"}, {AuthBasic, "basic"}, {AuthAPIKey, "api_key_header"}, {AuthOAuth2, "oauth2"}, {AuthHeaders, "headers"}} {
-		if kinds&k.kind != 0 {
-			names = append(names, k.name)
-		}
-	}
-	return badCredential("", "this connector takes "+strings.Join(names, ", ")+", or nothing")
-}
