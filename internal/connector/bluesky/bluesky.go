@@ -73,7 +73,7 @@ func New(c Config) *Connector {
 				return kit.ReadServer(encoded, &fireoncev1.BlueskySettings{}, DefaultBaseURL, c.HTTPSOnly, bad)
 			},
 			ReadCredential: readSecret,
-			Offers:         func(*url.URL) connector.Capability { return connector.Capability{Traits: traits} },
+			Offers:         func(*url.URL) (connector.Capability, error) { return connector.Capability{Traits: traits}, nil },
 		},
 		cfg:    c,
 		logins: cache.New[[sha256.Size]byte, *cachedLogin](cache.Options{Max: maxLogins}),
@@ -182,19 +182,11 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err := c.show(ctx, in, &q); err != nil {
 		return nil, err
 	}
-	body, err := q.commit(in.did)
-	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
-	}
-	to, err := in.endpoint(methodPut, nil)
-	if err != nil {
-		return nil, err
-	}
 	s := &session{c: c, in: in, post: q}
-	s.Post = kit.Post{
-		Link: kit.Link{Version: o.Credential.Version}, URL: to, Auth: kit.Auth{Headers: []transport.Header{bearer(in.access)}}, Body: body,
+	s.Call = kit.Call{
+		Base: in.base.String(), Path: pathXRPC + methodPut, Auth: kit.Auth{Headers: []transport.Header{bearer(in.access)}}, Body: q.commit(in.did),
 	}
-	if _, err := s.Open(ctx, c.cfg.Sender, o.Fresh); err != nil {
+	if _, err := s.Open(ctx, c.cfg.Sender, o); err != nil {
 		return nil, err
 	}
 	return s, nil

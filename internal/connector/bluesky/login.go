@@ -56,10 +56,6 @@ func (in login) hidden() transport.Secrets {
 	return transport.Secrets{}.With(in.password, in.access, in.refresh)
 }
 
-func (in login) endpoint(method string, query url.Values) (*url.URL, error) {
-	return endpoint(in.base, method, query)
-}
-
 // cachedLogin is one account's session. The holder of the permit signs in.
 type cachedLogin struct {
 	permit chan struct{}

@@ -176,14 +176,14 @@ func thaw(frozen []byte) (post, error) {
 // commit is the body of the commit request. swapRecord null demands an empty key: the
 // server leaves the same record there alone, refuses another one, and overwrites
 // nothing.
-func (q post) commit(did string) ([]byte, error) {
-	return json.Marshal(struct {
+func (q post) commit(did string) any {
+	return struct {
 		Repo       string  `json:"repo"`
 		Collection string  `json:"collection"`
 		Key        string  `json:"rkey"`
 		Record     record  `json:"record"`
 		Swap       *string `json:"swapRecord"`
-	}{Repo: did, Collection: collection, Key: q.key, Record: q.record})
+	}{Repo: did, Collection: collection, Key: q.key, Record: q.record}
 }
 
 // uri is where the post is in the account's repository.

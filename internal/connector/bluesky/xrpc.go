@@ -73,10 +73,8 @@ func errorName(a transport.Response) string {
 	return body.Error
 }
 
-// endpoint is the URL of a method.
-func endpoint(base *url.URL, method string, query url.Values) (*url.URL, error) {
-	return kit.Endpoint(base.String(), "/xrpc/"+method, query)
-}
+// pathXRPC is where the methods are.
+const pathXRPC = "/xrpc/"
 
 func bearer(token string) transport.Header {
 	return transport.Header{Name: "Authorization", Value: "Bearer " + token}
@@ -100,7 +98,7 @@ type question struct {
 
 // ask asks on its own connection: a failure before the arm costs the job a try.
 func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transport.Response, error) {
-	u, err := endpoint(base, q.method, q.query)
+	u, err := kit.Endpoint(base.String(), pathXRPC+q.method, q.query)
 	if err != nil {
 		return transport.Response{}, err
 	}

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
@@ -22,7 +21,7 @@ const (
 	maxID = 256
 )
 
-// content is a post: what every attempt sends alike.
+// content is a post: what every attempt sends alike. Its JSON is the request's body.
 type content struct {
 	Text     string `json:"text"`
 	ReplyTo  string `json:"in_reply_to,omitempty"`
@@ -79,9 +78,6 @@ func (c content) fingerprint() [sha256.Size]byte {
 func fingerprint(text, replyTo string) [sha256.Size]byte {
 	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(normal(text))).Field(fieldReplyTo, []byte(replyTo)).Bytes())
 }
-
-// encode returns the request's body.
-func (c content) encode() ([]byte, error) { return json.Marshal(c) }
 
 // The fields of the fingerprint, and of the frozen encoding.
 const (

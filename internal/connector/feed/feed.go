@@ -5,7 +5,6 @@ package feed
 
 import (
 	"context"
-	"net/url"
 	"strings"
 	"time"
 
@@ -21,6 +20,9 @@ const (
 	Name        = "feed"
 	PayloadKind = "social_post"
 )
+
+// pathPosts is where posts are made and listed.
+const pathPosts = "/posts"
 
 // Settle times. They are ours, by the example of platforms that are looked up by
 // content: Mastodon 60 s and 2 negatives over 5 min, X 2 min and 3 over 15 min.
@@ -86,9 +88,8 @@ func (*Connector) Describe() connector.Description {
 
 // settings are a connection's, checked.
 type settings struct {
-	base  *url.URL
-	posts *url.URL // base + "/posts"
-	lag   time.Duration
+	base string
+	lag  time.Duration
 }
 
 func (c *Connector) readSettings(encoded []byte) (settings, error) {
@@ -97,8 +98,8 @@ func (c *Connector) readSettings(encoded []byte) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	out := settings{base: base, lag: DefaultReadLag}
-	if out.posts, err = transport.ParseURL(strings.TrimSuffix(out.base.String(), "/") + "/posts"); err != nil {
+	out := settings{base: base.String(), lag: DefaultReadLag}
+	if _, err := transport.ParseURL(strings.TrimSuffix(out.base, "/") + pathPosts); err != nil {
 		return settings{}, badSettings(".base_url", err.Error())
 	}
 	if s.ReadLag != nil {
@@ -113,12 +114,12 @@ func (c *Connector) readSettings(encoded []byte) (settings, error) {
 var badSettings = kit.Bad(connector.BadSettings, "settings.feed")
 
 // offers does not name the account: it is part of every watermark.
-func (s settings) offers() connector.Capability {
+func (s settings) offers() (connector.Capability, error) {
 	t := job.Traits{Class: job.Observable, ReadLag: s.lag, Negatives: 1}
 	if s.lag > 0 {
 		t.Negatives, t.Spacing = negatives, min(spacingLags*s.lag, maxSpacing)
 	}
-	return connector.Capability{Traits: t}
+	return connector.Capability{Traits: t}, nil
 }
 
 // Prepare implements connector.Connector.
@@ -145,14 +146,10 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	body, err := post.encode()
-	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
-	}
 	return (&kit.Post{
-		Link: kit.Link{Version: o.Credential.Version}, URL: account.posts, Auth: account.auth, Body: body,
+		Call:     kit.Call{Base: account.base, Path: pathPosts, Auth: account.auth, Body: post},
 		Classify: func(a transport.Response) job.Outcome { return classify(a, account.auth.Hidden) },
-	}).Open(ctx, c.cfg.Sender, true)
+	}).Open(ctx, c.cfg.Sender, o)
 }
 
 // account is an account on a platform with the data that requests need.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -39,7 +40,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	return lookup.EncodeWatermark(watermarkOf(a.base.String(), l, local().UTC()))
+	return lookup.EncodeWatermark(watermarkOf(a.base, l, local().UTC()))
 }
 
 // AccountOf implements connector.Identifier.
@@ -80,7 +81,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	switch {
 	case err != nil:
 		return nil, err
-	case m.Base != a.base.String():
+	case m.Base != a.base:
 		return nil, errors.New("the connection leads to another platform than at the send")
 	}
 	s := newSearch(m, want, l)
@@ -109,13 +110,11 @@ func (c *Connector) page(ctx context.Context, a account, cursor string, size int
 }
 
 func (c *Connector) part(ctx context.Context, a account, cursor string, size int, fresh bool) (listing, error) {
-	u := *a.posts
-	q := url.Values{"limit": {strconv.Itoa(size)}}
+	call := kit.Call{Base: a.base, Path: pathPosts, Query: url.Values{"limit": {strconv.Itoa(size)}}, Auth: a.auth}
 	if cursor != "" {
-		q.Set("before", cursor)
+		call.Query.Set("before", cursor)
 	}
-	u.RawQuery = q.Encode()
-	answer, err := lookup.Read(ctx, c.cfg.Sender, transport.Request{Method: "GET", URL: &u, Headers: a.auth.AcceptJSON()}, fresh, "read posts")
+	answer, err := lookup.Ask(ctx, c.cfg.Sender, call, fresh, "read posts")
 	if err != nil {
 		return listing{}, err
 	}

@@ -24,8 +24,10 @@ type Base[S, C any] struct {
 	// ReadSettings and ReadCredential read and check what is stored. They fail with *InputError.
 	ReadSettings   func(encoded []byte) (S, error)
 	ReadCredential func(connector.Credential) (C, error)
-	// Offers returns what a connection with such settings can do.
-	Offers func(S) connector.Capability
+	// Fits checks settings with the credential, and fails with *InputError; nil: any two fit.
+	Fits func(S, C) error
+	// Offers returns what a connection with such settings can do. It fails with *InputError.
+	Offers func(S) (connector.Capability, error)
 	// Reconnect is what a user does about a credential that cannot be used, for a platform whose
 	// connections are stored before their account has logged in. Empty: they are not.
 	Reconnect string
@@ -38,11 +40,15 @@ func (b Base[S, C]) Check(encoded []byte, cred connector.Credential) (connector.
 		return connector.Capability{}, err
 	}
 	if len(cred.Data) > 0 || b.Reconnect == "" {
-		if _, err := connector.Opened(cred, b.ReadCredential); err != nil {
+		secret, err := connector.Opened(cred, b.ReadCredential)
+		if err == nil && b.Fits != nil {
+			err = b.Fits(s, secret)
+		}
+		if err != nil {
 			return connector.Capability{}, err
 		}
 	}
-	return b.Offers(s), nil
+	return b.Offers(s)
 }
 
 // Traits implements connector.Settler.
@@ -51,7 +57,8 @@ func (b Base[S, C]) Traits(encoded []byte) (job.Traits, error) {
 	if err != nil {
 		return job.Traits{}, err
 	}
-	return b.Offers(s).Traits, nil
+	offers, err := b.Offers(s)
+	return offers.Traits, err
 }
 
 // Account returns what a call needs of its connection. It fails with *Refusal.
@@ -63,7 +70,11 @@ func (b Base[S, C]) Account(o connector.Opening) (s S, cred C, err error) {
 		msg := "the credential is not usable: " + b.Reconnect
 		return s, cred, &connector.Refusal{Kind: job.FailAuth, Msg: msg, Err: err}
 	}
-	if s, err = b.ReadSettings(o.Settings); err != nil {
+	s, err = b.ReadSettings(o.Settings)
+	if err == nil && b.Fits != nil {
+		err = b.Fits(s, cred)
+	}
+	if err != nil {
 		return s, cred, UnusableSettings(err)
 	}
 	return s, cred, nil

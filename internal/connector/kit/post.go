@@ -2,7 +2,9 @@ package kit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -18,6 +20,23 @@ type Link struct {
 	Version int
 }
 
+// Connect opens a connection to a target. Only a KEYED job may reuse one. It fails with *Refusal.
+func (l *Link) Connect(ctx context.Context, sender *transport.Sender, o connector.Opening, to transport.Target) (err error) {
+	l.Version = o.Credential.Version
+	l.Conn, err = sender.Open(ctx, to, o.Fresh || o.Class != job.Keyed)
+	return err
+}
+
+// Reuse takes an idle connection to a target, and reports whether the job may have one and there
+// is one.
+func (l *Link) Reuse(sender *transport.Sender, o connector.Opening, to transport.Target) bool {
+	if o.Fresh || o.Class != job.Keyed {
+		return false
+	}
+	l.Version, l.Conn = o.Credential.Version, sender.Idle(to)
+	return l.Conn != nil
+}
+
 // Close implements connector.Session.
 func (l *Link) Close() { l.Conn.Close() }
 
@@ -28,24 +47,55 @@ func (l *Link) Commit(c connector.Commit, call transport.Request, classify func(
 	return o
 }
 
-// Post is a session that posts a JSON body to an API.
-type Post struct {
-	Link
-
-	URL  *url.URL
-	Auth Auth
-	Body []byte
+// Call is one request to an API.
+type Call struct {
+	// Base is where the API is. Path is below it.
+	Base, Path string
+	Query      url.Values
+	Auth       Auth
+	// Body makes the request a POST: bytes are sent as they are, any other value in JSON.
+	Body any
 	// ContentType replaces application/json.
 	ContentType string
+}
+
+// Request encodes the call. It fails with *Refusal.
+func (c Call) Request() (transport.Request, error) {
+	u, err := Endpoint(c.Base, c.Path, c.Query)
+	if err != nil || c.Body == nil {
+		return transport.Request{Method: "GET", URL: u, Keep: transport.MaxBody, Headers: c.Auth.AcceptJSON()}, err
+	}
+	body, encoded := c.Body.([]byte)
+	if !encoded {
+		if body, err = json.Marshal(c.Body); err != nil {
+			return transport.Request{}, unusable("the request cannot be encoded", err)
+		}
+	}
+	return transport.Request{
+		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Keep: transport.MaxBody,
+		Headers: c.Auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: cmp.Or(c.ContentType, "application/json")}),
+	}, nil
+}
+
+// Post is a session that posts to an API.
+type Post struct {
+	Link
+	Call
+
 	// Keyed sends the effect key as Idempotency-Key.
 	Keyed    bool
 	Classify func(transport.Response) job.Outcome
+
+	request transport.Request
 }
 
 // Open opens the connection.
-func (p *Post) Open(ctx context.Context, sender *transport.Sender, fresh bool) (connector.Session, error) {
+func (p *Post) Open(ctx context.Context, sender *transport.Sender, o connector.Opening) (connector.Session, error) {
 	var err error
-	if p.Conn, err = sender.Open(ctx, transport.TargetOf(p.URL), fresh); err != nil {
+	if p.request, err = p.Request(); err != nil {
+		return nil, err
+	}
+	if err := p.Connect(ctx, sender, o, transport.TargetOf(p.request.URL)); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -53,17 +103,10 @@ func (p *Post) Open(ctx context.Context, sender *transport.Sender, fresh bool) (
 
 // Publish implements connector.Session.
 func (p *Post) Publish(c connector.Commit) job.Outcome {
-	call := transport.Request{
-		Method: "POST", URL: p.URL, Body: bytes.NewReader(p.Body), Length: int64(len(p.Body)), Keep: transport.MaxBody,
-		Headers: []transport.Header{JSON},
-	}
-	if p.ContentType != "" {
-		call.Headers[0].Value = p.ContentType
-	}
+	call := p.request
 	if p.Keyed {
 		call.Headers = append(call.Headers, transport.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
-	call.Headers = p.Auth.AcceptJSON(call.Headers...)
 	return p.Commit(c, call, p.Classify)
 }
 

@@ -7,12 +7,22 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // readTimeout bounds one request.
 const readTimeout = 15 * time.Second
+
+// Ask makes a call that has no effect. doing and fresh are as for Read.
+func Ask(ctx context.Context, sender *transport.Sender, call kit.Call, fresh bool, doing string) (transport.Response, error) {
+	request, err := call.Request()
+	if err != nil {
+		return transport.Response{}, err
+	}
+	return Read(ctx, sender, request, fresh, doing)
+}
 
 // Read makes one request that has no effect, and keeps as much of the answer as is
 // allowed. doing describes the read in an error. fresh asks for a connection that was

@@ -20,8 +20,8 @@ const reconnect = "reconnect this Mastodon account with a token that may write p
 
 // get reads from the server. It fails with *connector.Refusal. fresh asks for a connection
 // of its own: a failure before the arm costs the job a try.
-func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (transport.Response, error) {
-	answer, err := lookup.Read(ctx, c.cfg.Sender, transport.Request{Method: "GET", URL: u, Headers: a.auth.AcceptJSON()}, fresh, "ask mastodon")
+func (c *Connector) get(ctx context.Context, a account, path string, query url.Values, fresh bool) (transport.Response, error) {
+	answer, err := lookup.Ask(ctx, c.cfg.Sender, a.call(path, query, nil), fresh, "ask mastodon")
 	if err != nil {
 		return answer, err
 	}
@@ -78,11 +78,7 @@ func (c *Connector) readOwner(ctx context.Context, a account) (person, error) {
 }
 
 func (c *Connector) verify(ctx context.Context, a account) (person, error) {
-	u, err := a.endpoint("/api/v1/accounts/verify_credentials", nil)
-	if err != nil {
-		return person{}, err
-	}
-	answer, err := c.get(ctx, a, u, true)
+	answer, err := c.get(ctx, a, "/api/v1/accounts/verify_credentials", nil, true)
 	if err != nil {
 		return person{}, err
 	}

@@ -2,7 +2,6 @@ package mastodon
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,7 +25,7 @@ const (
 	maxID = 64
 )
 
-// content is a post: what every attempt sends alike.
+// content is a post: what every attempt sends alike. Its JSON is the request's body.
 type content struct {
 	Text       string `json:"status"`
 	ReplyTo    string `json:"in_reply_to_id,omitempty"`
@@ -111,9 +110,6 @@ func (c content) fingerprint() [sha256.Size]byte {
 		Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldWarning, []byte(normal(c.Warning))).
 		Field("files", []byte(strconv.Itoa(len(c.media)))).Bytes())
 }
-
-// encode returns the request's body.
-func (c content) encode() ([]byte, error) { return json.Marshal(c) }
 
 // Fields of the fingerprint, and of the frozen encoding.
 const (

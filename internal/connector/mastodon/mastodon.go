@@ -98,7 +98,7 @@ func (*Connector) Describe() connector.Description {
 
 // settings are a connection's, checked.
 type settings struct {
-	base    *url.URL
+	base    *url.URL // the server's
 	dedupes fireoncev1.ReceiverDedupes
 }
 
@@ -108,11 +108,6 @@ func (c *Connector) readSettings(encoded []byte) (settings, error) {
 	return settings{base: base, dedupes: s.GetServerDedupes()}, err
 }
 
-// endpoint is a URL below the server's base.
-func (s settings) endpoint(path string, query url.Values) (*url.URL, error) {
-	return kit.Endpoint(s.base.String(), path, query)
-}
-
 const (
 	unstated = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED
 	dedupes  = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
@@ -120,12 +115,12 @@ const (
 
 // stated returns what holds as far as the settings say. If they do not, jobs of both
 // classes may be in flight; if a server was found to dedupe, its jobs have its window.
-func (c *Connector) stated(s settings) connector.Capability {
+func (c *Connector) stated(s settings) (connector.Capability, error) {
 	out := connector.Capability{Traits: c.traits(s.dedupes == dedupes), Unsure: s.dedupes == unstated}
 	if out.Unsure {
 		out.KeyWindow = KeyWindow
 	}
-	return out
+	return out, nil
 }
 
 func (c *Connector) traits(keyed bool) job.Traits {
@@ -174,6 +169,11 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 	return account{settings: s, auth: auth}, err
 }
 
+// call is a request to the server.
+func (a account) call(path string, query url.Values, body any) kit.Call {
+	return kit.Call{Base: a.base.String(), Path: path, Query: query, Auth: a.auth, Body: body}
+}
+
 // Open implements connector.Connector. It uploads media.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	post, err := thaw(o.Prepared.Frozen)
@@ -184,21 +184,13 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	u, err := a.endpoint("/api/v1/statuses", nil)
-	if err != nil {
-		return nil, err
-	}
 	if post.MediaIDs, err = c.attach(ctx, a, post.media); err != nil {
 		return nil, err
-	}
-	body, err := post.encode()
-	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
 	}
 	// The key goes to servers that are not known to heed it, too: it does no harm, and one that does
 	// dedupe is the better for it.
 	return (&kit.Post{
-		Link: kit.Link{Version: o.Credential.Version}, URL: u, Auth: a.auth, Body: body, Keyed: true,
+		Call: a.call("/api/v1/statuses", nil, post), Keyed: true,
 		Classify: func(answer transport.Response) job.Outcome { return classify(answer, a.auth.Hidden) },
-	}).Open(ctx, c.cfg.Sender, o.Fresh || o.Class != job.Keyed)
+	}).Open(ctx, c.cfg.Sender, o)
 }

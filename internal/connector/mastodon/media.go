@@ -62,7 +62,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 		return "", false, err
 	}
 	defer asset.Close()
-	u, err := a.endpoint("/api/v2/media", nil)
+	u, err := kit.Endpoint(a.base.String(), "/api/v2/media", nil)
 	if err != nil {
 		return "", false, err
 	}
@@ -109,11 +109,7 @@ func (c *Connector) ready(ctx context.Context, a account, id string) (bool, erro
 	case <-ctx.Done():
 		return false, &connector.Refusal{Kind: job.FailTransient, Msg: platformName + " has not processed the media in time", Err: ctx.Err()}
 	}
-	u, err := a.endpoint("/api/v1/media/"+url.PathEscape(id), nil)
-	if err != nil {
-		return false, err
-	}
-	answer, err := c.get(ctx, a, u, true)
+	answer, err := c.get(ctx, a, "/api/v1/media/"+url.PathEscape(id), nil, true)
 	if answer.Complete && answer.Status == 206 {
 		return false, nil
 	}

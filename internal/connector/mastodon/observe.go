@@ -124,11 +124,7 @@ func (c *Connector) page(ctx context.Context, a account, id, before string, loca
 	if before != "" {
 		q.Set("max_id", before)
 	}
-	u, err := a.endpoint("/api/v1/accounts/"+id+"/statuses", q)
-	if err != nil {
-		return listing{}, err
-	}
-	answer, err := c.get(ctx, a, u, fresh)
+	answer, err := c.get(ctx, a, "/api/v1/accounts/"+id+"/statuses", q, fresh)
 	if err != nil {
 		return listing{}, err
 	}
@@ -164,11 +160,7 @@ func (c *Connector) compare(ctx context.Context, a account, s *search) error {
 // source reads a post as it was written. told is false where the server has no such
 // thing.
 func (c *Connector) source(ctx context.Context, a account, id string) (text, warning string, told bool, err error) {
-	u, err := a.endpoint("/api/v1/statuses/"+id+"/source", nil)
-	if err != nil {
-		return "", "", false, err
-	}
-	answer, err := c.get(ctx, a, u, false)
+	answer, err := c.get(ctx, a, "/api/v1/statuses/"+id+"/source", nil, false)
 	if answer.Complete && (answer.Status == 404 || answer.Status == 405 || answer.Status == 410 || answer.Status == 501) {
 		return "", "", false, nil
 	}

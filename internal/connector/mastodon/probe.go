@@ -84,11 +84,7 @@ func (c *Connector) isMastodon(ctx context.Context, a account) (bool, error) {
 // tell reads a document. there is false if the server has no readable one; a server
 // that cannot be asked now is an error, and proves nothing about what it is.
 func (c *Connector) tell(ctx context.Context, a account, path string, into any) (there bool, err error) {
-	u, err := a.endpoint(path, nil)
-	if err != nil {
-		return false, err
-	}
-	answer, err := c.get(ctx, a, u, true)
+	answer, err := c.get(ctx, a, path, nil, true)
 	if answer.Complete && (answer.Status == 404 || answer.Status == 410 || answer.Status == 501) {
 		return false, nil
 	}

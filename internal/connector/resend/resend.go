@@ -68,7 +68,7 @@ func New(c Config) (*Connector, error) {
 		Base: kit.Base[struct{}, kit.Auth]{
 			ReadSettings:   kit.NoSettings(Name),
 			ReadCredential: kit.OpenKinds(kit.AuthBearer),
-			Offers:         func(struct{}) connector.Capability { return connector.Capability{Traits: traits} },
+			Offers:         func(struct{}) (connector.Capability, error) { return connector.Capability{Traits: traits}, nil },
 		},
 		cfg: c, emails: emails, domains: emails.ResolveReference(&url.URL{Path: "domains"}),
 	}, nil

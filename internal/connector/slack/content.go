@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"encoding/json"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -145,9 +144,9 @@ type marker struct {
 	} `json:"event_payload"`
 }
 
-// encode returns the request's body. Slack's defaults are sent, so that they cannot
+// body returns the request's body. Slack's defaults are sent, so that they cannot
 // change.
-func (c content) encode(channel string) ([]byte, error) {
+func (c content) body(channel string) any {
 	body := struct {
 		Channel     string `json:"channel"`
 		Text        string `json:"text"`
@@ -158,7 +157,7 @@ func (c content) encode(channel string) ([]byte, error) {
 		Metadata    marker `json:"metadata"`
 	}{Channel: channel, Text: c.Text, Thread: c.Thread, Broadcast: c.Broadcast, UnfurlLinks: c.Unfurl, UnfurlMedia: c.Unfurl}
 	body.Metadata.Type, body.Metadata.Payload.Job = markEvent, c.Key
-	return json.Marshal(body)
+	return body
 }
 
 // fields are the frozen encoding: these, in this order.

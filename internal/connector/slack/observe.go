@@ -1,11 +1,9 @@
 package slack
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -128,18 +126,8 @@ func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want conten
 	if channel, known := c.chats.Get(auth.Key(want.User)); known {
 		return channel, nil
 	}
-	body, err := json.Marshal(struct {
-		Users string `json:"users"`
-	}{want.User})
-	if err != nil {
-		return "", fmt.Errorf("encode: %w", err)
-	}
-	u, err := kit.Endpoint(c.cfg.BaseURL, "/conversations.open", nil)
-	if err != nil {
-		return "", err
-	}
-	answer, _, err := c.call(ctx, auth, transport.Request{
-		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Headers: auth.AcceptJSON(jsonType),
+	answer, _, err := c.call(ctx, kit.Call{
+		Path: "/conversations.open", Auth: auth, Body: map[string]string{"users": want.User}, ContentType: jsonType,
 	}, true)
 	if err != nil {
 		return "", err
@@ -242,21 +230,18 @@ func (c *Connector) page(ctx context.Context, auth kit.Auth, method string, quer
 
 // get reads one answer, with Slack's clock. It fails with *connector.Refusal.
 func (c *Connector) get(ctx context.Context, auth kit.Auth, method string, query url.Values, fresh bool) ([]byte, time.Time, error) {
-	u, err := kit.Endpoint(c.cfg.BaseURL, "/"+method, query)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	return c.call(ctx, auth, transport.Request{Method: "GET", URL: u, Headers: auth.AcceptJSON()}, fresh)
+	return c.call(ctx, kit.Call{Path: "/" + method, Query: query, Auth: auth}, fresh)
 }
 
 // call makes one request that has no effect. fresh asks for its own connection: a
 // failure before the arm costs the job a try.
-func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Request, fresh bool) ([]byte, time.Time, error) {
-	answer, err := lookup.Read(ctx, c.cfg.Sender, call, fresh, "ask slack")
+func (c *Connector) call(ctx context.Context, call kit.Call, fresh bool) ([]byte, time.Time, error) {
+	call.Base = c.cfg.BaseURL
+	answer, err := lookup.Ask(ctx, c.cfg.Sender, call, fresh, "ask slack")
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	if err := unread(answer, auth.Hidden); err != nil {
+	if err := unread(answer, call.Auth.Hidden); err != nil {
 		return nil, time.Time{}, err
 	}
 	at, ok := lookup.ClockOf(answer, "GMT")
@@ -266,7 +251,7 @@ func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Requ
 	return answer.Excerpt, at, nil
 }
 
-var jsonType = transport.Header{Name: "Content-Type", Value: "application/json; charset=utf-8"}
+const jsonType = "application/json; charset=utf-8"
 
 // unread returns why an answer does not answer the request; nil: it does.
 func unread(a transport.Response, secrets transport.Secrets) error {

@@ -75,7 +75,9 @@ func New(c Config) *Connector {
 		Base: kit.Base[string, kit.Auth]{
 			ReadSettings: readSettings, Reconnect: "reconnect this Slack workspace",
 			ReadCredential: kit.OpenToken("this connection has no token: connect the Slack workspace"),
-			Offers:         func(string) connector.Capability { return connector.Capability{Traits: c.Settle.Traits()} },
+			Offers: func(string) (connector.Capability, error) {
+				return connector.Capability{Traits: c.Settle.Traits()}, nil
+			},
 		},
 		cfg:    c,
 		owners: cache.New[[sha256.Size]byte, tokenOwner](cache.Options{Max: maxKnown}),
@@ -151,17 +153,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	body, err := want.encode(channel)
-	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored message cannot be encoded", Err: err}
-	}
-	to, err := kit.Endpoint(c.cfg.BaseURL, "/chat.postMessage", nil)
-	if err != nil {
-		return nil, err
-	}
 	owner, _ := c.owners.Get(auth.Key(""))
 	return (&kit.Post{
-		Link: kit.Link{Version: o.Credential.Version}, URL: to, Auth: auth, Body: body, ContentType: jsonType.Value,
+		Call:     kit.Call{Base: c.cfg.BaseURL, Path: "/chat.postMessage", Auth: auth, Body: want.body(channel), ContentType: jsonType},
 		Classify: func(a transport.Response) job.Outcome { return classify(a, auth.Hidden, want.Thread, owner.Site) },
-	}).Open(ctx, c.cfg.Sender, true)
+	}).Open(ctx, c.cfg.Sender, o)
 }

@@ -1,7 +1,6 @@
 package tiktok
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -30,28 +29,15 @@ const (
 // readTimeout bounds one request that only reads.
 const readTimeout = 15 * time.Second
 
-// call makes the request of one path. A nil body asks with GET.
-func (c *Connector) call(auth kit.Auth, path string, body []byte) (transport.Request, error) {
-	u, err := kit.Endpoint(c.cfg.BaseURL, path, nil)
-	if err != nil {
-		return transport.Request{}, err
-	}
-	call := transport.Request{Method: "GET", URL: u, Keep: transport.MaxBody, Headers: auth.AcceptJSON()}
-	if body != nil {
-		call.Method, call.Body, call.Length = "POST", bytes.NewReader(body), int64(len(body))
-		call.Headers = append(call.Headers, transport.Header{Name: "Content-Type", Value: "application/json; charset=UTF-8"})
-	}
-	return call, nil
+// call is the request of one path. A nil body asks with GET.
+func (c *Connector) call(auth kit.Auth, path string, body any) kit.Call {
+	return kit.Call{Base: c.cfg.BaseURL, Path: path, Auth: auth, Body: body, ContentType: "application/json; charset=UTF-8"}
 }
 
 // ask makes a request that only reads, and returns its data. It fails with
 // *connector.Refusal.
-func (c *Connector) ask(ctx context.Context, auth kit.Auth, path string, body []byte) (json.RawMessage, error) {
-	call, err := c.call(auth, path, body)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := lookup.Read(ctx, c.cfg.Sender, call, true, "ask tiktok")
+func (c *Connector) ask(ctx context.Context, auth kit.Auth, path string, body any) (json.RawMessage, error) {
+	answer, err := lookup.Ask(ctx, c.cfg.Sender, c.call(auth, path, body), true, "ask tiktok")
 	if err != nil {
 		return nil, err
 	}

@@ -227,8 +227,8 @@ type (
 
 // begin returns the path and the body of the request that begins the post. plan cuts
 // the file of an upload.
-func (c content) begin(plan chunks) (path string, body []byte, err error) {
-	in := initBody{
+func (c content) begin(plan chunks) (path string, in initBody) {
+	in = initBody{
 		Post: postInfo{
 			Privacy: c.Privacy, NoComment: c.NoComment, NoDuet: c.NoDuet, NoStitch: c.NoStitch,
 			Branded: c.Branded, OwnBrand: c.OwnBrand, Cover: c.Cover,
@@ -248,6 +248,5 @@ func (c content) begin(plan chunks) (path string, body []byte, err error) {
 		path, in.Post.Title = pathVideo, c.Text
 		in.Source.Size, in.Source.Chunk, in.Source.Chunks = plan.size, plan.chunk, plan.count
 	}
-	body, err = json.Marshal(in)
-	return path, body, err
+	return path, in
 }

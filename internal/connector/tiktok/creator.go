@@ -43,7 +43,7 @@ func (c *Connector) creator(ctx context.Context, o connector.Opening, auth kit.A
 }
 
 func (c *Connector) askCreator(ctx context.Context, auth kit.Auth) (creator, error) {
-	data, err := c.ask(ctx, auth, pathCreator, []byte("{}"))
+	data, err := c.ask(ctx, auth, pathCreator, struct{}{})
 	if err != nil {
 		return creator{}, err
 	}

@@ -2,6 +2,7 @@ package tiktok
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -88,7 +89,8 @@ func FuzzThaw(f *testing.F) {
 		if err != nil || !bytes.Equal(again.freeze(), c.freeze()) {
 			t.Fatalf("%+v, then %+v, %v", c, again, err)
 		}
-		if _, _, err := c.begin(cut(1)); err != nil {
+		_, body := c.begin(cut(1))
+		if _, err := json.Marshal(body); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -136,11 +136,7 @@ func (c *Connector) videos(ctx context.Context, auth kit.Auth, since time.Time, 
 	var found []string
 	ask := map[string]int64{"max_count": listSize}
 	for range maxPages {
-		body, err := json.Marshal(ask)
-		if err != nil {
-			return nil, err
-		}
-		data, err := c.ask(ctx, auth, pathList, body)
+		data, err := c.ask(ctx, auth, pathList, ask)
 		if err != nil {
 			return nil, err
 		}

@@ -131,11 +131,7 @@ func (c *Connector) state(ctx context.Context, o connector.Opening, id string) (
 	if err != nil {
 		return state{}, err
 	}
-	body, err := json.Marshal(map[string]string{"publish_id": id})
-	if err != nil {
-		return state{}, err
-	}
-	data, err := c.ask(ctx, auth, pathStatus, body)
+	data, err := c.ask(ctx, auth, pathStatus, map[string]string{"publish_id": id})
 	if err != nil {
 		return state{}, err
 	}

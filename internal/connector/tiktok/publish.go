@@ -35,11 +35,8 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 	if s.asset != nil {
 		plan = cut(s.asset.Size)
 	}
-	path, body, err := s.post.begin(plan)
-	var call transport.Request
-	if err == nil {
-		call, err = s.c.call(s.auth, path, body)
-	}
+	path, body := s.post.begin(plan)
+	call, err := s.c.call(s.auth, path, body).Request()
 	if err != nil {
 		return job.Outcome{Result: job.ResultNotSent, Kind: job.FailPermanent, Message: "the stored post cannot be encoded; nothing was sent"}
 	}

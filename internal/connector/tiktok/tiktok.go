@@ -81,8 +81,8 @@ func New(c Config) *Connector {
 	}
 	out.Base = kit.Base[fireoncev1.TikTokSettings_Source, kit.Auth]{
 		ReadSettings: out.readSettings, ReadCredential: kit.OpenToken("TikTok needs an access token"),
-		Offers: func(fireoncev1.TikTokSettings_Source) connector.Capability {
-			return connector.Capability{Traits: traits}
+		Offers: func(fireoncev1.TikTokSettings_Source) (connector.Capability, error) {
+			return connector.Capability{Traits: traits}, nil
 		},
 	}
 	return out

@@ -2,7 +2,6 @@ package x
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -129,8 +128,8 @@ func (c content) path() string {
 	return "/2/tweets"
 }
 
-// encode returns the request's body. pictureIDs are X's ids of those that were uploaded.
-func (c content) encode(pictureIDs []string) ([]byte, error) {
+// body returns the request's body. pictureIDs are X's ids of those that were uploaded.
+func (c content) body(pictureIDs []string) any {
 	type media struct {
 		IDs []string `json:"media_ids"`
 	}
@@ -150,7 +149,7 @@ func (c content) encode(pictureIDs []string) ([]byte, error) {
 	if len(pictureIDs) > 0 {
 		body.Media = &media{IDs: pictureIDs}
 	}
-	return json.Marshal(body)
+	return body
 }
 
 // Fields of the fingerprint, and of the frozen encoding.

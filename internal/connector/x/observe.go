@@ -19,7 +19,10 @@ const (
 	maxPages = maxListed / pageSize
 )
 
-const pathMe = "/2/users/me"
+const (
+	pathMe = "/2/users/me"
+	asking = "ask x" // in errors
+)
 
 // Watermark implements connector.Observer. It fails with *connector.Refusal.
 func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string, error) {
@@ -188,11 +191,7 @@ func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search, local f
 // get reads one answer, with X's clock. It fails with *connector.Refusal. fresh asks
 // for a connection of its own: a failure before the arm costs the job a try.
 func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query url.Values, fresh bool) ([]byte, time.Time, error) {
-	u, err := kit.Endpoint(c.cfg.BaseURL, path, query)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	answer, err := c.call(ctx, transport.Request{Method: "GET", URL: u, Headers: auth.AcceptJSON()}, fresh)
+	answer, err := lookup.Ask(ctx, c.cfg.Sender, kit.Call{Base: c.cfg.BaseURL, Path: path, Query: query, Auth: auth}, fresh, asking)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -204,11 +203,6 @@ func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query u
 		return nil, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: errNoClock.Error()}
 	}
 	return answer.Excerpt, at, nil
-}
-
-// call makes one request that has no effect.
-func (c *Connector) call(ctx context.Context, call transport.Request, fresh bool) (transport.Response, error) {
-	return lookup.Read(ctx, c.cfg.Sender, call, fresh, "ask x")
 }
 
 // unread returns why an answer to a read is none; nil: it is one.

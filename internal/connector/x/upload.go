@@ -1,16 +1,14 @@
 package x
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -78,26 +76,19 @@ func (c *Connector) describe(ctx context.Context, auth kit.Auth, id, alt string)
 	type metadata struct {
 		Alt text `json:"alt_text"`
 	}
-	body, err := json.Marshal(struct {
+	call, err := kit.Call{Base: c.cfg.BaseURL, Path: pathMetadata, Auth: auth, Body: struct {
 		ID       string   `json:"id"`
 		Metadata metadata `json:"metadata"`
-	}{id, metadata{text{alt}}})
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
+	}{id, metadata{text{alt}}}}.Request()
+	if err == nil {
+		_, err = c.put(ctx, auth, call)
 	}
-	u, err := kit.Endpoint(c.cfg.BaseURL, pathMetadata, nil)
-	if err != nil {
-		return err
-	}
-	_, err = c.put(ctx, auth, transport.Request{
-		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Headers: auth.AcceptJSON(kit.JSON),
-	})
 	return err
 }
 
 // put makes one request that prepares a post.
 func (c *Connector) put(ctx context.Context, auth kit.Auth, call transport.Request) ([]byte, error) {
-	a, err := c.call(ctx, call, true)
+	a, err := lookup.Read(ctx, c.cfg.Sender, call, true, asking)
 	if err != nil {
 		return nil, err
 	}

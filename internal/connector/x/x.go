@@ -81,8 +81,8 @@ func New(c Config) *Connector {
 		Base: kit.Base[*fireoncev1.XSettings, kit.Auth]{
 			ReadSettings: readSettings, Reconnect: "reconnect this X account",
 			ReadCredential: kit.OpenToken("this X account has no credential: connect it"),
-			Offers: func(*fireoncev1.XSettings) connector.Capability {
-				return connector.Capability{Traits: c.Settle.Traits()}
+			Offers: func(*fireoncev1.XSettings) (connector.Capability, error) {
+				return connector.Capability{Traits: c.Settle.Traits()}, nil
 			},
 		},
 		cfg:    c,
@@ -159,16 +159,8 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	body, err := want.encode(ids)
-	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request cannot be encoded", Err: err}
-	}
-	to, err := kit.Endpoint(c.cfg.BaseURL, want.path(), nil)
-	if err != nil {
-		return nil, err
-	}
 	return (&kit.Post{
-		Link: kit.Link{Version: o.Credential.Version}, URL: to, Auth: auth, Body: body,
+		Call:     kit.Call{Base: c.cfg.BaseURL, Path: want.path(), Auth: auth, Body: want.body(ids)},
 		Classify: func(a transport.Response) job.Outcome { return classify(a, want.Recipient != "", auth.Hidden) },
-	}).Open(ctx, c.cfg.Sender, true)
+	}).Open(ctx, c.cfg.Sender, o)
 }
