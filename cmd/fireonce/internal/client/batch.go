@@ -106,9 +106,7 @@ func (b *batcher) send(ctx context.Context) error {
 	}
 	resp, err := Ask(ctx, b.Jobs.BatchScheduleJobs, &fireoncev1.BatchScheduleJobsRequest{Requests: b.requests})
 	if err != nil {
-		b.out.progress.Clear()
-		fmt.Fprintf(b.cmd.Root().ErrWriter, "fireonce: lines %d to %d may or may not be stored; give the file again\n",
-			b.first, b.first+len(b.requests)-1)
+		b.tell("lines %d to %d may or may not be stored; give the file again", b.first, b.first+len(b.requests)-1)
 		return err
 	}
 	for i, r := range resp.GetResults() {

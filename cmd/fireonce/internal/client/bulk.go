@@ -2,11 +2,11 @@ package client
 
 import (
 	"context"
-	"fmt"
+	"iter"
 	"time"
 
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
@@ -23,18 +23,24 @@ func bulkCommand() *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name: "cancel", Usage: "stop further sends",
-				Flags:  flags(append(bulkFlags(), reasonFlag())...),
-				Action: action(func(ctx context.Context, c *call) error { return c.bulk(ctx, bulkCancel) }),
+				Flags: flags(append(bulkFlags(), reasonFlag())...),
+				Action: action(func(ctx context.Context, c *call) error {
+					return bulk(ctx, c, c.Jobs.BulkCancelJobs, &fireoncev1.BulkCancelJobsRequest{})
+				}),
 			},
 			{
 				Name: "retry", Usage: "give jobs that FAILED or EXPIRED another chance",
-				Flags:  flags(bulkFlags()...),
-				Action: action(func(ctx context.Context, c *call) error { return c.bulk(ctx, bulkRetry) }),
+				Flags: flags(bulkFlags()...),
+				Action: action(func(ctx context.Context, c *call) error {
+					return bulk(ctx, c, c.Jobs.BulkRetryJobs, &fireoncev1.BulkRetryJobsRequest{})
+				}),
 			},
 			{
 				Name: "resolve", Usage: "decide about jobs whose outcome is unknown",
-				Flags:  flags(append(bulkFlags(), resolveFlags()...)...),
-				Action: action(func(ctx context.Context, c *call) error { return c.bulk(ctx, bulkResolve) }),
+				Flags: flags(append(bulkFlags(), resolveFlags()...)...),
+				Action: action(func(ctx context.Context, c *call) error {
+					return bulk(ctx, c, c.Jobs.BulkResolveJobs, &fireoncev1.BulkResolveJobsRequest{})
+				}),
 			},
 		},
 	}
@@ -46,61 +52,35 @@ func bulkFlags() []cli.Flag {
 	)
 }
 
-// bulkPage makes one call of a kind.
-type bulkPage func(ctx context.Context, c *call, p bulkQuery) (*fireoncev1.BulkResult, error)
-
-type bulkQuery struct {
-	filter *fireoncev1.JobFilter
-	asOf   *timestamppb.Timestamp
-	dry    bool
-	token  string
+// bulkPages makes a call on many objects, page by page. dry: nothing is changed.
+func bulkPages[Q proto.Message, R interface{ GetResult() T }, T interface{ GetNextPageToken() string }](
+	ctx context.Context, filter proto.Message, dry bool, method func(context.Context, Q) (R, error), req Q,
+) iter.Seq2[T, error] {
+	set(req, "filter", filter.ProtoReflect())
+	set(req, "dry_run", dry)
+	return Pages(ctx, func(ctx context.Context, req Q) (T, error) {
+		resp, err := method(ctx, req)
+		return resp.GetResult(), err
+	}, req)
 }
 
-func bulkCancel(ctx context.Context, c *call, q bulkQuery) (*fireoncev1.BulkResult, error) {
-	resp, err := c.Jobs.BulkCancelJobs(ctx, &fireoncev1.BulkCancelJobsRequest{
-		Filter: q.filter, AsOfTime: q.asOf, DryRun: q.dry, PageToken: q.token, Reason: c.cmd.String("reason"),
-	})
-	return resp.GetResult(), err
-}
-
-func bulkRetry(ctx context.Context, c *call, q bulkQuery) (*fireoncev1.BulkResult, error) {
-	resp, err := c.Jobs.BulkRetryJobs(ctx, &fireoncev1.BulkRetryJobsRequest{
-		Filter: q.filter, AsOfTime: q.asOf, DryRun: q.dry, PageToken: q.token,
-	})
-	return resp.GetResult(), err
-}
-
-func bulkResolve(ctx context.Context, c *call, q bulkQuery) (*fireoncev1.BulkResult, error) {
-	req := &fireoncev1.BulkResolveJobsRequest{Filter: q.filter, AsOfTime: q.asOf, DryRun: q.dry, PageToken: q.token}
-	if err := setFromFlags(c.cmd, req); err != nil {
-		return nil, err
-	}
-	resp, err := c.Jobs.BulkResolveJobs(ctx, req)
-	return resp.GetResult(), err
-}
-
-// bulk runs through all pages and sums them up.
-func (c *call) bulk(ctx context.Context, page bulkPage) error {
+// bulk makes a call on the jobs that the filter selects, and sums its pages up.
+func bulk[Q proto.Message, R interface {
+	GetResult() *fireoncev1.BulkResult
+}](ctx context.Context, c *call, method func(context.Context, Q) (R, error), req Q) error {
 	filter, err := c.jobFilter()
 	if err != nil {
 		return err
 	}
-	q := bulkQuery{filter: filter, dry: !c.cmd.IsSet("confirm")}
-	if !q.dry {
-		if q.asOf, err = parseTime("confirm", c.cmd.String("confirm")); err != nil {
-			return err
-		}
+	if err := setFromFlags(c.cmd, req, "confirm", "as_of_time"); err != nil {
+		return err
 	}
-	total := &fireoncev1.BulkResult{}
+	dry, total := !c.cmd.IsSet("confirm"), &fireoncev1.BulkResult{}
 	defer c.out.progress.Clear()
-	for {
-		one, cancel := unary(ctx)
-		result, err := page(one, c, q)
-		cancel()
+	for result, err := range bulkPages(ctx, filter, dry, method, req) {
 		if err != nil {
-			if total.GetChanged() > 0 && !q.dry {
-				c.out.progress.Clear()
-				fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: %d jobs were changed before this failed; the same call goes on\n", total.GetChanged())
+			if total.GetChanged() > 0 && !dry {
+				c.tell("%d jobs were changed before this failed; the same call goes on", total.GetChanged())
 			}
 			return err
 		}
@@ -117,12 +97,9 @@ func (c *call) bulk(ctx context.Context, page bulkPage) error {
 		} else {
 			c.out.failures(result.GetFailures())
 		}
-		if q.token = result.GetNextPageToken(); q.token == "" {
-			break
-		}
 	}
 	if !c.out.json {
-		c.out.bulk(total, q.dry)
+		c.out.bulk(total, dry)
 	}
 	return nil
 }

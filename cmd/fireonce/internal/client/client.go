@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -143,6 +144,16 @@ func action(run func(ctx context.Context, c *call) error) cli.ActionFunc {
 		c := &call{API: api, cmd: cmd, out: out}
 		return run(ctx, c)
 	}
+}
+
+// tell writes a line to standard error, beside the result.
+func (c *call) tell(format string, args ...any) {
+	c.out.progress.Clear()
+	tell(c.cmd, format, args...)
+}
+
+func tell(cmd *cli.Command, format string, args ...any) {
+	fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: "+format+"\n", args...)
 }
 
 // unary bounds a call that is no stream.

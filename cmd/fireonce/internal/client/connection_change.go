@@ -176,18 +176,13 @@ func testConnection(ctx context.Context, c *call) error {
 		return err
 	}
 	resp, err := Ask(ctx, c.Connections.TestConnection, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		err = c.out.message(resp)
-	} else {
+	err = printAnswer(c, resp, err, func(c *call, resp *fireoncev1.TestConnectionResponse) {
 		c.out.fields(
 			"Check", map[bool]string{true: "passed", false: "failed"}[resp.GetOk()],
 			"Found", resp.GetDetail()+egressHint(resp.GetFailureKind()),
 			"Account", resp.GetAccountIdentity(),
 		)
-	}
+	})
 	if err == nil && !resp.GetOk() {
 		return errors.New("the connection is not in order")
 	}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -72,7 +71,7 @@ func createConnection(ctx context.Context, c *call) error {
 	}
 	conn := resp.GetConnection()
 	if p, _ := builtin.Find(conn.GetConnector()); p.LaterSecret && conn.GetCredentialFingerprint() == "" {
-		fmt.Fprintln(c.cmd.Root().ErrWriter, "fireonce: the connection has no credential yet: its jobs wait until `fireonce connections rotate` or `login` gives it one")
+		c.tell("the connection has no credential yet: its jobs wait until `fireonce connections rotate` or `login` gives it one")
 	}
 	return printAnswer(c, resp, nil, showConnection)
 }
@@ -120,7 +119,8 @@ func listConnections(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListConnectionsResponse, error) {
-		return c.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{Filter: filter, PageSize: pageSize(c.cmd), PageToken: token})
-	}, func(page *fireoncev1.ListConnectionsResponse) { c.out.connections(page.GetConnections()) })
+	req := &fireoncev1.ListConnectionsRequest{Filter: filter}
+	return pages(ctx, c, c.Connections.ListConnections, req, func(page *fireoncev1.ListConnectionsResponse) {
+		c.out.connections(page.GetConnections())
+	})
 }

@@ -2,11 +2,12 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 // flagsOfKind are the flags that make each kind of payload, by its field in the contract.
@@ -18,7 +19,8 @@ var flagsOfKind = map[string]string{
 // hintContent prints which flags a connection takes, after it refused the content of others. It
 // prints nothing if it cannot read that.
 func (c *call) hintContent(ctx context.Context, err error, p *fireoncev1.Payload) {
-	if detailOf(err).GetReason() != fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH || !c.cmd.IsSet("connection") {
+	detail, _ := exit.Details(err)
+	if detail.GetReason() != fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH || !c.cmd.IsSet("connection") {
 		return
 	}
 	id, key := idOrKey(c.cmd.String("connection"))
@@ -42,7 +44,7 @@ func (c *call) hintContent(ctx context.Context, err error, p *fireoncev1.Payload
 			flags = append(flags, text)
 		}
 	}
-	fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: connection %s is of connector %s, which takes %s\n",
+	c.tell("connection %s is of connector %s, which takes %s",
 		plain(c.cmd.String("connection")), plain(connector), strings.Join(flags, ", or "))
 }
 

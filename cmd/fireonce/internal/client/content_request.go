@@ -2,15 +2,14 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"connectrpc.com/connect"
 	"github.com/urfave/cli/v3"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/platform"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -40,11 +39,9 @@ func requestContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	req := plainRequest(hook)
 	req.IdJsonPointer = cmd.String("id-json-pointer")
 	if cmd.IsSet("method") {
-		m, known := fireoncev1.HttpMethod_value[enumName("HTTP_METHOD_", cmd.String("method"))]
-		if !known || m == 0 {
-			return nil, exit.Usagef("--method %q: must be POST, PUT, PATCH, DELETE or GET", cmd.String("method"))
+		if err := setField(cmd, platform.Flag{Name: "method"}, req.ProtoReflect(), "method"); err != nil {
+			return nil, err
 		}
-		req.Method = fireoncev1.HttpMethod(m)
 	}
 	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: req}}, nil
 }
@@ -108,24 +105,8 @@ func sendContent[Q, R any](
 // otherContent reports whether a connection does not send a kind of content, or a key is
 // bound to a request with other content.
 func otherContent(err error) bool {
-	d := detailOf(err)
+	d, _ := exit.Details(err)
 	fields := d.GetIdempotencyConflict().GetMismatchedFields()
 	return d.GetReason() == fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH || d.GetMetadata()["kind"] == "http_request" || slices.Contains(fields, "payload") ||
 		slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, "job_template") })
-}
-
-// detailOf returns the contract's detail of a server's error; nil: there is none.
-func detailOf(err error) *fireoncev1.ErrorDetail {
-	wire := new(connect.Error)
-	if !errors.As(err, &wire) {
-		return nil
-	}
-	for _, d := range wire.Details() {
-		if v, err := d.Value(); err == nil { // else the detail is newer than this program
-			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {
-				return detail
-			}
-		}
-	}
-	return nil
 }

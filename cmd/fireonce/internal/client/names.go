@@ -23,12 +23,17 @@ func named[T proto.Message](req T, idField protoreflect.Name, id, key string) T 
 
 // setName sets a oneof of id and key.
 func setName(req proto.Message, idField, keyField protoreflect.Name, id, key string) {
-	m := req.ProtoReflect()
-	field, value := idField, id
 	if key != "" {
-		field, value = keyField, key
+		set(req, keyField, key)
+	} else {
+		set(req, idField, id)
 	}
-	m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOfString(value))
+}
+
+// set sets a field of a request.
+func set(req proto.Message, field protoreflect.Name, value any) {
+	m := req.ProtoReflect()
+	m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOf(value))
 }
 
 // setConnection names the connection that a request belongs to, by its id or its key.

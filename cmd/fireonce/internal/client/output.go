@@ -71,6 +71,40 @@ func Print(cmd *cli.Command, m proto.Message) (printed bool, err error) {
 	return true, p.message(m)
 }
 
+// PrintTable prints rows in columns below the first row, which has their names.
+func PrintTable(cmd *cli.Command, rows [][]string) error {
+	p, err := printerFor(cmd)
+	if err != nil {
+		return err
+	}
+	p.table(rows)
+	return nil
+}
+
+// PrintList prints a list of what is no message of the contract: as JSON, or as a table.
+func PrintList[T any](cmd *cli.Command, list []T, rows [][]string) error {
+	p, err := printerFor(cmd)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(p.w)
+	switch {
+	case p.lines:
+		for _, one := range list {
+			if err := e.Encode(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	case p.json:
+		e.SetIndent("", "  ")
+		return e.Encode(list)
+	default:
+		p.table(rows)
+		return nil
+	}
+}
+
 // WantsJSON reports whether the flags ask for JSON.
 func WantsJSON(cmd *cli.Command) bool {
 	p, err := printerFor(cmd)

@@ -2,9 +2,10 @@ package client
 
 import (
 	"context"
-	"fmt"
+	"iter"
 
 	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -33,23 +34,37 @@ func pageSize(cmd *cli.Command) int32 {
 	}
 }
 
-// paged is an answer that has pages.
-type paged interface {
-	message
-	GetNextPageToken() string
+// Pages makes a call that is no stream for each page of an answer, from the page that the request
+// names on. It ends after an error.
+func Pages[Q proto.Message, R interface{ GetNextPageToken() string }](
+	ctx context.Context, method func(context.Context, Q) (R, error), req Q,
+) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		for {
+			page, err := Ask(ctx, method, req)
+			if !yield(page, err) || err != nil || page.GetNextPageToken() == "" {
+				return
+			}
+			set(req, "page_token", page.GetNextPageToken())
+		}
+	}
 }
 
 // pages prints the page at --page-token, and with --all those after it.
-func pages[T paged](ctx context.Context, c *call, read func(ctx context.Context, token string) (T, error), show func(T)) error {
-	all, token := c.cmd.Bool("all"), c.cmd.String("page-token")
+func pages[Q proto.Message, R interface {
+	message
+	GetNextPageToken() string
+}](ctx context.Context, c *call, method func(context.Context, Q) (R, error), req Q, show func(R)) error {
+	all, token := c.cmd.Bool("all"), ""
 	if all && c.out.json && !c.out.lines {
 		return exit.Usagef("--all goes with --output table or jsonl: json is one document for each page")
 	}
 	if n := c.cmd.Int("page-size"); c.cmd.IsSet("page-size") && (n < 1 || n > maxPage) {
 		return exit.Usagef("--page-size %d: must be 1 to %d", n, maxPage)
 	}
-	for {
-		page, err := Ask(ctx, read, token)
+	set(req, "page_size", pageSize(c.cmd))
+	set(req, "page_token", c.cmd.String("page-token"))
+	for page, err := range Pages(ctx, method, req) {
 		if err != nil {
 			return err
 		}
@@ -59,14 +74,14 @@ func pages[T paged](ctx context.Context, c *call, read func(ctx context.Context,
 			return err
 		}
 		token, c.out.headless = page.GetNextPageToken(), true
-		if token == "" || !all {
+		if !all {
 			break
 		}
 	}
 	switch {
 	case token == "" || c.out.json && !c.out.lines:
 	case c.out.lines:
-		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: there are more: --all, or --page-token %s\n", plain(token))
+		c.tell("there are more: --all, or --page-token %s", plain(token))
 	default:
 		c.out.line("\nThere are more: --all, or --page-token %s", plain(token))
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -185,16 +184,12 @@ func readHidden(fd int) ([]byte, error) {
 
 // checkKey makes a call with a profile. A key that may not list jobs is valid, too.
 func checkKey(ctx context.Context, cmd *cli.Command, p profile.Profile) error {
-	api, err := DialTLS(p.Server, p.APIKey, certs.Client{CA: p.CAFile, Pair: certs.Pair{Cert: p.ClientCert, Key: p.ClientKey}})
+	files := certs.Client{CA: p.CAFile, Pair: certs.Pair{Cert: p.ClientCert, Key: p.ClientKey}}
+	api, err := target{server: p.Server, key: p.APIKey, files: files}.dial(cmd)
 	if err != nil {
 		return err
 	}
-	if p.APIKey != "" && InTheClear(p.Server) {
-		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: the API key goes to %s in the clear; use https\n", p.Server)
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	_, err = api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{PageSize: 1})
+	_, err = Ask(ctx, api.Jobs.ListJobs, &fireoncev1.ListJobsRequest{PageSize: 1})
 	if connect.CodeOf(err) == connect.CodePermissionDenied {
 		return nil
 	}
@@ -266,10 +261,6 @@ type profileLine struct {
 }
 
 func listProfiles(_ context.Context, cmd *cli.Command) error {
-	out, err := printerFor(cmd)
-	if err != nil {
-		return err
-	}
 	file, err := profile.Load()
 	if err != nil {
 		return err
@@ -280,21 +271,7 @@ func listProfiles(_ context.Context, cmd *cli.Command) error {
 		line := profileLine{Name: name, Server: p.Server, HasKey: p.APIKey != "", InUse: name == file.Current}
 		lines, rows = append(lines, line), append(rows, []string{name, p.Server, yesNo(line.HasKey), yesNo(line.InUse)})
 	}
-	switch {
-	case out.lines:
-		for _, line := range lines {
-			if err := json.NewEncoder(out.w).Encode(line); err != nil {
-				return err
-			}
-		}
-	case out.json:
-		e := json.NewEncoder(out.w)
-		e.SetIndent("", "  ")
-		return e.Encode(lines)
-	default:
-		out.table(rows)
-	}
-	return nil
+	return PrintList(cmd, lines, rows)
 }
 
 func yesNo(yes bool) string {

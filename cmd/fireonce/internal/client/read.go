@@ -26,11 +26,7 @@ func get(ctx context.Context, c *call) error {
 		return err
 	}
 	if !c.cmd.Bool("history") {
-		if c.out.json {
-			return c.out.message(resp)
-		}
-		c.out.job(resp.GetJob())
-		return nil
+		return printAnswer(c, resp, nil, func(c *call, resp *fireoncev1.GetJobResponse) { c.out.job(resp.GetJob()) })
 	}
 	h, err := c.history(ctx, resp.GetJob().GetJobId())
 	if err != nil {
@@ -50,9 +46,6 @@ func get(ctx context.Context, c *call) error {
 	return nil
 }
 
-// historyPage is what one call of a history reads at most.
-const historyPage = 500
-
 // jobHistory is everything that happened to a job.
 type jobHistory struct {
 	attempts []*fireoncev1.Attempt
@@ -62,30 +55,24 @@ type jobHistory struct {
 
 // history reads a job's attempts, looks and events, page by page.
 func (c *call) history(ctx context.Context, id string) (*jobHistory, error) {
-	ctx, cancel := unary(ctx)
-	defer cancel()
 	h := &jobHistory{}
-	tries := &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: id}, PageSize: historyPage}
-	for more := true; more; more = tries.GetPageToken() != "" {
-		page, err := c.Jobs.ListJobAttempts(ctx, tries)
+	tries := named(&fireoncev1.ListJobAttemptsRequest{PageSize: maxPage}, "job_id", id, "")
+	for page, err := range Pages(ctx, c.Jobs.ListJobAttempts, tries) {
 		if err != nil {
 			return nil, err
 		}
 		h.attempts = append(h.attempts, page.GetAttempts()...)
-		tries.PageToken = page.GetNextPageToken()
 	}
-	looks := &fireoncev1.ListJobObservationsRequest{Job: &fireoncev1.ListJobObservationsRequest_JobId{JobId: id}, PageSize: historyPage}
-	for more := true; more; more = looks.GetPageToken() != "" {
-		page, err := c.Jobs.ListJobObservations(ctx, looks)
+	looks := named(&fireoncev1.ListJobObservationsRequest{PageSize: maxPage}, "job_id", id, "")
+	for page, err := range Pages(ctx, c.Jobs.ListJobObservations, looks) {
 		if err != nil {
 			return nil, err
 		}
 		h.looks = append(h.looks, page.GetObservations()...)
-		looks.PageToken = page.GetNextPageToken()
 	}
-	events := &fireoncev1.ListJobEventsRequest{Filter: &fireoncev1.EventFilter{JobIds: []string{id}}, PageSize: historyPage}
+	events := &fireoncev1.ListJobEventsRequest{Filter: &fireoncev1.EventFilter{JobIds: []string{id}}, PageSize: maxPage}
 	for more := true; more; {
-		page, err := c.Jobs.ListJobEvents(ctx, events)
+		page, err := Ask(ctx, c.Jobs.ListJobEvents, events)
 		if err != nil {
 			return nil, err
 		}
@@ -106,21 +93,13 @@ func listCommand() *cli.Command {
 }
 
 func list(ctx context.Context, c *call) error {
-	req, err := c.listRequest()
+	filter, err := c.jobFilter()
 	if err != nil {
 		return err
 	}
-	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListJobsResponse, error) {
-		req.PageToken = token
-		return c.Jobs.ListJobs(ctx, req)
-	}, func(page *fireoncev1.ListJobsResponse) { c.out.jobs(page.GetJobs()) })
-}
-
-func (c *call) listRequest() (*fireoncev1.ListJobsRequest, error) {
-	filter, err := c.jobFilter()
-	if err != nil {
-		return nil, err
+	req := &fireoncev1.ListJobsRequest{Filter: filter}
+	if err := setFromFlags(c.cmd, req); err != nil {
+		return err
 	}
-	req := &fireoncev1.ListJobsRequest{Filter: filter, PageSize: pageSize(c.cmd)}
-	return req, setFromFlags(c.cmd, req)
+	return pages(ctx, c, c.Jobs.ListJobs, req, func(page *fireoncev1.ListJobsResponse) { c.out.jobs(page.GetJobs()) })
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -69,17 +68,13 @@ func schedule(ctx context.Context, c *call) error {
 		c.hintContent(ctx, err, req.GetPayload())
 		return c.tellRepeat(err, "job", "key", req.GetIdempotencyKey())
 	}
-	if c.out.json {
-		if err := c.out.message(resp); err != nil || !c.cmd.Bool("watch") {
-			return err
-		}
-	} else {
+	err = printAnswer(c, resp, nil, func(c *call, resp *fireoncev1.ScheduleJobResponse) {
 		c.out.scheduled(resp, req.GetValidateOnly())
 		c.warn(resp.GetWarnings())
 		c.tellMark(resp)
-	}
-	if !c.cmd.Bool("watch") || req.GetValidateOnly() {
-		return nil
+	})
+	if err != nil || !c.cmd.Bool("watch") || req.GetValidateOnly() {
+		return err
 	}
 	return c.watchJob(ctx, resp.GetJob().GetJobId())
 }
@@ -88,7 +83,7 @@ func schedule(ctx context.Context, c *call) error {
 // that was refused has carried nothing. It returns the call's error.
 func (c *call) tellRepeat(err error, what, flag, key string) error {
 	if exit.Code(err) == exit.Unavailable && !errors.Is(err, syscall.ECONNREFUSED) && key != "" {
-		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the %s may or may not be stored; repeat the call with --%s %s\n", what, flag, key)
+		c.tell("the %s may or may not be stored; repeat the call with --%s %s", what, flag, key)
 	}
 	return err
 }
@@ -96,7 +91,8 @@ func (c *call) tellRepeat(err error, what, flag, key string) error {
 // timeOnly returns the time of the job that holds a key, if nothing but the time keeps the
 // request from being a repeat of it.
 func timeOnly(err error) *timestamppb.Timestamp {
-	if c := detailOf(err).GetIdempotencyConflict(); len(c.GetMismatchedFields()) == 1 && c.GetMismatchedFields()[0] == "schedule_time" {
+	detail, _ := exit.Details(err)
+	if c := detail.GetIdempotencyConflict(); len(c.GetMismatchedFields()) == 1 && c.GetMismatchedFields()[0] == "schedule_time" {
 		return c.GetScheduleTime()
 	}
 	return nil
@@ -110,9 +106,9 @@ func (c *call) tellMark(resp interface {
 	at := resp.GetJob().GetScheduleTime().AsTime().Format(time.RFC3339)
 	switch resp.GetLocalTimeMark() {
 	case fireoncev1.TimeMark_TIME_MARK_SHIFTED:
-		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the clocks skip that local time; the job is due at %s, the first instant after it\n", at)
+		c.tell("the clocks skip that local time; the job is due at %s, the first instant after it", at)
 	case fireoncev1.TimeMark_TIME_MARK_FIRST_OF_TWO:
-		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: that local time occurs twice; the job is due at %s, the first of the two\n", at)
+		c.tell("that local time occurs twice; the job is due at %s, the first of the two", at)
 	default:
 	}
 }
@@ -120,7 +116,7 @@ func (c *call) tellMark(resp interface {
 // warn prints the server's warnings to standard error. With --json they are in the answer.
 func (c *call) warn(warnings []*fireoncev1.Warning) {
 	for _, w := range warnings {
-		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: warning: %s: %s\n", plain(w.GetField()), plain(w.GetMessage()))
+		c.tell("warning: %s: %s", plain(w.GetField()), plain(w.GetMessage()))
 	}
 }
 

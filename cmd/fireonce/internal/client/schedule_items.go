@@ -96,19 +96,16 @@ func addItem(ctx context.Context, c *call) error {
 }
 
 func listItems(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &fireoncev1.ListScheduleItemsRequest{
-		IncludePayloads: true, PageSize: pageSize(c.cmd),
-	})
+	req, err := queueOf(c, &fireoncev1.ListScheduleItemsRequest{IncludePayloads: true})
 	if err != nil {
 		return err
 	}
 	if err := setFromFlags(c.cmd, req, "state", "states"); err != nil {
 		return err
 	}
-	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListScheduleItemsResponse, error) {
-		req.PageToken = token
-		return c.Schedules.ListScheduleItems(ctx, req)
-	}, func(page *fireoncev1.ListScheduleItemsResponse) { c.out.items(page.GetItems()) })
+	return pages(ctx, c, c.Schedules.ListScheduleItems, req, func(page *fireoncev1.ListScheduleItemsResponse) {
+		c.out.items(page.GetItems())
+	})
 }
 
 func updateItem(ctx context.Context, c *call) error {

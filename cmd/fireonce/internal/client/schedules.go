@@ -197,23 +197,23 @@ func listSchedules(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListSchedulesResponse, error) {
-		return c.Schedules.ListSchedules(ctx, &fireoncev1.ListSchedulesRequest{Filter: filter, PageSize: pageSize(c.cmd), PageToken: token})
-	}, func(page *fireoncev1.ListSchedulesResponse) { c.out.schedules(page.GetSchedules()) })
+	req := &fireoncev1.ListSchedulesRequest{Filter: filter}
+	return pages(ctx, c, c.Schedules.ListSchedules, req, func(page *fireoncev1.ListSchedulesResponse) {
+		c.out.schedules(page.GetSchedules())
+	})
 }
 
 func listFirings(ctx context.Context, c *call) error {
-	req, err := withName(c, "schedule", &fireoncev1.ListFiringsRequest{PageSize: pageSize(c.cmd)})
+	req, err := withName(c, "schedule", &fireoncev1.ListFiringsRequest{})
 	if err != nil {
 		return err
 	}
 	if err := setFromFlags(c.cmd, req, "outcome", "outcomes"); err != nil {
 		return err
 	}
-	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListFiringsResponse, error) {
-		req.PageToken = token
-		return c.Schedules.ListFirings(ctx, req)
-	}, func(page *fireoncev1.ListFiringsResponse) { c.out.firings("", page.GetFirings()) })
+	return pages(ctx, c, c.Schedules.ListFirings, req, func(page *fireoncev1.ListFiringsResponse) {
+		c.out.firings("", page.GetFirings())
+	})
 }
 
 func previewSchedule(ctx context.Context, c *call) error {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -81,22 +82,14 @@ func showSchedule[R interface{ GetSchedule() *fireoncev1.Schedule }](c *call, re
 
 func pauseSchedule(ctx context.Context, c *call) error {
 	if c.many() {
-		return c.bulkSchedules(ctx, func(ctx context.Context, f *fireoncev1.ScheduleFilter, dry bool, token string) (*fireoncev1.BulkScheduleResult, error) {
-			req := &fireoncev1.BulkPauseSchedulesRequest{Filter: f, Note: c.cmd.String("note"), DryRun: dry, PageToken: token}
-			resp, err := c.Schedules.BulkPauseSchedules(ctx, req)
-			return resp.GetResult(), err
-		})
+		return bulkSchedules(ctx, c, c.Schedules.BulkPauseSchedules, &fireoncev1.BulkPauseSchedulesRequest{})
 	}
 	return callOn(ctx, c, "schedule", c.Schedules.PauseSchedule, &fireoncev1.PauseScheduleRequest{}, showSchedule)
 }
 
 func resumeSchedule(ctx context.Context, c *call) error {
 	if c.many() {
-		return c.bulkSchedules(ctx, func(ctx context.Context, f *fireoncev1.ScheduleFilter, dry bool, token string) (*fireoncev1.BulkScheduleResult, error) {
-			req := &fireoncev1.BulkResumeSchedulesRequest{Filter: f, Note: c.cmd.String("note"), DryRun: dry, PageToken: token}
-			resp, err := c.Schedules.BulkResumeSchedules(ctx, req)
-			return resp.GetResult(), err
-		})
+		return bulkSchedules(ctx, c, c.Schedules.BulkResumeSchedules, &fireoncev1.BulkResumeSchedulesRequest{})
 	}
 	return callOn(ctx, c, "schedule", c.Schedules.ResumeSchedule, &fireoncev1.ResumeScheduleRequest{}, showSchedule)
 }
@@ -106,18 +99,20 @@ func (c *call) many() bool {
 	return c.cmd.Args().Len() == 0 && !c.cmd.IsSet("key") && anySet(c.cmd, scheduleFilterFlags())
 }
 
-// bulkSchedules makes a call on many schedules, page by page.
-func (c *call) bulkSchedules(ctx context.Context, page func(ctx context.Context, f *fireoncev1.ScheduleFilter, dry bool, token string) (*fireoncev1.BulkScheduleResult, error)) error {
+// bulkSchedules makes a call on the schedules that the filter selects, and sums its pages up.
+func bulkSchedules[Q proto.Message, R interface {
+	GetResult() *fireoncev1.BulkScheduleResult
+}](ctx context.Context, c *call, method func(context.Context, Q) (R, error), req Q) error {
 	filter, err := c.scheduleFilter()
 	if err != nil {
 		return err
 	}
+	if err := setFromFlags(c.cmd, req); err != nil { // --note
+		return err
+	}
 	dry, all := !c.cmd.Bool("confirm"), &fireoncev1.BulkScheduleResult{}
 	defer c.out.progress.Clear()
-	for token := ""; ; {
-		short, cancel := unary(ctx)
-		got, err := page(short, filter, dry, token)
-		cancel()
+	for got, err := range bulkPages(ctx, filter, dry, method, req) {
 		if err != nil {
 			return err
 		}
@@ -125,9 +120,6 @@ func (c *call) bulkSchedules(ctx context.Context, page func(ctx context.Context,
 		c.out.progress.Show("%d schedules looked at", all.GetMatched())
 		all.ChangedScheduleIds = append(all.ChangedScheduleIds, got.GetChangedScheduleIds()...)
 		all.Failures = append(all.Failures, got.GetFailures()...)
-		if token = got.GetNextPageToken(); token == "" {
-			break
-		}
 	}
 	if c.out.json {
 		return c.out.message(all)
@@ -158,15 +150,11 @@ func triggerSchedule(ctx context.Context, c *call) error {
 	if err != nil {
 		return c.tellRepeat(err, "job", "trigger-key", req.GetTriggerKey())
 	}
-	if c.out.json {
-		if err := c.out.message(resp); err != nil || !c.cmd.Bool("watch") {
-			return err
-		}
-	} else {
+	err = printAnswer(c, resp, nil, func(c *call, resp *fireoncev1.TriggerScheduleResponse) {
 		c.out.firings("", []*fireoncev1.Firing{resp.GetFiring()})
-	}
-	if !c.cmd.Bool("watch") {
-		return nil
+	})
+	if err != nil || !c.cmd.Bool("watch") {
+		return err
 	}
 	return c.watchJob(ctx, resp.GetFiring().GetJobId())
 }
@@ -188,17 +176,13 @@ func backfillSchedule(ctx context.Context, c *call) error {
 	}
 	all := &fireoncev1.BackfillScheduleResponse{}
 	defer c.out.progress.Clear()
-	for {
-		resp, err := Ask(ctx, c.Schedules.BackfillSchedule, req)
+	for resp, err := range Pages(ctx, c.Schedules.BackfillSchedule, req) {
 		if err != nil {
 			return err
 		}
 		c.out.progress.Show("%d times looked at", len(all.GetFirings())+int(all.GetPresent()))
 		all.Firings, all.Present = append(all.Firings, resp.GetFirings()...), all.GetPresent()+resp.GetPresent()
 		all.WithoutContent = append(all.WithoutContent, resp.GetWithoutContent()...)
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			break
-		}
 	}
 	if c.out.json {
 		return c.out.message(all)

@@ -83,16 +83,9 @@ func builtIn(connector string) bool {
 // setCustom sets the settings of a connector of the server's own. Only the server knows whether
 // it has one.
 func setCustom(cmd *cli.Command, conn *fireoncev1.Connection) error {
-	values := make(map[string]string)
-	for _, text := range cmd.StringSlice("setting") {
-		name, value, ok := strings.Cut(text, "=")
-		if _, twice := values[name]; !ok || twice {
-			return exit.Usagef("--setting %q: must be NAME=VALUE, each name once", text)
-		}
-		values[name] = value
-	}
+	values, err := namedValues(cmd, "setting")
 	if len(values) > 0 {
 		conn.Settings = &fireoncev1.Connection_Custom{Custom: &fireoncev1.CustomSettings{Values: values}}
 	}
-	return nil
+	return err
 }

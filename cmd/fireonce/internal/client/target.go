@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -91,29 +90,32 @@ func profileOf(named string) (string, profile.Profile, error) {
 	return name, p, nil
 }
 
-// dial makes clients for the target.
-func (t target) dial() (*API, error) { return DialTLS(t.server, t.key, t.files) }
+// dial makes clients for the target, and warns when the key is going to cross the network in the
+// clear.
+func (t target) dial(cmd *cli.Command) (*API, error) {
+	api, err := DialTLS(t.server, t.key, t.files)
+	if err == nil && t.key != "" && InTheClear(t.server) {
+		tell(cmd, "warning: the API key goes to %s in the clear; use https", t.server)
+	}
+	return api, err
+}
 
-// DialFor makes clients for the server and the key of a command, and warns when the key
-// is going to cross the network in the clear.
+// DialFor makes clients for the server and the key of a command.
 func DialFor(cmd *cli.Command) (*API, error) {
 	t, err := targetOf(cmd)
 	if err != nil {
 		return nil, err
 	}
-	api, err := t.dial()
+	api, err := t.dial(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if t.key != "" && InTheClear(t.server) {
-		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: the API key goes to %s in the clear; use https\n", t.server)
-	}
 	if t.unfit != "" && (cmd.IsSet("profile") || os.Getenv(profileVar) != "") {
-		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: profile %s is of another server: its API key is not sent to %s\n", t.unfit, t.server)
+		tell(cmd, "warning: profile %s is of another server: its API key is not sent to %s", t.unfit, t.server)
 	}
 	if t.kept != "" {
-		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: %s is not sent to %s, the server of profile %s, which has no key; "+
-			"set %s, too, or run fireonce login\n", apiKeyVar, t.server, t.kept, serverVar)
+		tell(cmd, "warning: %s is not sent to %s, the server of profile %s, which has no key; "+
+			"set %s, too, or run fireonce login", apiKeyVar, t.server, t.kept, serverVar)
 	}
 	return api, nil
 }

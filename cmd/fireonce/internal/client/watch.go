@@ -114,7 +114,7 @@ func (c *call) show(e *fireoncev1.JobEvent, withJob bool) error {
 }
 
 func (c *call) lost(err error) {
-	fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the stream was lost (%v); taking it up again\n", plain(err.Error()))
+	c.tell("the stream was lost (%s); taking it up again", plain(err.Error()))
 }
 
 // atRest reports whether a job changes no more on its own.

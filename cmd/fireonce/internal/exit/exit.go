@@ -10,6 +10,9 @@ import (
 	"syscall"
 
 	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
 // The program's exit codes.
@@ -86,6 +89,25 @@ func status(err *connect.Error) connect.Code {
 		return connect.CodeUnavailable
 	}
 	return err.Code()
+}
+
+// Details returns the contract's detail of a server's error, and when to repeat the call; nil: there
+// is none. It passes over details newer than this program.
+func Details(err error) (detail *fireoncev1.ErrorDetail, retry *errdetails.RetryInfo) {
+	var wire *connect.Error
+	if !errors.As(err, &wire) {
+		return nil, nil
+	}
+	for _, d := range wire.Details() {
+		value, _ := d.Value()
+		switch v := value.(type) {
+		case *fireoncev1.ErrorDetail:
+			detail = v
+		case *errdetails.RetryInfo:
+			retry = v
+		}
+	}
+	return detail, retry
 }
 
 func wireCode(c connect.Code) int {

@@ -6,10 +6,7 @@ import (
 	"io"
 
 	"connectrpc.com/connect"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
@@ -37,27 +34,14 @@ func PrintJSON(w io.Writer, err error) {
 	var wire *connect.Error
 	if errors.As(err, &wire) {
 		out.Code, out.Message = status(wire).String(), wire.Message()
-		for _, d := range wire.Details() {
-			out.add(d)
-		}
+	}
+	detail, retry := Details(err)
+	if detail != nil {
+		out.Detail, _ = protojson.Marshal(detail) // none if it cannot be written
+	}
+	if retry != nil {
+		out.RetryDelay, _ = protojson.Marshal(retry.GetRetryDelay())
 	}
 	line, _ := json.Marshal(out) // cannot fail: protojson wrote the raw part
 	_, _ = w.Write(append(terminal.JSON(line), '\n'))
-}
-
-func (r *report) add(d *connect.ErrorDetail) {
-	value, err := d.Value()
-	if err != nil {
-		return // a detail newer than this program
-	}
-	switch v := value.(type) {
-	case *fireoncev1.ErrorDetail:
-		if raw, err := protojson.Marshal(v); err == nil {
-			r.Detail = raw
-		}
-	case *errdetails.RetryInfo:
-		if raw, err := protojson.Marshal(v.GetRetryDelay()); err == nil {
-			r.RetryDelay = raw
-		}
-	}
 }

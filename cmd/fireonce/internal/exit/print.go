@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"connectrpc.com/connect"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
@@ -25,18 +24,15 @@ func Print(w io.Writer, err error) {
 		fmt.Fprintf(w, "fireonce: %s\n", terminal.Lines(err.Error()))
 		return
 	}
-	fmt.Fprintf(w, "fireonce: %s: %s\n", status(wire), terminal.Plain(summary(wire)))
-	for _, d := range wire.Details() {
-		value, err := d.Value()
-		if err != nil {
-			continue // a detail newer than this program
-		}
-		switch v := value.(type) {
-		case *fireoncev1.ErrorDetail:
-			printDetail(w, v)
-		case *errdetails.RetryInfo:
-			fmt.Fprintf(w, "  repeat in %s\n", duration.Format(v.GetRetryDelay().AsDuration()))
-		}
+	detail, retry := Details(err)
+	message := wire.Message()
+	if len(detail.GetViolations()) > 1 { // they repeat it
+		message = "the request is not valid"
+	}
+	fmt.Fprintf(w, "fireonce: %s: %s\n", status(wire), terminal.Plain(message))
+	printDetail(w, detail)
+	if retry != nil {
+		fmt.Fprintf(w, "  repeat in %s\n", duration.Format(retry.GetRetryDelay().AsDuration()))
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		fmt.Fprintln(w, "  is `fireonce serve` running there? --server or FIREONCE_SERVER names another address")
@@ -44,18 +40,6 @@ func Print(w io.Writer, err error) {
 	if wire.Code() == connect.CodeUnauthenticated {
 		fmt.Fprintln(w, "  set FIREONCE_API_KEY to a key that this server knows, or store one with `fireonce login`")
 	}
-}
-
-// summary returns the message, shortened if the violations below repeat it.
-func summary(wire *connect.Error) string {
-	for _, d := range wire.Details() {
-		if v, err := d.Value(); err == nil {
-			if detail, ok := v.(*fireoncev1.ErrorDetail); ok && len(detail.GetViolations()) > 1 {
-				return "the request is not valid"
-			}
-		}
-	}
-	return wire.Message()
 }
 
 func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
