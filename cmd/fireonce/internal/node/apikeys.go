@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"connectrpc.com/connect"
@@ -129,15 +128,11 @@ func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 	return withAccess(ctx, cmd, nil, func(a access) error {
 		all := &fireoncev1.ListApiKeysResponse{}
 		req := &fireoncev1.ListApiKeysRequest{ProjectId: cmd.String("project"), PageSize: store.MaxBatch}
-		for {
-			page, err := client.Ask(ctx, a.ListApiKeys, req)
+		for page, err := range client.Pages(ctx, a.ListApiKeys, req) {
 			if err != nil {
 				return err
 			}
 			all.ApiKeys = append(all.ApiKeys, page.GetApiKeys()...)
-			if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
-				break
-			}
 		}
 		slices.SortFunc(all.GetApiKeys(), func(a, b *fireoncev1.ApiKey) int {
 			return cmp.Or(cmp.Compare(a.GetProjectId(), b.GetProjectId()),
@@ -146,13 +141,14 @@ func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 		if printed, err := client.Print(cmd, all); printed || err != nil {
 			return err
 		}
-		w := tabwriter.NewWriter(cmd.Root().Writer, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tPROJECT\tNAME\tSTATE\tSCOPES\tCREATED\tEXPIRES\tLAST USED")
+		rows := [][]string{{"ID", "PROJECT", "NAME", "STATE", "SCOPES", "CREATED", "EXPIRES", "LAST USED"}}
 		for _, k := range all.GetApiKeys() {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", terminal.Plain(k.GetApiKeyId()), terminal.Plain(k.GetProjectId()),
-				terminal.Plain(cmp.Or(k.GetName(), "-")), stateOf(k), terminal.Plain(strings.Join(k.GetScopes(), ",")), day(k.GetCreateTime()), day(k.GetExpireTime()), day(k.GetLastUseTime()))
+			rows = append(rows, []string{
+				k.GetApiKeyId(), k.GetProjectId(), cmp.Or(k.GetName(), "-"), stateOf(k), strings.Join(k.GetScopes(), ","),
+				day(k.GetCreateTime()), day(k.GetExpireTime()), day(k.GetLastUseTime()),
+			})
 		}
-		return w.Flush()
+		return client.PrintTable(cmd, rows)
 	})
 }
 

@@ -2,17 +2,16 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/internal/hostclock"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 )
 
 // Rules of this file: the doctor reads and changes nothing. Each finding describes the state and,
@@ -82,7 +81,7 @@ func doctorCommand(version string) *cli.Command {
 			defer cancel()
 			d := &doctor{cfg: cfg, database: database}
 			d.examine(ctx)
-			return d.report(cmd.Root().Writer, cmd.Bool("json"))
+			return d.report(cmd)
 		},
 	}
 }
@@ -103,36 +102,24 @@ func (d *doctor) examine(ctx context.Context) {
 }
 
 // report prints the findings. It fails if one is a failure.
-func (d *doctor) report(out io.Writer, asJSON bool) error {
-	failures := 0
+func (d *doctor) report(cmd *cli.Command) error {
+	failures, rows := 0, [][]string{{"CHECK", "STATUS", "FOUND"}}
 	for _, f := range d.findings {
+		status := f.Status
+		if status != statusOK {
+			status = strings.ToUpper(status)
+		}
 		if f.Status == statusFailure {
 			failures++
 		}
+		// A driver's message may have several lines.
+		rows = append(rows, []string{f.Check, status, strings.Join(strings.Fields(f.Found), " ")})
+		if f.Do != "" {
+			rows = append(rows, []string{"", "", "→ " + f.Do})
+		}
 	}
-	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		if err := e.Encode(d.findings); err != nil {
-			return err
-		}
-	} else {
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "CHECK\tSTATUS\tFOUND")
-		for _, f := range d.findings {
-			status := f.Status
-			if status != statusOK {
-				status = strings.ToUpper(status)
-			}
-			// A driver's message may have several lines.
-			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, status, strings.Join(strings.Fields(f.Found), " "))
-			if f.Do != "" {
-				fmt.Fprintf(w, "\t\t→ %s\n", f.Do)
-			}
-		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
+	if err := client.PrintList(cmd, d.findings, rows); err != nil {
+		return err
 	}
 	if failures > 0 {
 		return fmt.Errorf("failures: %d of %d findings", failures, len(d.findings))

@@ -55,20 +55,24 @@ func (n *Node) listen(addr *net.TCPAddr) error {
 	n.front.set(server.Starting())
 	n.http = server.NewHTTPServer("", &n.front)
 	n.http.ErrorLog = n.cfg.transportLog()
-	go func() {
-		if err := n.serveHTTP(); !errors.Is(err, http.ErrServerClosed) {
-			n.failed <- fmt.Errorf("serve: %w", err)
-		}
-	}()
+	if n.tls != nil {
+		n.http.TLSConfig = n.tls.Config("h2", "http/1.1")
+	}
+	go n.serve("serve", n.http, n.listener, n.tls != nil)
 	return nil
 }
 
-func (n *Node) serveHTTP() error {
-	if n.tls == nil {
-		return n.http.Serve(n.listener)
+// serve answers on a listener until the server is closed.
+func (n *Node) serve(what string, s *http.Server, l net.Listener, secure bool) {
+	var err error
+	if secure {
+		err = s.ServeTLS(l, "", "")
+	} else {
+		err = s.Serve(l)
 	}
-	n.http.TLSConfig = n.tls.Config("h2", "http/1.1")
-	return n.http.ServeTLS(n.listener, "", "")
+	if !errors.Is(err, http.ErrServerClosed) {
+		n.failed <- fmt.Errorf("%s: %w", what, err)
+	}
 }
 
 // transportLog is the log of net/http for failed connections. Any peer can cause such lines, so

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -191,33 +190,28 @@ func listKeys(ctx context.Context, cmd *cli.Command) error {
 }
 
 func printKeys(ctx context.Context, cmd *cli.Command, a access) error {
-	out := cmd.Root().Writer
 	known, err := client.Ask(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
 	if err != nil {
 		return err
 	}
-	missing := 0
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tCREDENTIALS\tROLE\tLOGINS")
+	missing, rows := 0, [][]string{{"KEY", "CREDENTIALS", "ROLE", "LOGINS"}}
 	for _, k := range known.GetSealingKeys() {
 		role := strings.ToLower(strings.TrimPrefix(k.GetRole().String(), "SEALING_KEY_ROLE_"))
 		if k.GetRole() == fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_MISSING {
 			role = strings.ToUpper(role)
 			missing++
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", terminal.Plain(k.GetSealingKeyId()), k.GetCredentialCount(), role, k.GetLoginCount())
+		rows = append(rows, []string{k.GetSealingKeyId(), fmt.Sprint(k.GetCredentialCount()), role, fmt.Sprint(k.GetLoginCount())})
 	}
 	printed, err := client.Print(cmd, known)
+	if err == nil && !printed {
+		err = client.PrintTable(cmd, rows)
+	}
 	if err != nil {
 		return err
 	}
-	if !printed {
-		if err := w.Flush(); err != nil {
-			return err
-		}
-	}
 	if next := known.GetNextSealingKeyId(); next != "" && !printed {
-		fmt.Fprintf(out, "key %s is the first one of the server's key file by now: it seals from the server's next start on\n", terminal.Plain(next))
+		fmt.Fprintf(cmd.Root().Writer, "key %s is the first one of the server's key file by now: it seals from the server's next start on\n", terminal.Plain(next))
 	}
 	if missing > 0 {
 		return fmt.Errorf("%d keys are missing: servers do not start without them", missing)
@@ -273,8 +267,7 @@ func reseal(ctx context.Context, a access) (resealed, error) {
 	for range resealPasses {
 		r.changed, r.failed = 0, nil
 		req := &fireoncev1.RotateSealingKeyRequest{}
-		for {
-			page, err := client.Ask(ctx, a.RotateSealingKey, req)
+		for page, err := range client.Pages(ctx, a.RotateSealingKey, req) {
 			if err != nil {
 				return r, err
 			}
@@ -282,9 +275,6 @@ func reseal(ctx context.Context, a access) (resealed, error) {
 			r.done += int(page.GetResealedCount())
 			r.changed += int(page.GetChangedCount())
 			r.failed = append(r.failed, page.GetFailedConnectionIds()...)
-			if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
-				break
-			}
 		}
 		if r.changed == 0 {
 			break

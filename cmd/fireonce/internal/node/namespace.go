@@ -26,25 +26,18 @@ func namespaceCommand() *cli.Command {
 			"stands. Give no two installations the same one: they would swallow each other's effects. `serve` logs it, too.\n\n" +
 			"An SQLite file must not be in use.",
 		Flags: []cli.Flag{databaseFlag()},
-		Action: func(ctx context.Context, cmd *cli.Command) (err error) {
+		Action: func(ctx context.Context, cmd *cli.Command) error {
 			d, err := databaseOf(cmd)
 			if err != nil {
 				return err
 			}
-			if err := d.exists(); err != nil {
+			return stopFirst(d.with(ctx, func(s store.Store) error {
+				meta, err := s.Meta(ctx)
+				if err == nil {
+					fmt.Fprintln(cmd.Root().Writer, meta.Namespace)
+				}
 				return err
-			}
-			s, err := d.open(ctx, false)
-			if err != nil {
-				return stopFirst(err)
-			}
-			defer func() { err = errors.Join(err, s.Close()) }()
-			meta, err := s.Meta(ctx)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.Root().Writer, meta.Namespace)
-			return nil
+			}))
 		},
 	}
 }

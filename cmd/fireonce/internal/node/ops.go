@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"syscall"
 
 	"golang.org/x/net/netutil"
@@ -41,19 +40,8 @@ func (n *Node) listenOps(addr *net.TCPAddr) error {
 	if n.opsTLS = n.tls != nil && !addr.IP.IsLoopback(); n.opsTLS {
 		n.opsHTTP.TLSConfig = n.tls.Config("http/1.1")
 	}
-	go func() {
-		if err := n.serveOpsHTTP(); !errors.Is(err, http.ErrServerClosed) {
-			n.failed <- fmt.Errorf("serve operations: %w", err)
-		}
-	}()
+	go n.serve("serve operations", n.opsHTTP, n.opsListener, n.opsTLS)
 	return nil
-}
-
-func (n *Node) serveOpsHTTP() error {
-	if !n.opsTLS {
-		return n.opsHTTP.Serve(n.opsListener)
-	}
-	return n.opsHTTP.ServeTLS(n.opsListener, "", "")
 }
 
 // serveOps starts the handlers that need the database.

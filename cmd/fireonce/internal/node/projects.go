@@ -47,8 +47,7 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 		shown := progress.New(cmd.Root().ErrWriter)
 		defer shown.Clear()
 		sum, req := &fireoncev1.EraseProjectResponse{}, &fireoncev1.EraseProjectRequest{ProjectId: project}
-		for {
-			part, err := client.Ask(ctx, a.EraseProject, req)
+		for part, err := range client.Pages(ctx, a.EraseProject, req) {
 			if err != nil {
 				return err
 			}
@@ -58,9 +57,7 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 			part.ErasedLoginCount += sum.GetErasedLoginCount()
 			part.ErasedApiKeyCount += sum.GetErasedApiKeyCount()
 			shown.Show("%d jobs erased, the words of %d events", part.GetErasedJobCount(), part.GetBlankedEventCount())
-			if sum, req.PageToken = part, part.GetNextPageToken(); req.GetPageToken() == "" {
-				break
-			}
+			sum = part
 		}
 		shown.Clear()
 		switch printed, err := client.Print(cmd, sum); {

@@ -53,7 +53,7 @@ func recoverCommand() *cli.Command {
 	}
 }
 
-func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
+func recoverDatabase(ctx context.Context, cmd *cli.Command) error {
 	since, as, err := recoverFlags(cmd, time.Now())
 	if err != nil {
 		return err
@@ -63,18 +63,11 @@ func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
 		return err
 	}
 	d.synchronousStandby, d.stateDir = cmd.Bool("synchronous-standby"), cmd.String("state-dir")
-	if err := d.exists(); err != nil {
-		return err
-	}
-	s, err := d.open(ctx, false)
-	if err != nil {
-		return stopFirst(err)
-	}
-	defer func() {
-		if cerr := s.Close(); err == nil {
-			err = cerr
-		}
-	}()
+	return stopFirst(d.with(ctx, func(s store.Store) error { return release(ctx, cmd, d, s, since, as) }))
+}
+
+// release ends the quarantine of a database, as the flags say.
+func release(ctx context.Context, cmd *cli.Command, d Database, s store.Store, since time.Time, as string) error {
 	meta, err := s.Meta(ctx)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -130,7 +131,7 @@ func (b *board) knows(id string) bool {
 func (b *board) add(j *fireoncev1.Job, site, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	one := &belief{ID: j.GetJobId(), Key: j.GetIdempotencyKey(), Site: site, Text: text, Class: short(j.GetEffectClass().String(), "EFFECT_CLASS_")}
+	one := &belief{ID: j.GetJobId(), Key: j.GetIdempotencyKey(), Site: site, Text: text, Class: strings.TrimPrefix(j.GetEffectClass().String(), "EFFECT_CLASS_")}
 	b.byID[one.ID] = one
 	b.jobs = append(b.jobs, one)
 	if len(b.jobs) > mostJobs {
@@ -145,18 +146,11 @@ func (b *board) note(e *fireoncev1.JobEvent, c *fireoncev1.JobChanged) {
 	j, one := c.GetJob(), b.byID[c.GetJobId()]
 	one.Attempts, one.External, one.Trouble = j.GetAttemptCount(), j.GetEffect().GetExternalId(), j.GetBlockedReason().GetMessage()
 	// The job is as it was read, which may be later than the event.
-	one.State = short(c.GetNewState().String(), "JOB_STATE_")
+	one.State = strings.TrimPrefix(c.GetNewState().String(), "JOB_STATE_")
 	one.Steps = append(one.Steps, step{
-		At: e.GetEventTime().AsTime(), State: one.State, Cause: short(c.GetCause().String(), "EVENT_CAUSE_"), Detail: c.GetDetail(),
+		At: e.GetEventTime().AsTime(), State: one.State, Cause: strings.TrimPrefix(c.GetCause().String(), "EVENT_CAUSE_"), Detail: c.GetDetail(),
 	})
 	one.Steps = one.Steps[max(0, len(one.Steps)-mostSteps):]
-}
-
-func short(name, prefix string) string {
-	if len(name) > len(prefix) && name[:len(prefix)] == prefix {
-		return name[len(prefix):]
-	}
-	return name
 }
 
 // textOf returns the text by which a person recognizes a payload.
