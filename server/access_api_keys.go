@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,11 +60,8 @@ func (s *accessService) CreateApiKey(ctx context.Context, req *fireoncev1.Create
 // newKeyFor returns the key that a request asks for, if its caller may create it.
 func newKeyFor(who caller, req *fireoncev1.CreateApiKeyRequest) (store.NewAPIKey, error) {
 	n := store.NewAPIKey{
-		Project: req.GetProjectId(), NewProject: req.GetCreateProject(), Name: req.GetName(),
+		Project: cmp.Or(req.GetProjectId(), who.project), NewProject: req.GetCreateProject(), Name: req.GetName(),
 		Lifetime: submit.Duration(req.GetLifetime()),
-	}
-	if n.Project == "" {
-		n.Project = who.project
 	}
 	if !who.all && n.Project != who.project {
 		return n, operatorRequired("keys of another project are made")

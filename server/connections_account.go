@@ -22,7 +22,7 @@ import (
 const testTime = 10 * time.Second
 
 // codeOf returns a connection's connector.
-func (s *connectionService) codeOf(conn store.Connection) (connector.Connector, error) {
+func (s *Server) codeOf(conn store.Connection) (connector.Connector, error) {
 	code, known := s.cfg.Connectors.Get(conn.Connector)
 	if !known {
 		return nil, disabled(&conn, fmt.Sprintf("needs connector %q, which this server does not have", conn.Connector))

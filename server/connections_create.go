@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -95,9 +96,7 @@ func (s *connectionService) newConnection(
 		MaxPerMinute: limits.MaxPerMinute, CoolDown: limits.CoolDown, CredentialVersion: cred.Version,
 	}
 	if learn != nil {
-		if account := learn(code, testOpening(conn, settings, capability.Class, cred)); account != "" {
-			conn.AccountIdentity = account
-		}
+		conn.AccountIdentity = cmp.Or(learn(code, testOpening(conn, settings, capability.Class, cred)), conn.AccountIdentity)
 	}
 	if secret == nil {
 		return conn, nil, nil

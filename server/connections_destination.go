@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -24,12 +25,7 @@ func namesNewDestination(connectorName string, old, settings []byte) bool {
 	if len(known) == 0 {
 		return false
 	}
-	for _, place := range named {
-		if !slices.Contains(known, place) {
-			return true
-		}
-	}
-	return len(named) == 0
+	return len(named) == 0 || slices.ContainsFunc(named, func(place string) bool { return !slices.Contains(known, place) })
 }
 
 // destinationsOf returns the destinations that settings name.
@@ -64,11 +60,8 @@ func urlDestination(text string) string {
 	if err != nil || u.Host == "" {
 		return text
 	}
-	scheme, port := strings.ToLower(u.Scheme), u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[scheme]
-	}
-	path := u.EscapedPath()
+	scheme, path := strings.ToLower(u.Scheme), u.EscapedPath()
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[scheme])
 	if path == "/" {
 		path = ""
 	}
@@ -83,10 +76,7 @@ const (
 
 // relayDestination is the destination of a mail relay.
 func relayDestination(m *fireoncev1.SmtpSettings) string {
-	security, port := m.GetSecurity(), m.GetPort()
-	if security == fireoncev1.SmtpSettings_SECURITY_UNSPECIFIED {
-		security = fireoncev1.SmtpSettings_SECURITY_STARTTLS
-	}
+	security, port := cmp.Or(m.GetSecurity(), fireoncev1.SmtpSettings_SECURITY_STARTTLS), m.GetPort()
 	if port == 0 {
 		port = portSubmission
 		if security == fireoncev1.SmtpSettings_SECURITY_TLS {

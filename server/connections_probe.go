@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,10 +74,7 @@ func (s *connectionService) testPlatform(
 		kind, msg := failureOf(err)
 		return failedTest(kind, msg, isPlatformAnswer(kind)), nil
 	}
-	identity := capability.Identity
-	if found.Identity != "" {
-		identity = found.Identity
-	}
+	identity := cmp.Or(found.Identity, capability.Identity)
 	if known := conn.AccountIdentity; known != "" && identity != "" && identity != known {
 		return failedTest(job.FailPermanent, fmt.Sprintf("the credential belongs to %s, and this connection is %s", identity, known), asked), nil
 	}

@@ -71,15 +71,7 @@ func (s *Server) withDeadlines(next http.Handler) http.Handler {
 }
 
 func validRequestID(id string) bool {
-	if id == "" || len(id) > maxRequestID {
-		return false
-	}
-	for _, c := range []byte(id) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
+	return id != "" && len(id) <= maxRequestID && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // checkHost guards a server without a key against DNS rebinding: a web page

@@ -70,8 +70,8 @@ func (s *Server) routes() http.Handler {
 		connect.WithRecover(s.recovered),
 		connect.WithInterceptors(s.cfg.Tracer.Interceptors()...),
 		connect.WithInterceptors(
-			s.logCalls(), s.requireCaller(), s.clampDeadline(),
-			ruleChecker{s}, s.mapErrors(), connect.UnaryInterceptorFunc(withholding),
+			interceptor(s.logCalls), interceptor(s.requireCaller), interceptor(s.clampDeadline),
+			ruleChecker{s}, interceptor(s.mapErrors), connect.UnaryInterceptorFunc(withholding),
 		),
 		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
 			return []connect.HandlerOption{connect.WithReadMaxBytes(s.maxRequest(spec.Procedure))}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
@@ -34,10 +35,6 @@ func (s *jobService) nothingSent(ctx context.Context, snap job.Snapshot) (bool, 
 	if err != nil {
 		return false, fmt.Errorf("read the attempts: %w", err)
 	}
-	for _, a := range attempts {
-		if a.Result != job.ResultNotSent {
-			return false, nil
-		}
-	}
-	return len(attempts) == snap.Attempt, nil
+	sent := slices.ContainsFunc(attempts, func(a job.Attempt) bool { return a.Result != job.ResultNotSent })
+	return !sent && len(attempts) == snap.Attempt, nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -94,9 +95,7 @@ func (in *validator) newRequest(ctx context.Context, req *fireoncev1.ScheduleJob
 	}
 	request.spec, err = submit.Spec(who.project, key, req, fingerprint)
 	request.spec.Connection, request.spec.ReplyTo = conn, replyTo
-	if request.spec.TimeZone == "" {
-		request.spec.TimeZone = req.GetLocalTime().GetTimeZone()
-	}
+	request.spec.TimeZone = cmp.Or(request.spec.TimeZone, req.GetLocalTime().GetTimeZone())
 	return request, err
 }
 

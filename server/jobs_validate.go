@@ -192,14 +192,10 @@ func (in *validator) prepare(ctx context.Context, conn *store.Connection, spec j
 
 // usableConnector returns the connector of a connection that takes jobs.
 func (in *validator) usableConnector(conn *store.Connection) (connector.Connector, error) {
-	code, known := in.server.cfg.Connectors.Get(conn.Connector)
-	switch {
-	case !conn.Deleted.IsZero():
+	if !conn.Deleted.IsZero() {
 		return nil, disabled(conn, "was deleted")
-	case !known:
-		return nil, disabled(conn, fmt.Sprintf("needs connector %q, which this server does not have", conn.Connector))
 	}
-	return code, nil
+	return in.server.codeOf(*conn)
 }
 
 // checkPresence refuses a job that would look for its content where that cannot be found.

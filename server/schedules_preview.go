@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -41,10 +42,7 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 	if err != nil {
 		return nil, err
 	}
-	n := int(min(req.GetCount(), maxPreviewed))
-	if n == 0 {
-		n = defaultPreview
-	}
+	n := cmp.Or(int(min(req.GetCount(), maxPreviewed)), defaultPreview)
 	out := &fireoncev1.PreviewScheduleResponse{TzdataVersion: s.cfg.Scheduler.Zones().Version().Version}
 	var list []schedule.Planned
 	if spec := req.GetSpec(); spec != nil {

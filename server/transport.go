@@ -45,11 +45,11 @@ type Transport struct {
 // Transport returns what a listener other than Handler is made of. Such a listener bounds the time of
 // calls itself, by Limits.
 func (s *Server) Transport() *Transport {
-	outside := []interceptor{s.logCalls(), s.requireCaller()}
+	outside := []interceptor{s.logCalls, s.requireCaller}
 	if s.cfg.Tracer != nil {
-		outside = append([]interceptor{s.traceCalls()}, outside...)
+		outside = append([]interceptor{s.traceCalls}, outside...)
 	}
-	return &Transport{server: s, jobs: &jobService{Server: s}, outside: compose(outside...), errors: s.mapErrors()}
+	return &Transport{server: s, jobs: &jobService{Server: s}, outside: compose(outside...), errors: s.mapErrors}
 }
 
 // compose makes one interceptor of several, the outermost first.
