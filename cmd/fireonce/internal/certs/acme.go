@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -81,10 +82,7 @@ func OpenACME(a ACME, log *slog.Logger) (*Authority, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = secure
 	bounded := boundedAnswers{transport}
-	directory := a.Directory
-	if directory == "" {
-		directory = acme.LetsEncryptURL
-	}
+	directory := cmp.Or(a.Directory, acme.LetsEncryptURL)
 	return &Authority{
 		manager: &autocert.Manager{
 			Prompt: func(string) bool { return a.AcceptTerms }, Cache: autocert.DirCache(a.Cache), Email: a.Email,

@@ -111,10 +111,7 @@ func declaredFlags(
 
 // declaredFlag makes a flag for a field.
 func declaredFlag(f platform.Flag, field protoreflect.FieldDescriptor, usage string) cli.Flag {
-	absent := f.DefaultText
-	if absent == "" {
-		absent = f.Default
-	}
+	absent := cmp.Or(f.DefaultText, f.Default)
 	switch {
 	case field.IsList():
 		return &cli.StringSliceFlag{Name: f.Name, Usage: usage, DefaultText: absent}

@@ -247,11 +247,7 @@ func (p *printer) tries(attempts []*fireoncev1.Attempt, looks []*fireoncev1.Obse
 }
 
 func (p *printer) attempt(a *fireoncev1.Attempt) {
-	outcome := word(a.GetOutcome())
-	if outcome == "" {
-		outcome = "under way"
-	}
-	line := fmt.Sprintf("  %d  %s  %s", a.GetNumber(), clock(a.GetIntentTime()), outcome)
+	line := fmt.Sprintf("  %d  %s  %s", a.GetNumber(), clock(a.GetIntentTime()), cmp.Or(word(a.GetOutcome()), "under way"))
 	if a.GetEndTime() != nil && a.GetIntentTime() != nil {
 		line += " after " + duration.Format(a.GetEndTime().AsTime().Sub(a.GetIntentTime().AsTime()))
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -63,14 +64,22 @@ func within(d *durationpb.Duration) string {
 	return ", within " + duration.Format(d.AsDuration())
 }
 
-func specLine(s *fireoncev1.ScheduleSpec) string {
-	var out []string
-	for _, c := range s.GetCronExpressions() {
+// ruleWords describe the rules that a spec and its exclusions may have.
+func ruleWords(of interface {
+	GetCronExpressions() []string
+	GetRecurrenceRules() []*fireoncev1.RecurrenceRule
+}) (out []string) {
+	for _, c := range of.GetCronExpressions() {
 		out = append(out, "cron "+c)
 	}
-	for _, r := range s.GetRecurrenceRules() {
+	for _, r := range of.GetRecurrenceRules() {
 		out = append(out, r.GetRule()+" from "+r.GetStart())
 	}
+	return out
+}
+
+func specLine(s *fireoncev1.ScheduleSpec) string {
+	out := ruleWords(s)
 	for _, i := range s.GetIntervals() {
 		out = append(out, "every "+duration.Format(i.GetEvery().AsDuration()))
 	}
@@ -84,13 +93,7 @@ func specLine(s *fireoncev1.ScheduleSpec) string {
 }
 
 func exclusionsLine(x *fireoncev1.ScheduleExclusions) string {
-	var out []string
-	for _, c := range x.GetCronExpressions() {
-		out = append(out, "cron "+c)
-	}
-	for _, r := range x.GetRecurrenceRules() {
-		out = append(out, r.GetRule()+" from "+r.GetStart())
-	}
+	out := ruleWords(x)
 	for _, d := range x.GetDates() {
 		days := d.GetFirst()
 		if d.GetLast() != "" {
@@ -125,10 +128,7 @@ func countsLine(c *fireoncev1.FiringCounts) string {
 func (p *printer) schedules(list []*fireoncev1.Schedule) {
 	rows := [][]string{{"SCHEDULE", "NAME", "STATE", "TIMES", "ZONE", "NEXT", "SO FAR"}}
 	for _, s := range list {
-		name := s.GetDisplayName()
-		if name == "" {
-			name = s.GetIdempotencyKey()
-		}
+		name := cmp.Or(s.GetDisplayName(), s.GetIdempotencyKey())
 		rows = append(rows, []string{
 			s.GetScheduleId(), short(name, 30), word(s.GetState()), short(specLine(s.GetSpec()), 40),
 			s.GetSpec().GetTimeZone(), stamp(s.GetNextFireTime()), countsLine(s.GetCounts()),

@@ -38,12 +38,7 @@ func specFlags() []cli.Flag {
 
 // anySet reports whether one of the flags is set.
 func anySet(cmd *cli.Command, flags []cli.Flag) bool {
-	for _, f := range flags {
-		if cmd.IsSet(f.Names()[0]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return cmd.IsSet(f.Names()[0]) })
 }
 
 func specGiven(cmd *cli.Command) bool { return anySet(cmd, specFlags()) }

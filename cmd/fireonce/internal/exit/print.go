@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -73,12 +74,7 @@ func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
 		fmt.Fprintf(w, "  state: %s; possible in: %s\n", state(c.GetCurrentState()), strings.Join(allowed, ", "))
 		return
 	}
-	names := make([]string, 0, len(d.GetMetadata()))
-	for name := range d.GetMetadata() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(d.GetMetadata())) {
 		fmt.Fprintf(w, "  %s\n", terminal.Plain(name+": "+d.GetMetadata()[name]))
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -96,10 +97,7 @@ func (h hurriedFirings) Fire(ctx context.Context, p store.FireParams) ([]store.F
 }
 
 func hurry(n *store.NewJob) {
-	if n.Spec.Retry.AttemptTimeout == 0 {
-		n.Spec.Retry.AttemptTimeout = sandboxTimeout
-	}
-	if n.Spec.Retry.MinBackoff == 0 {
-		n.Spec.Retry.MinBackoff = sandboxBackoff
-	}
+	retry := &n.Spec.Retry
+	retry.AttemptTimeout = cmp.Or(retry.AttemptTimeout, sandboxTimeout)
+	retry.MinBackoff = cmp.Or(retry.MinBackoff, sandboxBackoff)
 }

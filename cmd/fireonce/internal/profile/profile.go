@@ -4,6 +4,7 @@ package profile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -151,9 +152,7 @@ func (f *File) Save() (err error) {
 // For returns the profile with a name; empty: the current one. found is false if no profile
 // is current, or if none has the name.
 func (f *File) For(name string) (used string, p Profile, found bool) {
-	if name == "" {
-		name = f.Current
-	}
+	name = cmp.Or(name, f.Current)
 	p, found = f.Profiles[name]
 	return name, p, found
 }
@@ -172,10 +171,7 @@ func address(text string) (string, bool) {
 	if err != nil || u.Host == "" {
 		return "", false
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	return u.Scheme + "://" + net.JoinHostPort(host, port) + strings.TrimRight(u.EscapedPath(), "/"), true
 }
