@@ -5,11 +5,6 @@
 package httpapi
 
 import (
-	"context"
-
-	"google.golang.org/protobuf/proto"
-
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -31,15 +26,27 @@ type Config struct {
 }
 
 // Connector is the connector for plain HTTP. It is safe for concurrent use.
-type Connector struct{ cfg Config }
+type Connector struct {
+	kit.Base[permit, kit.Auth]
+	kit.Deliverer
+
+	cfg Config
+}
 
 var (
 	_ connector.Connector = (*Connector)(nil)
 	_ connector.Idler     = (*Connector)(nil)
 )
 
-// New makes the connector.
-func New(c Config) *Connector { return &Connector{cfg: c} }
+// New makes the connector. A connection needs no credential.
+func New(c Config) *Connector {
+	out := &Connector{cfg: c, Base: kit.Base[permit, kit.Auth]{
+		ReadSettings: readSettings, Fits: permit.fits, Offers: permit.offers,
+		ReadCredential: kit.OpenKinds(kit.AuthBearer, kit.AuthBasic, kit.AuthAPIKey, kit.AuthHeaders),
+	}}
+	out.Deliverer = kit.Deliverer{Sender: c.Sender, Session: out.session}
+	return out
+}
 
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
@@ -52,47 +59,6 @@ func (*Connector) Describe() connector.Description {
 			"outcome is settled by sending the same bytes again; for one that does not, it is never sent again on its own.",
 	}
 }
-
-// Check implements connector.Connector. A connection needs no credential.
-func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
-	var none connector.Capability
-	auth, err := connector.Opened(cred, openAuth)
-	if err != nil {
-		return none, err
-	}
-	s, _, err := readSettings(settings, len(auth.Headers) > 0)
-	if err != nil {
-		return none, err
-	}
-	traits, err := traitsOf(s)
-	return connector.Capability{Traits: traits}, err
-}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits(settings []byte) (job.Traits, error) {
-	s, _, err := readSettings(settings, false)
-	if err != nil {
-		return job.Traits{}, err
-	}
-	return traitsOf(s)
-}
-
-func traitsOf(s *fireoncev1.HttpSettings) (job.Traits, error) {
-	return kit.ReceiverTraits("settings.http", "Idempotency-Key", s)
-}
-
-// readSettings reads what a connection lets its jobs do; secret is set if there is a
-// credential.
-func readSettings(encoded []byte, secret bool) (*fireoncev1.HttpSettings, permit, error) {
-	var s fireoncev1.HttpSettings
-	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return nil, permit{}, badSettings("", "not readable")
-	}
-	may, err := newPermit(&s, secret)
-	return &s, may, err
-}
-
-var openAuth = kit.OpenKinds(kit.AuthBearer, kit.AuthBasic, kit.AuthAPIKey, kit.AuthHeaders)
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
@@ -107,7 +73,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	_, may, err := readSettings(r.Settings, false)
+	may, err := readSettings(r.Settings)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
@@ -117,53 +83,23 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	return connector.Prepared{HoldKey: transport.TargetOf(q.message.URL).String(), Frozen: q.freeze()}, nil
 }
 
-// Open implements connector.Connector.
-func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
-	s, err := c.session(o)
-	if err != nil {
-		return nil, err
-	}
-	if s.Conn, err = c.cfg.Sender.Open(ctx, transport.TargetOf(s.request.message.URL), o.Fresh || !s.keyed); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// HasIdle implements connector.Idler.
-func (c *Connector) HasIdle() bool { return c.cfg.Sender.HasIdle() }
-
-// OpenIdle implements connector.Idler.
-func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
-	s, err := c.session(o)
-	if err != nil || o.Fresh || !s.keyed {
-		return nil
-	}
-	if s.Conn = c.cfg.Sender.Idle(transport.TargetOf(s.request.message.URL)); s.Conn == nil {
-		return nil
-	}
-	return s
-}
-
-// session reads what is to be sent, for a connection that is opened later.
-func (c *Connector) session(o connector.Opening) (*session, error) {
+// session reads what is to be sent.
+func (c *Connector) session(o connector.Opening) (*kit.Delivery, error) {
 	q, err := thaw(o.Prepared.Frozen)
 	if err != nil {
 		return nil, kit.UnreadableFrozen("request", err)
 	}
-	auth, err := connector.Opened(o.Credential, openAuth)
+	may, auth, err := c.Account(o)
 	if err != nil {
-		return nil, kit.UnusableCredential(err)
-	}
-	_, may, err := readSettings(o.Settings, len(auth.Headers) > 0)
-	if err != nil {
-		return nil, kit.UnusableSettings(err)
+		return nil, err
 	}
 	// The request may have been frozen before the owner limited the connection.
 	if refused := may.allows(q); refused != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection no longer allows this request: " + refused.Error(), Err: refused}
 	}
-	return &session{
-		Link: kit.Link{Version: o.Credential.Version}, request: q, auth: auth, keyed: o.Class == job.Keyed,
-		quote: may.quote || len(auth.Headers) == 0, keep: may.keep,
+	s := &sent{request: q, auth: auth, keyed: o.Class == job.Keyed}
+	return &kit.Delivery{
+		Method: q.method, Message: q.message, Auth: auth, Keyed: s.keyed, Own: s.headers, Narrow: s.narrow,
+		Quote: may.stated.GetQuoteAnswers(), Keep: may.keep, Read: transport.MaxBody,
 	}, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -28,20 +30,25 @@ const (
 
 // permit is what a connection lets its jobs do.
 type permit struct {
+	stated  *fireoncev1.HttpSettings
 	origins kit.Origins
 	paths   []string // empty: any
 	methods []string // empty: any
 	ids     []string // empty: none
-	quote   bool     // answers may be quoted although the request carries a credential
 	keep    *kit.Keep
 }
 
-// newPermit checks the settings. secret is set if the connection has a credential. It
-// fails with *InputError.
-func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
-	p := permit{paths: s.GetPaths(), ids: s.GetIdJsonPointers(), quote: s.GetQuoteAnswers()}
+const pathSettings = "settings.http"
+
+// readSettings reads what a connection lets its jobs do. It fails with *InputError.
+func readSettings(encoded []byte) (permit, error) {
+	s := new(fireoncev1.HttpSettings)
+	if err := proto.Unmarshal(encoded, s); err != nil {
+		return permit{}, badSettings("", "not readable")
+	}
+	p := permit{stated: s, paths: s.GetPaths(), ids: s.GetIdJsonPointers()}
 	var err error
-	if p.origins, err = kit.ParseOrigins("settings.http", s.GetOrigins(), secret); err != nil {
+	if p.origins, err = kit.ParseOrigins(pathSettings, s.GetOrigins()); err != nil {
 		return p, err
 	}
 	if len(p.paths) > maxPaths {
@@ -52,7 +59,7 @@ func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
 			return p, badSettings(fmt.Sprintf(".paths[%d]", i), `must be a path, such as "/v1/charges", or "/v1/" for what is below it, without empty, "." or ".." parts`)
 		}
 	}
-	if p.keep, err = kit.ParseKeep("settings.http", s.GetKeepAnswer()); err != nil {
+	if p.keep, err = kit.ParseKeep(pathSettings, s.GetKeepAnswer()); err != nil {
 		return p, err
 	}
 	for i, m := range s.GetMethods() {
@@ -73,7 +80,14 @@ func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
 	return p, nil
 }
 
-var badSettings = kit.Bad(connector.BadSettings, "settings.http")
+var badSettings = kit.Bad(connector.BadSettings, pathSettings)
+
+func (p permit) fits(auth kit.Auth) error { return p.origins.CheckSent(pathSettings, auth.Headers) }
+
+func (p permit) offers() (connector.Capability, error) {
+	traits, err := kit.ReceiverTraits(pathSettings, "Idempotency-Key", p.stated)
+	return connector.Capability{Traits: traits}, err
+}
 
 // allows refuses a request that the connection's owner does not permit; nil: it may be
 // sent.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -11,46 +10,27 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// platformName names the target in messages.
-const platformName = "the receiver"
-
-// session is one connection with one request for it.
-type session struct {
-	kit.Link
-
+// sent is a request that is sent for one attempt.
+type sent struct {
 	request request
 	auth    kit.Auth
 	keyed   bool
-	quote   bool // answers may be quoted
-	keep    *kit.Keep
 }
 
-// Publish implements connector.Session.
-func (s *session) Publish(c connector.Commit) job.Outcome {
-	return s.Commit(c, s.call(c), s.classify)
-}
-
-// hidden are the secrets that the receiver may repeat.
-func (s *session) hidden() transport.Secrets { return s.request.message.Hide(s.auth.Hidden) }
-
-func (s *session) call(c connector.Commit) transport.Request {
-	m := s.request.message
-	var ours []transport.Header
-	if m.ContentType != "" {
-		ours = append(ours, transport.Header{Name: "Content-Type", Value: m.ContentType})
+// headers are ours.
+func (s *sent) headers(c connector.Commit) (ours []transport.Header) {
+	if kind := s.request.message.ContentType; kind != "" {
+		ours = append(ours, transport.Header{Name: "Content-Type", Value: kind})
 	}
 	if s.keyed {
 		// Bare, as Stripe and its like want it. Our sender cannot send again, whatever
 		// the headers say.
 		ours = append(ours, transport.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
-	return transport.Request{
-		Method: s.request.method, URL: m.URL, Headers: kit.Traced(c, m.Under(ours, s.auth.Headers)),
-		Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)), Keep: transport.MaxBody,
-	}
+	return ours
 }
 
-// classify narrows the rules of transport.ClassifyNamed for KEYED targets, and only this:
+// narrow narrows the rules of transport.ClassifyNamed for KEYED targets, and only this:
 // an answer whose body states that the key was used for another request
 // (idempotencyErrors) is unknown at every attempt, also the first. A database that was lost
 // or restored does not know of the request that used it.
@@ -58,12 +38,7 @@ func (s *session) call(c connector.Commit) transport.Request {
 // A 5xx is unknown as everywhere. Stripe stores it and answers it to every
 // repeat; the repeats are bounded by the key window and the job's start window,
 // and end with a person.
-func (s *session) classify(a transport.Response) job.Outcome {
-	var hide func() transport.Secrets
-	if s.quote {
-		hide = s.hidden
-	}
-	o := transport.ClassifyNamed(a, platformName, hide, s.keyed)
+func (s *sent) narrow(o *job.Outcome, a transport.Response) {
 	switch {
 	case o.Result == job.ResultSucceeded && s.request.id != nil:
 		// The owner names the pointers; even so, a target may echo the request.
@@ -74,11 +49,9 @@ func (s *session) classify(a transport.Response) job.Outcome {
 			o.Message += "; it has no id at " + transport.Clean(s.request.id.String(), maxPointer)
 		}
 	case o.Result == job.ResultRejected && s.keyed && keyConflict(a):
-		transport.Doubt(&o, transport.KeySeenBefore)
+		transport.Doubt(o, transport.KeySeenBefore)
 		o.RetryAfter, o.Message = 0, transport.Clean(o.Message, transport.MaxMessage)
 	}
-	o.Answer = s.keep.Of(a, s.hidden)
-	return o
 }
 
 // idempotencyErrors are the codes with which APIs say that a key was used for

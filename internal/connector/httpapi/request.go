@@ -6,12 +6,8 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
-	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
-
-// DefaultContentType is what an unset content type of a body means.
-const DefaultContentType = "application/json"
 
 // maxPointer bounds id_json_pointer, in bytes.
 const maxPointer = 1024
@@ -40,24 +36,14 @@ func (c *Connector) read(in *fireoncev1.HttpRequest) (request, error) {
 	if q.method, known = methods[in.GetMethod()]; !known {
 		return q, badPayload(".method", "not a method that this connector sends")
 	}
-	d := kit.Draft{Field: "payload.http_request", URL: in.GetUrl(), ContentType: in.GetContentType(), HTTPSOnly: c.cfg.HTTPSOnly}
-	switch content := in.GetContent().(type) {
-	case *fireoncev1.HttpRequest_Body:
-		d.Body = content.Body
-	case *fireoncev1.HttpRequest_BodyText:
-		d.Body = []byte(content.BodyText)
-	}
-	if len(d.Body) > 0 && q.method == "GET" {
-		return q, badPayload(".content", "a GET has no body (RFC 9110, section 9.3.1)")
-	}
-	if len(d.Body) > 0 && d.ContentType == "" {
-		d.ContentType = DefaultContentType
-	}
-	for _, h := range in.GetHeaders() {
-		d.Headers = append(d.Headers, transport.Header{Name: h.GetName(), Value: h.GetValue()})
+	usual := ""
+	if len(in.GetBody())+len(in.GetBodyText()) > 0 {
+		if usual = kit.UsualContentType; q.method == "GET" {
+			return q, badPayload(".content", "a GET has no body (RFC 9110, section 9.3.1)")
+		}
 	}
 	var err error
-	if q.message, err = d.Message(); err != nil {
+	if q.message, err = kit.ReadMessage("payload.http_request", in, usual, c.cfg.HTTPSOnly); err != nil {
 		return q, err
 	}
 	if q.id, err = parsePointer(in.GetIdJsonPointer()); err != nil {

@@ -94,12 +94,12 @@ func KeepTold(told job.Answer, hide transport.Secrets) *job.Answer {
 }
 
 // BodyLimit returns how many bytes of a body an exchange must read (Request.Keep), at
-// least as many as given.
-func (k *Keep) BodyLimit(least int64, secrets transport.Secrets) int64 {
+// least as many as given. secrets is called only if something is kept.
+func (k *Keep) BodyLimit(least int64, secrets func() transport.Secrets) int64 {
 	if k == nil {
 		return least
 	}
-	return max(least, int64(k.raw(secrets)))
+	return max(least, int64(k.raw(secrets())))
 }
 
 // raw is how much of a body is looked at: what is kept, and secrets that begin in it.

@@ -80,7 +80,7 @@ func TestKeepAcrossCaps(t *testing.T) {
 				k := keepOf(t, limit)
 				if encoded { // the connection broke off, anywhere
 					a.Excerpt, a.Cut = a.Excerpt[:at+len(form)/2], true
-				} else if limit := int(k.BodyLimit(1, keptHide())); len(a.Excerpt) > limit {
+				} else if limit := int(k.BodyLimit(1, keptHide)); len(a.Excerpt) > limit {
 					a.Excerpt, a.Cut = a.Excerpt[:limit], true
 				}
 				got := k.Of(a, keptHide)

@@ -1,12 +1,14 @@
 package kit
 
 import (
+	"cmp"
 	"fmt"
 	"mime"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -15,8 +17,8 @@ import (
 // MaxRequestBody bounds the body of a request that a user writes, in bytes.
 const MaxRequestBody = 256 << 10
 
-// usualContentType needs no check.
-const usualContentType = "application/json"
+// UsualContentType is what an unset content type of a body means.
+const UsualContentType = "application/json"
 
 // Message is a request to the user's own target, as the user wrote it: the part that is
 // the same at every attempt.
@@ -28,29 +30,31 @@ type Message struct {
 	Body        []byte
 }
 
-// Draft is a Message before it was checked.
-type Draft struct {
-	// Field is its place in the request, e.g. "payload.webhook".
-	Field            string
-	URL, ContentType string
-	Headers          []transport.Header
-	Body             []byte
-	// HTTPSOnly refuses http URLs.
-	HTTPSOnly bool
+// Written is a payload that is a request to the user's own target.
+type Written interface {
+	GetUrl() string
+	GetContentType() string
+	GetBody() []byte
+	GetBodyText() string
+	GetHeaders() []*fireoncev1.HttpHeader
 }
 
-// Message checks a draft. It fails with *InputError.
-func (d Draft) Message() (Message, error) {
-	m := Message{ContentType: d.ContentType, Headers: d.Headers, Body: d.Body}
-	bad := Bad(connector.BadPayload, d.Field+".")
+// ReadMessage checks a payload, whose path is such as "payload.webhook". usual is the content
+// type where it has none. It fails with *InputError.
+func ReadMessage(path string, in Written, usual string, httpsOnly bool) (Message, error) {
+	m := Message{ContentType: cmp.Or(in.GetContentType(), usual), Body: in.GetBody()}
+	if text := in.GetBodyText(); text != "" {
+		m.Body = []byte(text)
+	}
+	bad := Bad(connector.BadPayload, path+".")
 	var err error
-	if m.URL, err = transport.ParseURL(d.URL); err != nil {
+	if m.URL, err = transport.ParseURL(in.GetUrl()); err != nil {
 		return Message{}, bad("url", err.Error())
 	}
-	if d.HTTPSOnly && m.URL.Scheme != "https" {
+	if httpsOnly && m.URL.Scheme != "https" {
 		return Message{}, bad("url", "the URL must start with https://")
 	}
-	if m.ContentType != "" && m.ContentType != usualContentType {
+	if m.ContentType != "" && m.ContentType != UsualContentType {
 		if _, _, err := mime.ParseMediaType(m.ContentType); err != nil || len(m.ContentType) > 127 || !printable(m.ContentType) {
 			return Message{}, bad("content_type", "not a media type, such as application/json")
 		}
@@ -58,13 +62,14 @@ func (d Draft) Message() (Message, error) {
 	if len(m.Body) > MaxRequestBody {
 		return Message{}, bad("content", "at most 262144 bytes")
 	}
-	if len(m.Headers) > transport.MaxHeaders {
+	if len(in.GetHeaders()) > transport.MaxHeaders {
 		return Message{}, bad("headers", "at most 32")
 	}
-	for i, h := range m.Headers {
-		if err := transport.CheckHeader(h.Name, h.Value, false); err != nil {
-			return Message{}, &connector.InputError{Reason: connector.BadHeader, Field: fmt.Sprintf("%s.headers[%d]", d.Field, i), Msg: err.Error()}
+	for i, h := range in.GetHeaders() {
+		if err := transport.CheckHeader(h.GetName(), h.GetValue(), false); err != nil {
+			return Message{}, &connector.InputError{Reason: connector.BadHeader, Field: fmt.Sprintf("%s.headers[%d]", path, i), Msg: err.Error()}
 		}
+		m.Headers = append(m.Headers, transport.Header{Name: h.GetName(), Value: h.GetValue()})
 	}
 	return m, nil
 }

@@ -17,17 +17,12 @@ const MaxOrigins = 20
 type Origins []transport.Target
 
 // ParseOrigins reads the origins that the owner of a connection names, each scheme,
-// host and port without a path. settings is the path of its settings. sent is set if
-// the connection sends secrets as they are. Such secrets go to named origins only: a
-// client that may schedule jobs names their URLs, and must not receive a secret that it
-// cannot read. It fails with *InputError.
-func ParseOrigins(settings string, named []string, sent bool) (Origins, error) {
+// host and port without a path. settings is the path of its settings. It fails with
+// *InputError.
+func ParseOrigins(settings string, named []string) (Origins, error) {
 	bad := Bad(connector.BadSettings, settings+".")
 	if len(named) > MaxOrigins {
 		return nil, bad("origins", fmt.Sprintf("at most %d", MaxOrigins))
-	}
-	if len(named) == 0 && sent {
-		return nil, bad("origins", "must name where the credential may be sent, such as https://api.example.org")
 	}
 	var out Origins
 	for i, text := range named {
@@ -42,6 +37,16 @@ func ParseOrigins(settings string, named []string, sent bool) (Origins, error) {
 		out = append(out, transport.TargetOf(u))
 	}
 	return out, nil
+}
+
+// CheckSent refuses to send headers of a credential to any place. Secrets that are sent as they
+// are go to named origins only: a client that may schedule jobs names their URLs, and must not
+// receive a secret that it cannot read. It fails with *InputError.
+func (o Origins) CheckSent(settings string, headers []transport.Header) error {
+	if len(o) > 0 || len(headers) == 0 {
+		return nil
+	}
+	return Bad(connector.BadSettings, settings)(".origins", "must name where the credential may be sent, such as https://api.example.org")
 }
 
 // Allow reports whether a URL is at one of the places.

@@ -12,7 +12,7 @@ import (
 )
 
 func TestOrigins(t *testing.T) {
-	o, err := kit.ParseOrigins("settings.http", []string{"https://API.example.org/", "http://127.0.0.1:9000", "https://[::1]:8443"}, true)
+	o, err := kit.ParseOrigins("settings.http", []string{"https://API.example.org/", "http://127.0.0.1:9000", "https://[::1]:8443"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,15 +40,18 @@ func TestOrigins(t *testing.T) {
 		"a secret for any place": {nil, true}, "path": {[]string{"https://a.example/v1"}, false}, "query": {[]string{"https://a.example?x"}, false},
 		"user": {[]string{"https://u@a.example"}, false}, "scheme": {[]string{"ftp://a.example"}, false}, "too many": {many, true}, "name": {[]string{"a.example"}, false},
 	} {
-		_, err := kit.ParseOrigins("settings.http", c.named, c.sent)
+		o, err := kit.ParseOrigins("settings.http", c.named)
+		if err == nil && c.sent {
+			err = o.CheckSent("settings.http", []transport.Header{{Name: "X-Key", Value: "secret"}})
+		}
 		var input *connector.InputError
 		if !errors.As(err, &input) || input.Reason != connector.BadSettings {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// Without secrets and without names, any place.
-	anywhere, err := kit.ParseOrigins("settings.http", nil, false)
-	if err != nil || !anywhere.Allow(&url.URL{Scheme: "https", Host: "a.example"}) {
+	anywhere, err := kit.ParseOrigins("settings.http", nil)
+	if err != nil || anywhere.CheckSent("settings.http", nil) != nil || !anywhere.Allow(&url.URL{Scheme: "https", Host: "a.example"}) {
 		t.Error(err)
 	}
 }

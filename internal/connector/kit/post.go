@@ -73,7 +73,7 @@ func (c Call) Request() (transport.Request, error) {
 	}
 	return transport.Request{
 		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Keep: transport.MaxBody,
-		Headers: c.Auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: cmp.Or(c.ContentType, "application/json")}),
+		Headers: c.Auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: cmp.Or(c.ContentType, UsualContentType)}),
 	}, nil
 }
 
@@ -109,9 +109,6 @@ func (p *Post) Publish(c connector.Commit) job.Outcome {
 	}
 	return p.Commit(c, call, p.Classify)
 }
-
-// JSON is the type of a JSON body.
-var JSON = transport.Header{Name: "Content-Type", Value: "application/json"}
 
 // Endpoint returns a URL below the base of an API. It fails with *Refusal.
 func Endpoint(base, path string, query url.Values) (*url.URL, error) {

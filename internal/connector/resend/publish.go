@@ -39,7 +39,9 @@ func (s *session) SendTime() time.Duration { return s.request.sendTime() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	headers := append([]transport.Header{kit.JSON, {Name: "Idempotency-Key", Value: c.EffectKey}}, s.auth.Headers...)
+	headers := append([]transport.Header{
+		{Name: "Content-Type", Value: kit.UsualContentType}, {Name: "Idempotency-Key", Value: c.EffectKey},
+	}, s.auth.Headers...)
 	return s.Commit(c, transport.Request{
 		Method: "POST", URL: s.emails, Headers: headers, Body: s.request.reader(), Length: s.request.size(), Keep: maxAnswer,
 	}, func(a transport.Response) job.Outcome { return classify(a, s.auth.Hidden) })

@@ -13,8 +13,6 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
-	"github.com/fireonce/fireonce/internal/connector/transport"
-	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // Limits of signing secrets, by Standard Webhooks 1.0 ("Signature scheme").
@@ -29,11 +27,9 @@ const (
 // credential is an opened credential: keys, the newest first, and headers that
 // go with every request.
 type credential struct {
-	redact.All
+	kit.Auth
 
-	keys    []*signer
-	headers []transport.Header
-	hidden  transport.Secrets
+	keys []*signer
 }
 
 func openCredential(c connector.Credential) (credential, error) {
@@ -65,9 +61,7 @@ func openCredential(c connector.Credential) (credential, error) {
 	if err != nil {
 		return out, err
 	}
-	out.headers = headers
-	hide = append(hide, hidden...)
-	out.hidden = out.hidden.With(hide...)
+	out.Headers, out.Hidden = headers, out.Hidden.With(append(hide, hidden...)...)
 	return out, nil
 }
 

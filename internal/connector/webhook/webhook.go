@@ -5,7 +5,7 @@
 package webhook
 
 import (
-	"context"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -18,8 +18,12 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Name is the connector's name, and the kind of payload that it sends.
-const Name = "webhook"
+const (
+	// Name is the connector's name, and the kind of payload that it sends.
+	Name = "webhook"
+	// MaxBody bounds a webhook's body, in bytes.
+	MaxBody = kit.MaxRequestBody
+)
 
 // Config makes a Connector.
 type Config struct {
@@ -32,19 +36,28 @@ type Config struct {
 }
 
 // Connector is the webhook connector. It is safe for concurrent use.
-type Connector struct{ cfg Config }
+type Connector struct {
+	kit.Base[settings, credential]
+	kit.Deliverer
+
+	cfg Config
+}
 
 var (
 	_ connector.Connector = (*Connector)(nil)
 	_ connector.Idler     = (*Connector)(nil)
 )
 
-// New makes the connector.
+// New makes the connector. A connection needs no credential; its webhooks are then unsigned.
 func New(c Config) *Connector {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Connector{cfg: c}
+	out := &Connector{cfg: c, Base: kit.Base[settings, credential]{
+		ReadSettings: readSettings, ReadCredential: openCredential, Fits: settings.fits, Offers: settings.offers,
+	}}
+	out.Deliverer = kit.Deliverer{Sender: c.Sender, Session: out.session}
+	return out
 }
 
 // Describe implements connector.Connector.
@@ -60,36 +73,6 @@ func (*Connector) Describe() connector.Description {
 	}
 }
 
-// Check implements connector.Connector. A connection needs no credential; its
-// webhooks are then unsigned.
-func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
-	var none connector.Capability
-	secret, err := connector.Opened(cred, openCredential)
-	if err != nil {
-		return none, err
-	}
-	// A signature discloses nothing of its secret; headers are sent as they are.
-	s, err := readSettings(settings, len(secret.headers) > 0)
-	if err != nil {
-		return none, err
-	}
-	traits, err := traitsOf(s.stated)
-	return connector.Capability{Traits: traits}, err
-}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits(settings []byte) (job.Traits, error) {
-	s, err := readSettings(settings, false)
-	if err != nil {
-		return job.Traits{}, err
-	}
-	return traitsOf(s.stated)
-}
-
-func traitsOf(s *fireoncev1.WebhookSettings) (job.Traits, error) {
-	return kit.ReceiverTraits("settings.webhook", "webhook-id", s)
-}
-
 // settings are a connection's, as they were read and checked. They are shared and must
 // not be changed.
 type settings struct {
@@ -98,35 +81,39 @@ type settings struct {
 	keep    *kit.Keep
 }
 
-// maxSettingsCached bounds the settings in each of the two caches.
+// maxSettingsCached bounds the settings in the cache.
 const maxSettingsCached = 512
 
-// read caches settings: each attempt asks for them three times. Those at true were checked for a
-// connection whose secrets are sent as they are.
-var read = map[bool]*cache.TTL[string, settings]{
-	false: cache.New[string, settings](cache.Options{Max: maxSettingsCached}),
-	true:  cache.New[string, settings](cache.Options{Max: maxSettingsCached}),
-}
+// read caches settings: each attempt asks for them three times.
+var read = cache.New[string, settings](cache.Options{Max: maxSettingsCached})
 
-// readSettings checks the origins; secret is set where secrets are sent as they are.
-func readSettings(encoded []byte, secret bool) (settings, error) {
-	known := read[secret]
-	if s, ok := cache.GetBytes(known, encoded); ok {
+func readSettings(encoded []byte) (settings, error) {
+	if s, ok := cache.GetBytes(read, encoded); ok {
 		return s, nil
 	}
 	s := settings{stated: new(fireoncev1.WebhookSettings)}
 	if err := proto.Unmarshal(encoded, s.stated); err != nil {
-		return settings{}, kit.Bad(connector.BadSettings, "settings.webhook")("", "not readable")
+		return settings{}, kit.Bad(connector.BadSettings, pathSettings)("", "not readable")
 	}
 	var err error
-	if s.origins, err = kit.ParseOrigins("settings.webhook", s.stated.GetOrigins(), secret); err != nil {
+	if s.origins, err = kit.ParseOrigins(pathSettings, s.stated.GetOrigins()); err != nil {
 		return settings{}, err
 	}
-	if s.keep, err = kit.ParseKeep("settings.webhook", s.stated.GetKeepAnswer()); err != nil {
+	if s.keep, err = kit.ParseKeep(pathSettings, s.stated.GetKeepAnswer()); err != nil {
 		return settings{}, err
 	}
-	known.Put(string(encoded), s)
+	read.Put(string(encoded), s)
 	return s, nil
+}
+
+const pathSettings = "settings.webhook"
+
+// fits checks headers only: a signature discloses nothing of its secret.
+func (s settings) fits(cred credential) error { return s.origins.CheckSent(pathSettings, cred.Headers) }
+
+func (s settings) offers() (connector.Capability, error) {
+	traits, err := kit.ReceiverTraits(pathSettings, "webhook-id", s.stated)
+	return connector.Capability{Traits: traits}, err
 }
 
 // Prepare implements connector.Connector.
@@ -138,11 +125,11 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if r.ReplyTo != "" {
 		return connector.Prepared{}, badPayload("", "a webhook cannot reply to another effect")
 	}
-	m, err := c.read(p.GetWebhook())
+	m, err := kit.ReadMessage("payload.webhook", p.GetWebhook(), kit.UsualContentType, c.cfg.HTTPSOnly)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	s, err := readSettings(r.Settings, false)
+	s, err := readSettings(r.Settings)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
@@ -154,57 +141,65 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 
 var badPayload = kit.Bad(connector.BadPayload, "payload.webhook")
 
-// Open implements connector.Connector.
-func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
-	s, err := c.session(o)
-	if err != nil {
-		return nil, err
-	}
-	if s.Conn, err = c.cfg.Sender.Open(ctx, transport.TargetOf(s.message.URL), o.Fresh || !s.keyed); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// HasIdle implements connector.Idler.
-func (c *Connector) HasIdle() bool { return c.cfg.Sender.HasIdle() }
-
-// OpenIdle implements connector.Idler.
-func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
-	s, err := c.session(o)
-	if err != nil || o.Fresh || !s.keyed {
-		return nil
-	}
-	if s.Conn = c.cfg.Sender.Idle(transport.TargetOf(s.message.URL)); s.Conn == nil {
-		return nil
-	}
-	return s
-}
-
-// session reads what is to be sent, for a connection that is opened later.
-func (c *Connector) session(o connector.Opening) (*session, error) {
+// session reads what is to be sent.
+func (c *Connector) session(o connector.Opening) (*kit.Delivery, error) {
 	m, err := thaw(o.Prepared.Frozen)
 	if err != nil {
 		return nil, kit.UnreadableFrozen("request", err)
 	}
-	cred, err := connector.Opened(o.Credential, openCredential)
+	s, cred, err := c.Account(o)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential cannot sign webhooks", Err: err}
-	}
-	out := &session{
-		Link: kit.Link{Version: o.Credential.Version}, message: m, cred: cred, keyed: o.Class == job.Keyed, now: c.cfg.Now, quote: true,
-	}
-	s, err := readSettings(o.Settings, len(cred.headers) > 0)
-	if err != nil {
-		return nil, kit.UnusableSettings(err)
-	}
-	if out.keep = s.keep; len(cred.headers) == 0 {
-		return out, nil // nothing secret is sent
+		return nil, err
 	}
 	// The request may have been frozen before the owner limited the connection.
-	if !s.origins.Allow(m.URL) {
+	if len(cred.Headers) > 0 && !s.origins.Allow(m.URL) {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the URL is no longer at one of the connection's origins"}
 	}
-	out.quote = s.stated.GetQuoteAnswers()
+	out := &kit.Delivery{
+		Method: "POST", Message: m, Auth: cred.Auth, Keyed: o.Class == job.Keyed, Narrow: narrow,
+		Quote: s.stated.GetQuoteAnswers(), Keep: s.keep, Read: transport.MaxExcerpt,
+	}
+	out.Own = func(commit connector.Commit) []transport.Header { return c.headers(commit, out, cred) }
 	return out, nil
+}
+
+// headers are ours, with room for all others.
+func (c *Connector) headers(commit connector.Commit, d *kit.Delivery, cred credential) []transport.Header {
+	m, at := d.Message, c.cfg.Now().Unix()
+	const most = 5 + 2 // ours, and those of a trace
+	headers := append(make([]transport.Header, 0, most+len(cred.Headers)+len(m.Headers)),
+		transport.Header{Name: "Content-Type", Value: m.ContentType},
+		transport.Header{Name: "Webhook-Id", Value: commit.EffectKey},
+		transport.Header{Name: "Webhook-Timestamp", Value: strconv.FormatInt(at, 10)},
+	)
+	if len(cred.keys) > 0 {
+		headers = append(headers, transport.Header{Name: "Webhook-Signature", Value: sign(cred.keys, commit.EffectKey, at, m.Body)})
+	}
+	if d.Keyed {
+		// For receivers that know the IETF draft and not Standard Webhooks. Our sender
+		// cannot send again, whatever the headers say.
+		headers = append(headers, transport.Header{Name: "Idempotency-Key", Value: commit.EffectKey})
+	}
+	return headers
+}
+
+// narrow narrows the rules of transport.ClassifyNamed, and only this: 410 means
+// that the receiver is gone for good (Standard Webhooks 1.0).
+func narrow(o *job.Outcome, a transport.Response) {
+	if a.Complete && a.Written > 0 && a.Status == 410 {
+		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
+	}
+}
+
+// thaw reads a frozen webhook.
+func thaw(frozen []byte) (kit.Message, error) {
+	fields, err := kit.DecodeCanon(frozen)
+	if err != nil {
+		return kit.Message{}, err
+	}
+	m, err := kit.DecodeMessage(fields)
+	if err == nil && m.ContentType == "" {
+		err = kit.ErrBadCanon
+	}
+	return m, err
 }
