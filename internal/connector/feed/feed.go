@@ -11,6 +11,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -51,6 +52,7 @@ type Config struct {
 // Connector is the feed connector. It is safe for concurrent use.
 type Connector struct {
 	kit.Base[settings, kit.Auth]
+	lookup.Watermarks
 
 	cfg Config
 }
@@ -65,7 +67,7 @@ func New(c Config) *Connector {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	out := &Connector{cfg: c}
+	out := &Connector{cfg: c, Watermarks: watermarks}
 	out.Base = kit.Base[settings, kit.Auth]{
 		ReadSettings: out.readSettings, Offers: settings.offers,
 		ReadCredential: kit.OpenKinds(kit.AuthBearer, kit.AuthAPIKey),

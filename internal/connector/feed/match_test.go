@@ -151,7 +151,7 @@ func (w truth) read(t *rapid.T, s *search) error {
 
 // TestAddRefuses: reads that no verdict may rest on.
 func TestAddRefuses(t *testing.T) {
-	m := watermark{Version: watermarkVersion, Base: "b", Account: "a", Clocks: lookup.Clocks{At: epoch, Local: epoch}, Seen: []string{"old"}}
+	m := watermark{Version: lookup.WatermarkVersion, Base: "b", Account: "a", Clocks: lookup.Clocks{At: epoch, Local: epoch}, Seen: []string{"old"}}
 	good := func() listing { return listing{account: "a", now: epoch, cursors: true, next: "more"} }
 	for name, c := range map[string]struct {
 		edit func(*listing)
@@ -208,7 +208,7 @@ func FuzzParseListing(f *testing.F) {
 		if err != nil {
 			return // a time that JSON has no form for
 		}
-		if m, err := parseWatermark(text); err == nil && (m.Account != l.account || !m.At.Equal(l.now)) {
+		if m, err := watermarks.Parse(text); err == nil && (m.Account != l.account || !m.At.Equal(l.now)) {
 			t.Fatalf("%s", text)
 		}
 	})
@@ -246,12 +246,12 @@ func FuzzNormal(f *testing.F) {
 func FuzzParseMark(f *testing.F) {
 	f.Add(`{"v":1,"base":"b","account":"a","at":"2026-11-21T08:00:00Z","local":"2026-11-21T08:00:00Z","seen":["p1"]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := parseWatermark(text)
+		m, err := watermarks.Parse(text)
 		if err != nil {
 			return
 		}
 		again, err := lookup.EncodeWatermark(m)
-		if back, err2 := parseWatermark(again); err != nil || err2 != nil || !back.At.Equal(m.At) || back.Account != m.Account {
+		if back, err2 := watermarks.Parse(again); err != nil || err2 != nil || !back.At.Equal(m.At) || back.Account != m.Account {
 			t.Fatalf("%q: %v, %v", text, err, err2)
 		}
 	})

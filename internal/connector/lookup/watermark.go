@@ -56,6 +56,48 @@ func ParseWatermark[M any](text string, valid func(M) bool) (M, error) {
 	return m, nil
 }
 
+// Watermark is what is known of an account before an intent is written, at a platform whose
+// objects are recognized by their content. The effect comes after it.
+type Watermark struct {
+	Version int `json:"v"`
+	// Base and ID name the account whose objects are listed, at a platform that is many servers.
+	Base    string `json:"base,omitempty"`
+	ID      string `json:"id,omitempty"`
+	Account string `json:"account"`
+	Clocks
+	// Seen are objects that were there already (Seen).
+	Seen []string `json:"seen,omitempty"`
+}
+
+// WatermarkVersion is the version that is written and read.
+const WatermarkVersion = 1
+
+// Watermarks reads the watermarks of one platform. Connectors embed it.
+type Watermarks struct {
+	// Valid checks the account of a watermark.
+	Valid func(Watermark) bool
+	// Identity names the account.
+	Identity func(Watermark) string
+}
+
+// Parse reads a watermark back.
+func (w Watermarks) Parse(text string) (Watermark, error) {
+	return ParseWatermark(text, func(m Watermark) bool { return m.Version == WatermarkVersion && m.Known() && w.Valid(m) })
+}
+
+// AccountOf implements connector.Identifier.
+func (w Watermarks) AccountOf(text string) string { return AccountOf(text, w.Parse, w.Identity) }
+
+// Backdate implements connector.Backdater.
+func (w Watermarks) Backdate(text string, by time.Duration) (string, error) {
+	m, err := w.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	m.Clocks, m.Seen = m.Earlier(by), nil
+	return EncodeWatermark(m)
+}
+
 // AccountOf returns the account that a watermark names; empty: it cannot be read.
 func AccountOf[M any](text string, parse func(string) (M, error), account func(M) string) string {
 	m, err := parse(text)

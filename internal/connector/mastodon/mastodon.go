@@ -51,6 +51,7 @@ type Config struct {
 // Connector is the connector for Mastodon. It is safe for concurrent use.
 type Connector struct {
 	kit.Base[settings, kit.Auth]
+	lookup.Watermarks
 
 	cfg      Config
 	servers  *cache.TTL[string, bool]              // whether a server dedupes, by its base URL
@@ -71,7 +72,7 @@ func New(c Config) *Connector {
 	}
 	c.Settle = cmp.Or(c.Settle, &DefaultSettle)
 	out := &Connector{
-		cfg:      c,
+		cfg: c, Watermarks: watermarks,
 		servers:  cache.New[string, bool](cache.Options{Max: maxRemembered, Age: probeLasts, Now: c.Now}),
 		accounts: cache.New[[sha256.Size]byte, person](cache.Options{Max: maxRemembered, Age: accountLasts, Now: c.Now}),
 	}

@@ -45,21 +45,6 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	return lookup.EncodeWatermark(watermarkOf(a.base.String(), p, l, local().UTC()))
 }
 
-// AccountOf implements connector.Identifier.
-func (*Connector) AccountOf(text string) string {
-	return lookup.AccountOf(text, parseWatermark, func(m watermark) string { return m.Account })
-}
-
-// Backdate implements connector.Backdater.
-func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
-	m, err := parseWatermark(watermark)
-	if err != nil {
-		return "", err
-	}
-	m.Clocks, m.Seen = m.Earlier(by), nil
-	return lookup.EncodeWatermark(m)
-}
-
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
@@ -85,7 +70,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err != nil {
 		return nil, err
 	}
-	m, local, err := lookup.Begin(ctx, o, l, c.cfg.Now, parseWatermark)
+	m, local, err := lookup.Begin(ctx, o, l, c.cfg.Now, watermarks.Parse)
 	switch {
 	case err != nil:
 		return nil, err

@@ -38,9 +38,8 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	s := &session{c: c, request: r, content: content, account: who, secret: sec, job: o.Job, class: o.Class, version: o.Credential.Version}
-	s.conn, err = c.sender.Open(ctx, transport.TargetOf(c.base), o.Fresh || o.Class != job.Keyed)
-	if err != nil {
+	s := &session{c: c, request: r, content: content, account: who, secret: sec, job: o.Job, class: o.Class}
+	if err := s.Connect(ctx, c.sender, o, transport.TargetOf(c.base)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -48,29 +47,26 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 
 // session is one connection with one request for it.
 type session struct {
+	kit.Link
+
 	c       *Connector
-	conn    *transport.Conn
 	request request
 	content *connectorv1.Content
 	account *connectorv1.Account
 	secret  secret
 	job     job.ID
 	class   job.Class
-	version int
 }
-
-// Close implements connector.Session.
-func (s *session) Close() { s.conn.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	o := s.publish(c)
-	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	o.Attempt, o.CredentialVersion = c.Attempt, s.Version
 	return o
 }
 
 func (s *session) publish(c connector.Commit) job.Outcome {
-	conn, handle := s.conn, ""
+	conn, handle := s.Conn, ""
 	if s.class == job.Handle {
 		var ended *job.Outcome
 		if conn, handle, ended = s.stage(c); ended != nil {
@@ -127,7 +123,7 @@ func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outco
 	if err != nil {
 		return ended(notSent("nothing was sent: the call cannot be encoded"))
 	}
-	a := s.conn.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend})
+	a := s.Conn.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend})
 	var out connectorv1.StageResponse
 	if err := parse(a, &out); err != nil {
 		return ended(notSent("nothing was published: " + s.c.unread(a, "Stage", s.secret.hide)))
@@ -262,11 +258,10 @@ func (c *Connector) nameable(id string, hide transport.Secrets) bool {
 
 // webURL returns a URL that can be shown to a user, or nothing.
 func (c *Connector) webURL(raw string, hide transport.Secrets) string {
-	u, err := transport.ParseURL(raw)
-	if err != nil || u.String() != hide.Redact(u.String()) {
+	if raw = kit.WebURL(raw); raw != hide.Redact(raw) {
 		return ""
 	}
-	return u.String()
+	return raw
 }
 
 func status(code int32) int {

@@ -124,7 +124,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		s.request.letGo()
 		return nil, err
 	}
-	if s.Conn, err = c.cfg.Sender.Open(ctx, transport.TargetOf(c.emails), o.Fresh); err != nil {
+	if err := s.Connect(ctx, c.cfg.Sender, o, transport.TargetOf(c.emails)); err != nil {
 		s.request.letGo()
 		return nil, err
 	}
@@ -137,10 +137,7 @@ func (c *Connector) HasIdle() bool { return c.cfg.Sender.HasIdle() }
 // OpenIdle implements connector.Idler.
 func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	s, err := c.session(o)
-	if err != nil || o.Fresh || len(s.request.files) > 0 { // files are waited for
-		return nil
-	}
-	if s.Conn = c.cfg.Sender.Idle(transport.TargetOf(c.emails)); s.Conn == nil {
+	if err != nil || len(s.request.files) > 0 || !s.Reuse(c.cfg.Sender, o, transport.TargetOf(c.emails)) { // files are waited for
 		return nil
 	}
 	return s
@@ -156,7 +153,5 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{
-		Link: kit.Link{Version: o.Credential.Version}, emails: c.emails, request: request{body: body, files: files}, auth: auth,
-	}, nil
+	return &session{emails: c.emails, request: request{body: body, files: files}, auth: auth}, nil
 }

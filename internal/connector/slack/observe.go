@@ -100,10 +100,7 @@ func (c *Connector) readOwner(ctx context.Context, auth kit.Auth) (tokenOwner, t
 	if err := json.Unmarshal(body, &in); err != nil || !isChannel(in.Team) || !isChannel(in.User) {
 		return tokenOwner{}, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: "Slack did not say whose token this is"}
 	}
-	out := tokenOwner{Team: in.Team, User: in.User, Bot: in.Bot}
-	if u, err := transport.ParseURL(in.URL); err == nil {
-		out.Site = u.String()
-	}
+	out := tokenOwner{Team: in.Team, User: in.User, Bot: in.Bot, Site: kit.WebURL(in.URL)}
 	c.owners.Put(auth.Key(""), out)
 	return out, at, nil
 }

@@ -1,12 +1,13 @@
 package slack
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/lookup"
-	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 // watermark has the account that writes, the conversation, and the time at which an
@@ -46,18 +47,13 @@ func link(site, channel, ts, thread string) string {
 	if thread != "" && thread != ts {
 		out += "?thread_ts=" + thread + "&cid=" + channel
 	}
-	u, err := transport.ParseURL(out)
-	if err != nil {
-		return ""
-	}
-	return u.String()
+	return kit.WebURL(out)
 }
 
 // stampOf returns the time stamp of a message that is made then.
 func stampOf(t time.Time) string {
 	us := max(0, t.UnixMicro())
-	frac := strconv.FormatInt(us%1_000_000, 10)
-	return strconv.FormatInt(us/1_000_000, 10) + "." + strings.Repeat("0", 6-len(frac)) + frac
+	return fmt.Sprintf("%d.%06d", us/1_000_000, us%1_000_000)
 }
 
 // timeOf reads a time stamp.

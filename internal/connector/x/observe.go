@@ -39,17 +39,9 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 		return "", err
 	}
 	return lookup.EncodeWatermark(watermark{
-		Version: watermarkVersion, Account: owner.id, Clocks: lookup.Clocks{At: at, Local: local().UTC()},
+		Version: lookup.WatermarkVersion, Account: owner.id, Clocks: lookup.Clocks{At: at, Local: local().UTC()},
 	})
 }
-
-// AccountOf implements connector.Identifier: the user's id, which outlives a change
-// of the name.
-func (*Connector) AccountOf(text string) string {
-	return lookup.AccountOf(text, parseWatermark, func(m watermark) string { return identity(m.Account) })
-}
-
-func identity(user string) string { return "x:" + user }
 
 // Test implements connector.Tester. It fails with *connector.Refusal.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
@@ -93,16 +85,6 @@ func (c *Connector) owner(ctx context.Context, auth kit.Auth) (string, error) {
 // maxOwners bounds the tokens whose accounts are remembered.
 const maxOwners = 10_000
 
-// Backdate implements connector.Backdater.
-func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
-	m, err := parseWatermark(watermark)
-	if err != nil {
-		return "", err
-	}
-	m.Clocks = m.Earlier(by)
-	return lookup.EncodeWatermark(m)
-}
-
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
@@ -130,7 +112,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err != nil {
 		return nil, err
 	}
-	m, local, err := lookup.Begin(ctx, o, l, c.cfg.Now, parseWatermark)
+	m, local, err := lookup.Begin(ctx, o, l, c.cfg.Now, watermarks.Parse)
 	if err != nil {
 		return nil, err
 	}

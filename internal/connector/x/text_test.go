@@ -201,7 +201,7 @@ func TestSearchAgainstTruth(t *testing.T) {
 		start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 999).Draw(t, "ms")) * time.Millisecond)
 		fence := time.Duration(rapid.IntRange(1, 120).Draw(t, "fence")) * time.Second
 		want := content{Text: "hello"}
-		m := watermark{Version: watermarkVersion, Account: "1", Clocks: lookup.Clocks{At: start.Truncate(time.Second), Local: start}}
+		m := watermark{Version: lookup.WatermarkVersion, Account: "1", Clocks: lookup.Clocks{At: start.Truncate(time.Second), Local: start}}
 		s := newSearch(m, want, connector.Look{First: job.Attempt{ArmedAt: start}, Fence: start.Add(fence)})
 		var all []object
 		add := func(text string, after time.Duration) string {

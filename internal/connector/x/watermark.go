@@ -8,21 +8,15 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
-// watermark has the account, and when an intent was about to be written, by X's
-// clock, in whole seconds. The effect comes after it.
-type watermark struct {
-	Version int    `json:"v"`
-	Account string `json:"account"`
-	lookup.Clocks
+type watermark = lookup.Watermark
+
+// watermarks have X's clock in whole seconds. A user's id outlives a change of the name.
+var watermarks = lookup.Watermarks{
+	Valid:    func(m watermark) bool { return snowflake.MatchString(m.Account) },
+	Identity: func(m watermark) string { return identity(m.Account) },
 }
 
-const watermarkVersion = 1
-
-func parseWatermark(text string) (watermark, error) {
-	return lookup.ParseWatermark(text, func(m watermark) bool {
-		return m.Version == watermarkVersion && snowflake.MatchString(m.Account) && m.Known()
-	})
-}
+func identity(user string) string { return "x:" + user }
 
 // idEpoch is where the ids' times begin: 2010-11-04 01:42:54.657 UTC.
 const idEpoch = 1288834974657

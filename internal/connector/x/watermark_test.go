@@ -11,7 +11,7 @@ import (
 func TestWatermarkBytes(t *testing.T) {
 	const want = `{"v":1,"account":"17","at":"2026-11-21T08:00:00Z","local":"2026-11-21T08:00:00Z"}`
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	got, err := lookup.EncodeWatermark(watermark{Version: watermarkVersion, Account: "17", Clocks: lookup.Clocks{At: at, Local: at}})
+	got, err := lookup.EncodeWatermark(watermark{Version: lookup.WatermarkVersion, Account: "17", Clocks: lookup.Clocks{At: at, Local: at}})
 	if got != want || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}

@@ -59,6 +59,7 @@ type Config struct {
 // Connector is the connector for X. It is safe for concurrent use.
 type Connector struct {
 	kit.Base[*fireoncev1.XSettings, kit.Auth]
+	lookup.Watermarks
 
 	cfg    Config
 	owners *cache.TTL[[sha256.Size]byte, string] // the account of each token, which never changes
@@ -85,7 +86,7 @@ func New(c Config) *Connector {
 				return connector.Capability{Traits: c.Settle.Traits()}, nil
 			},
 		},
-		cfg:    c,
+		cfg: c, Watermarks: watermarks,
 		owners: cache.New[[sha256.Size]byte, string](cache.Options{Max: maxOwners}),
 	}
 }
