@@ -1,6 +1,10 @@
 package server
 
-import "google.golang.org/protobuf/reflect/protoreflect"
+import (
+	"maps"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
 
 // Rules of this file:
 //   - a scope that changes objects does not read them. A call that changes something
@@ -74,10 +78,7 @@ var (
 
 // plus returns a list with more fields.
 func plus(list keptFields, more ...protoreflect.Name) keptFields {
-	out := keptFields{}
-	for name, within := range list {
-		out[name] = within
-	}
+	out := maps.Clone(list)
 	for _, name := range more {
 		out[name] = nil
 	}

@@ -153,8 +153,7 @@ func platformUnavailable(conn job.ID, why string) *fault {
 
 // failureOf returns the kind of a connector's failure, and words for a user.
 func failureOf(err error) (job.FailureKind, string) {
-	var refusal *connector.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*connector.Refusal](err); ok {
 		return refusal.Kind, text(refusal.Msg)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

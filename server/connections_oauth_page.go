@@ -144,8 +144,7 @@ func (s *connectionService) notLetInPage(ctx context.Context, login store.Login,
 
 // failedPage is for an error. What a client may not read, a person may not.
 func (s *connectionService) failedPage(ctx context.Context, err error) *page {
-	known := new(fault)
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*fault](err); ok {
 		return faultPage(known)
 	}
 	wire, hidden := toWire(err, requestID(ctx))

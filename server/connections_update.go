@@ -107,8 +107,7 @@ func (s *connectionService) checkTarget(ctx context.Context, conn store.Connecti
 		return nil, fmt.Errorf("check the connection: %w", err)
 	}
 	if _, err := s.checkAccount(ctx, code, conn, to.Settings, cred); err != nil {
-		mismatch := new(fault)
-		if errors.As(err, &mismatch) && mismatch.reason == fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH {
+		if f, ok := errors.AsType[*fault](err); ok && f.reason == fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH {
 			return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
 				"with these settings the connection would be another account; make a new connection for that one",
 				"connection_id", conn.ID.String())

@@ -37,14 +37,13 @@ const bodyTime = 15 * time.Second
 
 // message is the message of one call.
 type message struct {
-	server    *Server
-	procedure string
-	method    wire.Method
-	limit     int
-	request   *http.Request
-	form      wire.Form
-	held      *wire.Reservation
-	buf       []byte // begins with the frame's header, if the form has one
+	*Message
+
+	method  wire.Method
+	limit   int
+	request *http.Request
+	form    wire.Form
+	buf     []byte // begins with the frame's header, if the form has one
 }
 
 // withMessage reads the message of each call.
@@ -58,9 +57,8 @@ func (s *Server) withMessage(next http.Handler) http.Handler {
 			return
 		}
 		in := &message{
-			server: s, procedure: r.URL.Path, method: m, limit: s.maxRequest(r.URL.Path), request: r, form: form,
+			Message: s.message(r.Context(), r.URL.Path), method: m, limit: s.maxRequest(r.URL.Path), request: r, form: form,
 		}
-		in.held = s.budget.Reserve(callerOf(r.Context()).project, in.limit)
 		defer in.release()
 		take := in.readBody
 		if r.Method == http.MethodGet {
@@ -101,7 +99,7 @@ func (m *message) readBody() error {
 			r.Body = http.NoBody
 			return nil
 		case err != nil:
-			return m.readError(err)
+			return m.readError(m.request.Context(), err)
 		}
 		if size, zipped, err = m.server.frameSize(r.Context(), m.procedure, head, m.form.Gzip); err != nil {
 			return err
@@ -175,17 +173,17 @@ func (m *message) read(in io.Reader, size int64, zipped bool) error {
 		unzip, _ := unzippers.Get().(*gzip.Reader)
 		defer unzippers.Put(unzip)
 		if err := unzip.Reset(io.LimitReader(in, int64(m.limit)+1)); err != nil {
-			return m.readError(err)
+			return m.readError(m.request.Context(), err)
 		}
 		in, size = unzip, -1
 	}
 	var err error
 	m.buf, err = m.held.ReadAll(m.request.Context(), m.buf, in, size, func() { m.readUntil(m.server.cfg.Limits.MaxDeadline) })
 	if err != nil {
-		return m.readError(err)
+		return m.readError(m.request.Context(), err)
 	}
 	if m.form.Framed && !zipped && int64(len(m.bytes())) != promised {
-		return m.readError(io.ErrUnexpectedEOF)
+		return m.readError(m.request.Context(), io.ErrUnexpectedEOF)
 	}
 	return nil
 }
@@ -193,17 +191,17 @@ func (m *message) read(in io.Reader, size int64, zipped bool) error {
 var unzippers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 // readError is the error for a message that cannot be read.
-func (m *message) readError(err error) error {
-	id := requestID(m.request.Context())
-	switch f := new(fault); {
-	case errors.As(err, &f):
-		return f
+func (m *Message) readError(ctx context.Context, err error) error {
+	id := requestID(ctx)
+	switch {
+	case errors.As(err, new(*fault)), errors.As(err, new(*connect.Error)):
+		return err
 	case errors.Is(err, inflight.ErrBusy):
 		return requestsBusy()
 	case errors.Is(err, wire.ErrTooLarge):
 		return unzipsTooLarge(m.procedure, int(m.held.Limit))
-	case m.request.Context().Err() != nil:
-		return m.request.Context().Err()
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errorWithoutReason(connect.CodeDeadlineExceeded, "the request did not arrive in time", id)
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):

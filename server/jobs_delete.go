@@ -52,8 +52,7 @@ func (s *jobService) DeleteJob(ctx context.Context, req *fireoncev1.DeleteJobReq
 // erasedBefore returns what stays of a job that is not there any more.
 func (s *jobService) erasedBefore(ctx context.Context, ref store.Ref, err error) (store.ErasedJob, error) {
 	id := ref.ID
-	var removed *store.RemovedError
-	if errors.As(err, &removed) {
+	if removed, ok := errors.AsType[*store.RemovedError](err); ok {
 		id = removed.Job
 	}
 	erased, err := s.store.ErasedJob(ctx, ref.Project, id)

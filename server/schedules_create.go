@@ -139,8 +139,7 @@ func (d scheduleDraft) encode(s *store.Schedule) error {
 // compile makes the times of a request's spec.
 func (s *scheduleService) compile(ctx context.Context, id job.ID, generation int64, spec *fireoncev1.ScheduleSpec) (*recur.Schedule, error) {
 	times, err := schedule.CompileFor(ctx, id, generation, spec, s.cfg.Scheduler.Zones())
-	var wrong schedule.SpecError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[schedule.SpecError](err); ok {
 		return nil, specFault(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID, partSpec, wrong)
 	}
 	if err != nil {

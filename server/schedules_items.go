@@ -255,18 +255,22 @@ func (s *scheduleService) itemPage(of store.Schedule, req *fireoncev1.ListSchedu
 
 // itemChange is a change of one item that a client asks for.
 type itemChange struct {
-	// inPlace reports whether the item has the change already.
-	inPlace func(store.ScheduleItem) (bool, error)
+	// inPlace reports whether an item of a schedule has the change already.
+	inPlace func(of store.Schedule, was store.ScheduleItem) (bool, error)
 	// from are the states that it can be changed in.
 	from store.ItemState
 	// check refuses an impossible change.
-	check  func(was store.ScheduleItem) error
+	check  func(of store.Schedule, was store.ScheduleItem) error
 	change store.ItemChange
 	what   string
 }
 
 // changeItem makes a change of the item that a request is about.
-func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, of store.Schedule, r itemChange) (*fireoncev1.ScheduleItem, error) {
+func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, r itemChange) (*fireoncev1.ScheduleItem, error) {
+	of, err := s.scheduleOfItems(ctx, req)
+	if err != nil {
+		return nil, err
+	}
 	id, err := idFromWire("item_id", req.GetItemId())
 	if err != nil {
 		return nil, err
@@ -277,7 +281,7 @@ func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, of stor
 		if err != nil {
 			return was, notFoundAs(fmt.Errorf("read the item: %w", err), itemNotFound(of, id))
 		}
-		if done, err := r.inPlace(was); err != nil || done {
+		if done, err := r.inPlace(of, was); err != nil || done {
 			return was, err
 		}
 		if err := checkEtag(req.GetEtag(), "item", id, was.Version); err != nil {
@@ -287,7 +291,7 @@ func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, of stor
 			return was, itemState(was)
 		}
 		if r.check != nil {
-			if err := r.check(was); err != nil {
+			if err := r.check(of, was); err != nil {
 				return was, err
 			}
 		}
@@ -322,20 +326,16 @@ func itemState(i store.ScheduleItem) error {
 
 // UpdateScheduleItem implements the RPC.
 func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev1.UpdateScheduleItemRequest) (*fireoncev1.UpdateScheduleItemResponse, error) {
-	of, err := s.scheduleOfItems(ctx, req)
-	if err != nil {
-		return nil, err
-	}
 	content, err := contentOfItem(req.GetPayload(), req.GetLabels())
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.changeItem(ctx, req, of, itemChange{
+	out, err := s.changeItem(ctx, req, itemChange{
 		from: store.ItemWaiting, what: "an item was changed", change: store.ItemChange{Content: &content.ItemContent},
-		inPlace: func(was store.ScheduleItem) (bool, error) {
+		inPlace: func(_ store.Schedule, was store.ScheduleItem) (bool, error) {
 			return was.State == store.ItemWaiting && bytes.Equal(was.Payload, content.Payload) && maps.Equal(was.Labels, content.Labels), nil
 		},
-		check: func(was store.ScheduleItem) error {
+		check: func(of store.Schedule, was store.ScheduleItem) error {
 			if err := s.checkContent(ctx, of, content); err != nil {
 				return err
 			}
@@ -347,17 +347,14 @@ func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev
 
 // MoveScheduleItem implements the RPC.
 func (s *scheduleService) MoveScheduleItem(ctx context.Context, req *fireoncev1.MoveScheduleItemRequest) (*fireoncev1.MoveScheduleItemResponse, error) {
-	of, err := s.scheduleOfItems(ctx, req)
+	before, err := idFromWire("before_item_id", req.GetBeforeItemId())
 	if err != nil {
 		return nil, err
 	}
-	to := store.ItemTarget{Front: req.GetFront()}
-	if to.Before, err = idFromWire("before_item_id", req.GetBeforeItemId()); err != nil {
-		return nil, err
-	}
-	out, err := s.changeItem(ctx, req, of, itemChange{
+	to := store.ItemTarget{Front: req.GetFront(), Before: before}
+	out, err := s.changeItem(ctx, req, itemChange{
 		from: store.ItemWaiting, what: "an item was moved", change: store.ItemChange{To: &to},
-		inPlace: func(was store.ScheduleItem) (bool, error) { return s.isAt(ctx, of, was, to) },
+		inPlace: func(of store.Schedule, was store.ScheduleItem) (bool, error) { return s.isAt(ctx, of, was, to) },
 	})
 	return &fireoncev1.MoveScheduleItemResponse{Item: out}, err
 }
@@ -387,13 +384,11 @@ func (s *scheduleService) isAt(ctx context.Context, of store.Schedule, was store
 
 // RemoveScheduleItem implements the RPC.
 func (s *scheduleService) RemoveScheduleItem(ctx context.Context, req *fireoncev1.RemoveScheduleItemRequest) (*fireoncev1.RemoveScheduleItemResponse, error) {
-	of, err := s.scheduleOfItems(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.changeItem(ctx, req, of, itemChange{
+	out, err := s.changeItem(ctx, req, itemChange{
 		from: store.ItemRefused, what: "an item was removed", change: store.ItemChange{Remove: true},
-		inPlace: func(was store.ScheduleItem) (bool, error) { return was.State == store.ItemRemoved, nil },
+		inPlace: func(_ store.Schedule, was store.ScheduleItem) (bool, error) {
+			return was.State == store.ItemRemoved, nil
+		},
 	})
 	return &fireoncev1.RemoveScheduleItemResponse{Item: out}, err
 }

@@ -16,7 +16,6 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
-	"github.com/fireonce/fireonce/internal/inflight"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -195,7 +194,10 @@ type Message struct {
 
 // Message returns a message that holds nothing yet, of an admitted caller. Release follows.
 func (t *Transport) Message(ctx context.Context, procedure string) *Message {
-	s := t.server
+	return t.server.message(ctx, procedure)
+}
+
+func (s *Server) message(ctx context.Context, procedure string) *Message {
 	return &Message{server: s, procedure: procedure, held: s.budget.Reserve(callerOf(ctx).project, s.maxRequest(procedure))}
 }
 
@@ -254,20 +256,4 @@ func (m *Message) readFrame(ctx context.Context, head [FrameHeader]byte, zip boo
 		err = m.readError(ctx, err)
 	}
 	return out, err
-}
-
-// readError is the error for a message that could not be read.
-func (m *Message) readError(ctx context.Context, err error) error {
-	switch {
-	case errors.As(err, new(*fault)), errors.As(err, new(*connect.Error)):
-		return err
-	case errors.Is(err, inflight.ErrBusy):
-		return requestsBusy()
-	case errors.Is(err, wire.ErrTooLarge):
-		return unzipsTooLarge(m.procedure, int(m.held.Limit))
-	case ctx.Err() != nil:
-		return ctx.Err()
-	default:
-		return errorWithoutReason(connect.CodeInvalidArgument, "the message is no gzip, or is damaged", requestID(ctx))
-	}
 }

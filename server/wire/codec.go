@@ -73,13 +73,7 @@ type strictBinary struct{}
 func (strictBinary) Name() string { return "proto" }
 
 // Marshal implements connect.Codec.
-func (strictBinary) Marshal(v any) ([]byte, error) {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return nil, ErrNoMessage
-	}
-	return proto.Marshal(m)
-}
+func (c strictBinary) Marshal(v any) ([]byte, error) { return c.MarshalAppend(nil, v) }
 
 // MarshalAppend is what connect-go calls instead of Marshal, to use its own buffer.
 func (strictBinary) MarshalAppend(dst []byte, v any) ([]byte, error) {
