@@ -95,19 +95,15 @@ func bulk[Q proto.Message, R interface {
 				return err
 			}
 		} else {
-			c.out.failures(result.GetFailures())
+			for _, f := range result.GetFailures() {
+				c.out.line("  %s: %s", plain(f.GetJobId()), plain(f.GetError().GetMessage()))
+			}
 		}
 	}
 	if !c.out.json {
 		c.out.bulk(total, dry)
 	}
 	return nil
-}
-
-func (p *printer) failures(list []*fireoncev1.BulkFailure) {
-	for _, f := range list {
-		p.line("  %s: %s", plain(f.GetJobId()), plain(f.GetError().GetMessage()))
-	}
 }
 
 func (p *printer) bulk(r *fireoncev1.BulkResult, dry bool) {

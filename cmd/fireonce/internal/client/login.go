@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,9 +99,7 @@ func (l *loginOf) target(ctx context.Context) error {
 			return err
 		}
 		l.req.Target = &fireoncev1.StartOAuthRequest_Create{Create: create}
-		if l.req.GetApp() == "" {
-			l.req.App = create.GetConnection().GetConnector()
-		}
+		l.req.App = cmp.Or(l.req.GetApp(), create.GetConnection().GetConnector())
 		return l.readPresent(ctx)
 	}
 	refused := slices.Clone(ownFlags)
@@ -118,9 +117,7 @@ func (l *loginOf) target(ctx context.Context) error {
 		return err
 	}
 	l.req.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: l.before.GetConnectionId()}
-	if l.req.GetApp() == "" {
-		l.req.App = l.before.GetConnector()
-	}
+	l.req.App = cmp.Or(l.req.GetApp(), l.before.GetConnector())
 	return nil
 }
 

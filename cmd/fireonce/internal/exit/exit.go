@@ -59,8 +59,7 @@ func Usagef(format string, args ...any) error {
 // IsUsage reports whether an error is a mistake on the command line, which --help
 // explains. A request that a server refuses as invalid is not.
 func IsUsage(err error) bool {
-	var usage *usageError
-	return errors.As(err, &usage)
+	return errors.As(err, new(*usageError))
 }
 
 // Code returns the exit code of an error.
@@ -71,8 +70,7 @@ func Code(err error) int {
 	if IsUsage(err) {
 		return Usage
 	}
-	var wire *connect.Error
-	if errors.As(err, &wire) {
+	if wire, ok := errors.AsType[*connect.Error](err); ok {
 		return wireCode(status(wire))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

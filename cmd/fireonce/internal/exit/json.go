@@ -31,8 +31,7 @@ type report struct {
 // PrintJSON writes an error for a program.
 func PrintJSON(w io.Writer, err error) {
 	out := report{ExitCode: Code(err), Message: err.Error()}
-	var wire *connect.Error
-	if errors.As(err, &wire) {
+	if wire, ok := errors.AsType[*connect.Error](err); ok {
 		out.Code, out.Message = status(wire).String(), wire.Message()
 	}
 	detail, retry := Details(err)

@@ -130,29 +130,12 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	if d, err = ParseDatabase(c.Database); err != nil {
 		return listen, d, err
 	}
-	if err := c.checkAPIKeys(); err != nil {
-		return listen, d, err
-	}
-	for _, origin := range c.AllowOrigins {
-		u, err := url.Parse(origin)
-		if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "*?#@") {
-			return listen, d, exit.Usagef("--allow-origin %q: must be an origin, such as https://app.example.org", origin)
+	for _, check := range []func() error{
+		c.checkAPIKeys, c.checkOrigins, c.checkNumbers, c.checkPlatformURLs, c.checkSandbox, c.TLS.check,
+	} {
+		if err := check(); err != nil {
+			return listen, d, err
 		}
-	}
-	if err := c.checkNumbers(); err != nil {
-		return listen, d, err
-	}
-	if err := c.keep().Check(); err != nil {
-		return listen, d, exit.Usagef("--keep-jobs and --keep-events must be 0 (for ever) or at least %v", store.LeastKept)
-	}
-	if err := c.checkPlatformURLs(); err != nil {
-		return listen, d, err
-	}
-	if err := c.checkSandbox(); err != nil {
-		return listen, d, err
-	}
-	if err := c.TLS.check(); err != nil {
-		return listen, d, err
 	}
 	if listen.api, err = c.address("--listen", c.Listen); err != nil {
 		return listen, d, err
@@ -198,12 +181,25 @@ func (c *Config) opsAddress() (*net.TCPAddr, error) {
 // maxShutdownDelay is longer than any balancer needs.
 const maxShutdownDelay = 10 * time.Minute
 
+func (c *Config) checkOrigins() error {
+	for _, origin := range c.AllowOrigins {
+		u, err := url.Parse(origin)
+		if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "*?#@") {
+			return exit.Usagef("--allow-origin %q: must be an origin, such as https://app.example.org", origin)
+		}
+	}
+	return nil
+}
+
 func (c *Config) checkNumbers() error {
 	if c.ShutdownDelay < 0 || c.ShutdownDelay > maxShutdownDelay {
 		return exit.Usagef("--shutdown-delay must be from 0 to %v", maxShutdownDelay)
 	}
 	if c.DatabaseWait < 0 {
 		return exit.Usagef("--database-wait must not be negative; 0 does not wait")
+	}
+	if c.keep().Check() != nil {
+		return exit.Usagef("--keep-jobs and --keep-events must be 0 (for ever) or at least %v", store.LeastKept)
 	}
 	return nil
 }
