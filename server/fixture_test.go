@@ -221,7 +221,7 @@ func testEngine(tb testing.TB) string {
 func openStore(tb testing.TB, engine string, now func() time.Time) (store.Store, error) {
 	tb.Helper()
 	if engine == "postgres" {
-		return postgres.Open(tb.Context(), postgres.Options{URL: pgtest.NewFrom(tb, postgres.Migrate), Migrate: true, Now: now})
+		return postgres.Open(tb.Context(), postgres.Options{URL: pgtest.Reused(tb, postgres.Migrate), Now: now})
 	}
 	return sqlite.Open(tb.Context(), sqlite.Options{
 		Path: litetest.New(tb), Now: now, Host: "test", Readers: 2,

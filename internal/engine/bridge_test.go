@@ -52,7 +52,7 @@ func onPostgres(t *testing.T) *bridge {
 	}
 	s, err := postgres.Open(t.Context(), postgres.Options{
 		// Each connection costs the server more than all that most tests do with it.
-		URL: pgtest.NewFrom(t, postgres.Migrate) + "&pool_max_conns=2", Now: func() time.Time { return time.UnixMicro(b.now.Load()) },
+		URL: pgtest.Reused(t, postgres.Migrate) + "&pool_max_conns=2", Now: func() time.Time { return time.UnixMicro(b.now.Load()) },
 	})
 	if err != nil {
 		t.Fatal(err)

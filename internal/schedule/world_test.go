@@ -120,7 +120,7 @@ func onBoth(t *testing.T, test func(w *world)) {
 
 func onPostgres(t *testing.T) *world {
 	t.Helper()
-	c, url := &clock{at: begin}, pgtest.NewFrom(t, postgres.Migrate)
+	c, url := &clock{at: begin}, pgtest.Reused(t, postgres.Migrate)
 	open := func() store.Store {
 		s, err := postgres.Open(t.Context(), postgres.Options{URL: url, Now: c.now})
 		if err != nil {

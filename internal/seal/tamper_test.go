@@ -94,7 +94,7 @@ func onBoth(t *testing.T, test func(t *testing.T, d database)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, pgDatabase{pgtest.NewFrom(t, postgres.Migrate)})
+		test(t, pgDatabase{pgtest.Reused(t, postgres.Migrate)})
 	})
 }
 

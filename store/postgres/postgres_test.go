@@ -15,7 +15,7 @@ import (
 func TestClockConformance(t *testing.T) {
 	open := func(t *testing.T, url string, clock store.ClockOptions) store.Store {
 		t.Helper()
-		s, err := postgres.Open(t.Context(), postgres.Options{URL: url, Migrate: true, Clock: clock})
+		s, err := postgres.Open(t.Context(), postgres.Options{URL: url, Clock: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestClockConformance(t *testing.T) {
 	engine := storetest.Clocked{
 		Open: func(t *testing.T, clock store.ClockOptions) store.Store {
 			t.Helper()
-			url := pgtest.NewFrom(t, postgres.Migrate)
+			url := pgtest.Reused(t, postgres.Migrate)
 			s := open(t, url, clock)
 			urls[s] = url
 			return s
@@ -47,7 +47,7 @@ func TestClockConformance(t *testing.T) {
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
 		t.Helper()
-		s, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.NewFrom(t, postgres.Migrate), Migrate: true, Now: now})
+		s, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.Reused(t, postgres.Migrate), Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}

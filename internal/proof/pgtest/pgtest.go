@@ -45,18 +45,24 @@ func Shared(tb testing.TB) *Cluster {
 // NewFrom is like New for a database that prepare has filled, as migrations do. prepare
 // runs once in the process, on a database that the others are copied from: copying one
 // takes a fraction of the time. Every caller in a process must give the same prepare,
-// which must leave nothing connected.
+// also callers of Reused, and it must leave nothing connected.
 func NewFrom(tb testing.TB, prepare func(ctx context.Context, url string) error) string {
 	tb.Helper()
 	c := Shared(tb)
+	return c.URL(c.newDatabase(tb, c.template(tb, prepare)))
+}
+
+// template returns the name of the database that prepare has filled.
+func (c *Cluster) template(tb testing.TB, prepare func(ctx context.Context, url string) error) string {
+	tb.Helper()
 	prepared.once.Do(func() { prepared.name, prepared.err = c.prepare(tb.Context(), prepare) })
 	if prepared.err != nil {
 		tb.Fatal(prepared.err)
 	}
-	return c.URL(c.newDatabase(tb, prepared.name))
+	return prepared.name
 }
 
-// prepared is the database that NewFrom copies.
+// prepared is the database that NewFrom and Reused copy.
 var prepared struct {
 	once sync.Once
 	name string

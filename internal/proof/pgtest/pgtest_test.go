@@ -4,6 +4,8 @@ package pgtest
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 func TestNewGivesAnEmptyDatabaseOfItsOwn(t *testing.T) {
@@ -48,6 +52,53 @@ func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
 	t.Run("test", func(t *testing.T) { name = c.NewDatabase(t) })
 	if got := c.Exec(t, "postgres", "SELECT count(*) FROM pg_database WHERE datname = '"+name+"'"); got != "0" {
 		t.Errorf("%s is still there", name)
+	}
+}
+
+func TestReusedHasTheRowsOfPrepare(t *testing.T) {
+	t.Parallel()
+	c := Shared(t)
+	prepare := func(ctx context.Context, url string) error {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, `CREATE TABLE one (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, word text);
+			CREATE TABLE two (one bigint NOT NULL REFERENCES one); CREATE TABLE none (id bigint);
+			INSERT INTO one (word) VALUES ('a tab	and a \\'), (NULL); INSERT INTO two VALUES (2)`)
+		return errors.Join(err, conn.Close(ctx))
+	}
+	const all = "SELECT 1, id, word FROM one UNION ALL SELECT 2, one, NULL FROM two UNION ALL SELECT 3, id, NULL FROM none ORDER BY 1, 2"
+	var url, want string
+	for range 3 {
+		t.Run("test", func(t *testing.T) {
+			u := Reused(t, prepare)
+			if url != "" && u != url {
+				t.Fatalf("another database, %s after %s", u, url)
+			}
+			url = u
+			conn, err := pgx.Connect(t.Context(), u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := conn.Config().Database
+			got := c.Exec(t, name, all)
+			if want == "" {
+				want = got
+			}
+			if got != want || strings.Count(got, "\n") != 2 {
+				t.Fatalf("rows:\n%s\nwant\n%s", got, want)
+			}
+			// The session stays open with a transaction that holds locks.
+			for _, sql := range []string{"INSERT INTO one (word) VALUES ('new'); INSERT INTO none VALUES (7)", "BEGIN; DELETE FROM two"} {
+				if _, err := conn.Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if id := c.Exec(t, name, "SELECT max(id) FROM one"); id != "3" {
+				t.Fatalf("the new row has id %s, want 3: its sequence was not reset", id)
+			}
+		})
 	}
 }
 
