@@ -26,7 +26,6 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector/platform"
 	"github.com/fireonce/fireonce/internal/redact"
-	"github.com/fireonce/fireonce/internal/vault"
 )
 
 // The values of App.AuthStyle.
@@ -142,21 +141,11 @@ const (
 // from its platform what the file leaves out. insecure allows http URLs. Only its owner may read a
 // file that holds a secret; else LoadApps fails with vault.ErrFileMode. No error quotes a secret.
 func LoadApps(path string, platforms []platform.Platform, insecure bool) (*Apps, error) {
-	f, err := os.Open(path)
+	text, mode, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("oauth apps: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("oauth apps: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("oauth apps: %w", err)
-	}
-	from := source{dir: filepath.Dir(path), env: os.LookupEnv, mode: vault.OwnerOnly(info)}
-	apps, err := parseApps(text, from, platforms, insecure)
+	apps, err := parseApps(text, source{dir: filepath.Dir(path), env: os.LookupEnv, mode: mode}, platforms, insecure)
 	if err != nil {
 		return nil, fmt.Errorf("oauth apps: %s: %w", path, err)
 	}

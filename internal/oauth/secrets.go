@@ -54,21 +54,28 @@ func (a App) withSecret(from source) (App, error) {
 
 // readSecret reads a file that holds one secret.
 func readSecret(path string) (string, error) {
+	text, mode, err := readFile(path)
+	switch {
+	case err != nil:
+		return "", err
+	case mode != nil:
+		return "", fmt.Errorf("%s: %w", path, mode)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// readFile reads a file, but no more than a byte above maxFile. mode is why the file must not hold
+// a secret; nil: it may.
+func readFile(path string) (text []byte, mode, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
-	if err := vault.OwnerOnly(info); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimRight(string(text), "\r\n"), nil
+	text, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	return text, vault.OwnerOnly(info), err
 }

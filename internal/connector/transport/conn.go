@@ -2,6 +2,8 @@ package transport
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -56,10 +58,38 @@ func (m *meter) abort() {
 	_ = m.TCPConn.Close()
 }
 
-// hangUp closes conn, which is m or TLS over it, gracefully.
-func (m *meter) hangUp(conn net.Conn) {
-	_ = m.SetDeadline(time.Now().Add(time.Second))
-	_ = conn.Close()
+// wire is a connection to a target: a counted socket, or TLS over it.
+type wire struct {
+	sender *Sender
+	target Target
+	raw    *meter   // the counted socket
+	conn   net.Conn // raw, or TLS over it
+	secure bool
+	once   sync.Once // closes
+}
+
+// shake starts TLS; all later bytes are encrypted. It fails with *Refusal, and the connection
+// cannot be used after that.
+func (w *wire) shake(ctx context.Context) error {
+	secured := tls.Client(w.raw, w.sender.tlsFor(w.target))
+	if err := secured.HandshakeContext(ctx); err != nil {
+		w.abort()
+		return refuseTLS(w.target, err)
+	}
+	w.conn, w.secure = secured, true
+	return nil
+}
+
+// abort closes immediately: it discards bytes that the kernel has not sent yet, so that
+// no byte reaches the peer after the attempt is judged.
+func (w *wire) abort() { w.once.Do(w.raw.abort) }
+
+// hangUp closes the connection gracefully.
+func (w *wire) hangUp() {
+	w.once.Do(func() {
+		_ = w.raw.SetDeadline(time.Now().Add(time.Second))
+		_ = w.conn.Close()
+	})
 }
 
 // pulse is the result of a peek at a silent connection.
@@ -77,44 +107,24 @@ var errHeadTooLarge = errors.New("the answer's headers are too large")
 // Conn is one connection to a target, good for one exchange. A Conn is used by
 // one goroutine, but Close may be called from any.
 type Conn struct {
-	sender *Sender
-	target Target
+	*wire
+
 	fresh  bool // never used before, never kept after
 	reused bool // carried an earlier exchange
-	secure bool
 	timed  bool // a deadline for writing is set
 
-	raw  *meter   // the counted socket
-	conn net.Conn // raw, or TLS over it
-	in   *cappedReader
-	br   *bufio.Reader
+	in *cappedReader
+	br *bufio.Reader
 
 	used  atomic.Bool // an exchange began, or the connection was given up
-	once  sync.Once   // closes
 	since time.Time   // it has been idle
-}
-
-func newConn(s *Sender, t Target, fresh bool, raw *meter) *Conn {
-	return &Conn{sender: s, target: t, fresh: fresh, raw: raw, conn: raw}
-}
-
-// attach puts the reader on the finished connection.
-func (l *Conn) attach() {
-	l.in = &cappedReader{r: l.conn}
-	l.br = bufio.NewReaderSize(l.in, 4<<10)
 }
 
 // renew moves an idle connection to a new Conn, so that a late Close of the old one, by
 // its previous owner, cannot touch it.
 func (l *Conn) renew() *Conn {
-	return &Conn{
-		sender: l.sender, target: l.target, reused: true, secure: l.secure,
-		raw: l.raw, conn: l.conn, in: l.in, br: l.br,
-	}
+	return &Conn{wire: l.wire, reused: true, in: l.in, br: l.br}
 }
-
-// Target is where the connection leads to.
-func (l *Conn) Target() Target { return l.target }
 
 // Reused reports whether the connection carried an earlier exchange.
 func (l *Conn) Reused() bool { return l.reused }
@@ -152,17 +162,6 @@ func (l *Conn) dead() bool {
 	default:
 		return true
 	}
-}
-
-// abort closes immediately: it discards bytes that the kernel has not sent yet, so that
-// no byte reaches the peer after the attempt is judged.
-func (l *Conn) abort() {
-	l.once.Do(l.raw.abort)
-}
-
-// hangUp closes the connection gracefully.
-func (l *Conn) hangUp() {
-	l.once.Do(func() { l.raw.hangUp(l.conn) })
 }
 
 // release keeps the connection for reuse, or closes it.

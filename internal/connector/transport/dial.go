@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,20 +29,17 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Conn, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
 	defer cancel()
-	counted, err := s.dial(ctx, t)
+	w, err := s.dial(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	l := newConn(s, t, fresh, counted)
 	if t.Scheme == "https" {
-		if l.conn, err = s.shake(ctx, t, counted); err != nil {
-			l.abort()
+		if err := w.shake(ctx); err != nil {
 			return nil, err
 		}
-		l.secure = true
 	}
-	l.attach()
-	return l, nil
+	in := &cappedReader{r: w.conn}
+	return &Conn{wire: w, fresh: fresh, in: in, br: bufio.NewReaderSize(in, 4<<10)}, nil
 }
 
 // HasIdle reports whether any connection lies idle.
@@ -51,7 +49,7 @@ func (s *Sender) HasIdle() bool { return s.pool.any() }
 // none. It does not wait. The caller has the connection alone; Close puts it back.
 func (s *Sender) Idle(t Target) *Conn { return s.pool.take(t) }
 
-func (s *Sender) dial(ctx context.Context, t Target) (*meter, error) {
+func (s *Sender) dial(ctx context.Context, t Target) (*wire, error) {
 	d := net.Dialer{
 		Resolver:       s.resolver,
 		ControlContext: s.egress.Control,
@@ -75,15 +73,7 @@ func (s *Sender) dial(ctx context.Context, t Target) (*meter, error) {
 		_ = raw.Close()
 		return nil, RefuseDial(t, err)
 	}
-	return counted, nil
-}
-
-func (s *Sender) shake(ctx context.Context, t Target, conn net.Conn) (*tls.Conn, error) {
-	secured := tls.Client(conn, s.tlsFor(t))
-	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, refuseTLS(t, err)
-	}
-	return secured, nil
+	return &wire{sender: s, target: t, raw: counted, conn: counted}, nil
 }
 
 // ErrNoAddress: a name does not resolve, or to denied addresses only.

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -14,25 +13,18 @@ import (
 
 // RawConn is a connection for a protocol that is not HTTP. One goroutine uses it,
 // but Abort may be called from any.
-type RawConn struct {
-	sender *Sender
-	target Target
-	raw    *meter
-	conn   net.Conn // raw, or TLS over it
-	secure bool
-	once   sync.Once // closes
-}
+type RawConn struct{ *wire }
 
 // Dial connects to the target, under the egress policy, within ConnectTimeout. It sends
 // nothing on the connection. It fails with *Refusal.
 func (s *Sender) Dial(ctx context.Context, t Target) (*RawConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
 	defer cancel()
-	counted, err := s.dial(ctx, t)
+	w, err := s.dial(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return &RawConn{sender: s, target: t, raw: counted, conn: counted}, nil
+	return &RawConn{w}, nil
 }
 
 // Handshake starts TLS; all later bytes are encrypted. It fails with *Refusal, and the
@@ -40,13 +32,7 @@ func (s *Sender) Dial(ctx context.Context, t Target) (*RawConn, error) {
 func (w *RawConn) Handshake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.sender.connectBy)
 	defer cancel()
-	conn, err := w.sender.shake(ctx, w.target, w.raw)
-	if err != nil {
-		w.Abort()
-		return err
-	}
-	w.conn, w.secure = conn, true
-	return nil
+	return w.shake(ctx)
 }
 
 // Secure reports whether Handshake has succeeded.
@@ -85,14 +71,10 @@ func (w *RawConn) Local() netip.Addr {
 
 // Abort closes immediately: it discards bytes that the kernel has not sent yet, so that
 // no byte reaches the peer after the attempt is judged. Safe to call twice.
-func (w *RawConn) Abort() {
-	w.once.Do(w.raw.abort)
-}
+func (w *RawConn) Abort() { w.abort() }
 
 // Close closes in good order. Safe to call twice, and after Abort.
-func (w *RawConn) Close() {
-	w.once.Do(func() { w.raw.hangUp(w.conn) })
-}
+func (w *RawConn) Close() { w.hangUp() }
 
 // tlsFor returns the TLS settings for a target.
 func (s *Sender) tlsFor(t Target) *tls.Config {

@@ -93,8 +93,5 @@ func NewSender(c Config) *Sender {
 	return s
 }
 
-// UserAgent is the User-Agent header of every request of this sender.
-func (s *Sender) UserAgent() string { return s.agent }
-
 // Close drops the idle connections and keeps no more. Open connections are not touched.
 func (s *Sender) Close() { s.pool.close() }

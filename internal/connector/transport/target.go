@@ -11,9 +11,6 @@ type Target struct {
 	Scheme string // "http" or "https"; for a RawConn, its protocol's
 	Host   string // ASCII name or address, without brackets
 	Port   string // decimal, never empty
-	// Identity keeps connections apart that must not be shared, e.g. by client
-	// certificate. Empty shares.
-	Identity string
 }
 
 // TargetOf returns the target that a checked URL addresses.

@@ -57,7 +57,7 @@ func narrow(t *testing.T, serve func(net.Conn)) *Conn {
 
 func postOf(t *testing.T, l *Conn, body []byte) Request {
 	t.Helper()
-	u, err := ParseURL(l.Target().String() + "/x")
+	u, err := ParseURL(l.target.String() + "/x")
 	if err != nil {
 		t.Fatal(err)
 	}
