@@ -50,7 +50,7 @@ func (a Auth) Key(use string) [sha256.Size]byte {
 const (
 	AuthBearer  = "bearer_token"
 	AuthBasic   = "basic"
-	AuthAPIKey  = "api_key_header"
+	AuthAPIKey  = "api_key_header" //nolint:gosec // the name of a kind, and no credential
 	AuthOAuth2  = "oauth2"
 	AuthHeaders = "headers"
 )

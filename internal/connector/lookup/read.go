@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -15,8 +14,13 @@ import (
 // readTimeout bounds one request.
 const readTimeout = 15 * time.Second
 
+// Call is a request that is encoded when it is made: a kit.Call.
+type Call interface {
+	Request() (transport.Request, error)
+}
+
 // Ask makes a call that has no effect. doing and fresh are as for Read.
-func Ask(ctx context.Context, sender *transport.Sender, call kit.Call, fresh bool, doing string) (transport.Response, error) {
+func Ask(ctx context.Context, sender *transport.Sender, call Call, fresh bool, doing string) (transport.Response, error) {
 	request, err := call.Request()
 	if err != nil {
 		return transport.Response{}, err
