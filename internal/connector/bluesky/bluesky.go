@@ -184,7 +184,8 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	}
 	s := &session{c: c, in: in, post: q}
 	s.Call = kit.Call{
-		Base: in.base.String(), Path: pathXRPC + methodPut, Auth: kit.Auth{Headers: []transport.Header{bearer(in.access)}}, Body: q.commit(in.did),
+		Base: in.base.String(), Path: pathXRPC + methodPut, Body: q.commit(in.did),
+		Auth: kit.Auth{Headers: []transport.Header{bearer(in.access)}},
 	}
 	if _, err := s.Open(ctx, c.cfg.Sender, o); err != nil {
 		return nil, err

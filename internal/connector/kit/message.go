@@ -67,7 +67,7 @@ func ReadMessage(path string, in Written, usual string, httpsOnly bool) (Message
 	}
 	for i, h := range in.GetHeaders() {
 		if err := transport.CheckHeader(h.GetName(), h.GetValue(), false); err != nil {
-			return Message{}, &connector.InputError{Reason: connector.BadHeader, Field: fmt.Sprintf("%s.headers[%d]", path, i), Msg: err.Error()}
+			return Message{}, Bad(connector.BadHeader, path)(fmt.Sprintf(".headers[%d]", i), err.Error())
 		}
 		m.Headers = append(m.Headers, transport.Header{Name: h.GetName(), Value: h.GetValue()})
 	}

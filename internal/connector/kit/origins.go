@@ -46,7 +46,8 @@ func (o Origins) CheckSent(settings string, headers []transport.Header) error {
 	if len(o) > 0 || len(headers) == 0 {
 		return nil
 	}
-	return Bad(connector.BadSettings, settings)(".origins", "must name where the credential may be sent, such as https://api.example.org")
+	bad := Bad(connector.BadSettings, settings)
+	return bad(".origins", "must name where the credential may be sent, such as https://api.example.org")
 }
 
 // Allow reports whether a URL is at one of the places.

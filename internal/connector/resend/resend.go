@@ -137,7 +137,10 @@ func (c *Connector) HasIdle() bool { return c.cfg.Sender.HasIdle() }
 // OpenIdle implements connector.Idler.
 func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	s, err := c.session(o)
-	if err != nil || len(s.request.files) > 0 || !s.Reuse(c.cfg.Sender, o, transport.TargetOf(c.emails)) { // files are waited for
+	if err != nil || len(s.request.files) > 0 { // files are waited for
+		return nil
+	}
+	if !s.Reuse(c.cfg.Sender, o, transport.TargetOf(c.emails)) {
 		return nil
 	}
 	return s

@@ -155,7 +155,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	}
 	owner, _ := c.owners.Get(auth.Key(""))
 	return (&kit.Post{
-		Call:     kit.Call{Base: c.cfg.BaseURL, Path: "/chat.postMessage", Auth: auth, Body: want.body(channel), ContentType: jsonType},
+		Call: kit.Call{
+			Base: c.cfg.BaseURL, Path: "/chat.postMessage", Auth: auth, Body: want.body(channel), ContentType: jsonType,
+		},
 		Classify: func(a transport.Response) job.Outcome { return classify(a, auth.Hidden, want.Thread, owner.Site) },
 	}).Open(ctx, c.cfg.Sender, o)
 }

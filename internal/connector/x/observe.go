@@ -173,7 +173,8 @@ func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search, local f
 // get reads one answer, with X's clock. It fails with *connector.Refusal. fresh asks
 // for a connection of its own: a failure before the arm costs the job a try.
 func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query url.Values, fresh bool) ([]byte, time.Time, error) {
-	answer, err := lookup.Ask(ctx, c.cfg.Sender, kit.Call{Base: c.cfg.BaseURL, Path: path, Query: query, Auth: auth}, fresh, asking)
+	call := kit.Call{Base: c.cfg.BaseURL, Path: path, Query: query, Auth: auth}
+	answer, err := lookup.Ask(ctx, c.cfg.Sender, call, fresh, asking)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
