@@ -138,10 +138,13 @@ func (d *reused) names(ctx context.Context, kind string) ([]string, error) {
 func (d *reused) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// Only a session in a transaction could still write, so the end of the others is not waited for.
-	if _, err := d.conn.Exec(ctx, `SELECT pg_terminate_backend(pid, CASE WHEN xact_start IS NULL THEN 0 ELSE $1::bigint END) FROM pg_stat_activity
-		WHERE datname = current_database() AND pid <> pg_backend_pid()`, patience.Milliseconds()); err != nil {
-		return err
+	// A session keeps its locks until its end. pg_terminate_backend itself looks only each 100 ms.
+	var others int
+	for first := true; first || others > 0; first = false {
+		if err := d.conn.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&others); err != nil {
+			return err
+		}
 	}
 	if _, err := d.conn.PgConn().Exec(ctx, d.reset).ReadAll(); err != nil {
 		return err
