@@ -164,7 +164,7 @@ func (b *notifier) session(ctx context.Context, first bool) (heard bool) {
 	if err != nil {
 		return false
 	}
-	b.s.registry.began()
+	b.s.registry.began(workers)
 	defer b.s.registry.ended()
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return false
@@ -178,6 +178,7 @@ func (b *notifier) session(ctx context.Context, first bool) (heard bool) {
 		if workers, err = b.s.registry.take(ctx, conn, workers); err != nil {
 			return true
 		}
+		b.s.registry.holds(workers)
 		err := b.wait(ctx, conn)
 		if ctx.Err() != nil {
 			return true

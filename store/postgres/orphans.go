@@ -62,11 +62,12 @@ func newWorkerRegistry() *workerRegistry {
 	return &workerRegistry{held: make(map[string]chan struct{}), news: make(chan struct{}, 1), now: time.Now}
 }
 
-// began and ended record the session that holds the locks.
-func (r *workerRegistry) began() {
+// began and ended record the session that holds the locks, at first those of n workers.
+func (r *workerRegistry) began(n int) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.since = r.now()
+	r.mu.Unlock()
+	r.holds(n) // after it, so that what is enlisted is in a session that has begun
 }
 
 func (r *workerRegistry) ended() {
@@ -99,6 +100,19 @@ func (r *workerRegistry) names() []string {
 	return append([]string{}, r.enlisted...) // never nil, which SQL takes for NULL
 }
 
+// holds records that the locks of the first n workers are held.
+func (r *workerRegistry) holds(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, worker := range r.enlisted[:n] {
+		select {
+		case <-r.held[worker]:
+		default:
+			close(r.held[worker])
+		}
+	}
+}
+
 // take takes the locks on a connection that has those of the first n workers already, and
 // returns how many it has then.
 func (r *workerRegistry) take(ctx context.Context, conn *pgx.Conn, n int) (int, error) {
@@ -107,13 +121,6 @@ func (r *workerRegistry) take(ctx context.Context, conn *pgx.Conn, n int) (int, 
 			return n, err
 		}
 		n++
-		r.mu.Lock()
-		select {
-		case <-r.held[worker]:
-		default:
-			close(r.held[worker])
-		}
-		r.mu.Unlock()
 	}
 	return n, nil
 }

@@ -120,7 +120,7 @@ func TestNobodyIsMissedTooSoon(t *testing.T) {
 	if gone(0, "other") || gone(time.Hour, "other") {
 		t.Error("missed by a process without a session")
 	}
-	r.began()
+	r.began(0)
 	if gone(0, "other") || gone(settled-time.Nanosecond, "other") {
 		t.Error("missed while others may be coming back")
 	}

@@ -22,9 +22,12 @@ var orphanTests = []test{
 	{"the fence stays as it was", orphansFence},
 }
 
-// orphans searches as often as a worker may be absent by accident.
+// orphans searches as often as a worker may be absent by accident. It enlists a worker of the
+// searching process first: an engine that keeps a session for its workers has it from then on,
+// and not from some moment later on the test's clock.
 func (f *fixture) orphans() []store.Leased {
 	f.Helper()
+	f.ok(f.s.Enlist(f.ctx, "who asks"))
 	f.clock.advance(2 * time.Second) // and later than after a start
 	_, err := f.s.Orphans(f.ctx, store.Place{}, 0)
 	f.ok(err)
