@@ -26,8 +26,9 @@ import (
 	"github.com/fireonce/fireonce/store/postgres"
 )
 
-// patience bounds every wait of a test. It is far longer than any wait needs.
-const patience = 2 * time.Minute
+// patience bounds every wait of a test. It is far longer than any wait needs: the longest one, for
+// javac, takes more than two minutes on two processors that also lint.
+const patience = 5 * time.Minute
 
 // deployment is a kind of database, and the number of servers on it.
 type deployment struct {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -176,10 +177,22 @@ func watchedPage(t *testing.T, chromium, at string) <-chan string {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	run := browser(t, chromium, server.URL+"/")
+	startBrowser(t, chromium, server.URL+"/")
+	return said
+}
+
+// startBrowser runs Chromium until the test ends. Its folder is removed then, so all of its
+// processes have ended before: Wait returns when none has the pipe of the output any more.
+func startBrowser(t *testing.T, chromium string, args ...string) {
+	t.Helper()
+	run := browser(t, chromium, args...)
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	run.Stdout, run.Stderr = io.Discard, io.Discard
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = run.Process.Kill(); _ = run.Wait() })
-	return said
+	t.Cleanup(func() {
+		_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL)
+		_ = run.Wait()
+	})
 }

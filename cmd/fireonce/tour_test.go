@@ -67,12 +67,7 @@ func TestTourInABrowser(t *testing.T) {
 			page := startPage(t, p.args[1])
 			at, receiver := startTour(t, "--allow-origin", page.url)
 			query := url.Values{"server": {at}, "receiver": {receiver}, "key": {clientsKey}, "protocol": {protocol}}
-			browser := exec.CommandContext(waiting(t), p.args[0], "--headless=new", "--no-sandbox", "--disable-gpu",
-				"--disable-dev-shm-usage", "--no-first-run", "--user-data-dir="+t.TempDir(), page.url+"/tour.html?"+query.Encode())
-			if err := browser.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = browser.Process.Kill(); _ = browser.Wait() })
+			startBrowser(t, p.args[0], page.url+"/tour.html?"+query.Encode())
 			select {
 			case got := <-page.done:
 				if !slices.Equal(strings.Split(got, "\n"), tourLines) {
