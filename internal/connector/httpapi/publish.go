@@ -17,7 +17,7 @@ type sent struct {
 	keyed   bool
 }
 
-// headers are ours.
+// headers returns the connector's own headers.
 func (s *sent) headers(c connector.Commit) (ours []transport.Header) {
 	if kind := s.request.message.ContentType; kind != "" {
 		ours = append(ours, transport.Header{Name: "Content-Type", Value: kind})

@@ -163,7 +163,7 @@ func (c *Connector) session(o connector.Opening) (*kit.Delivery, error) {
 	return out, nil
 }
 
-// headers are ours, with room for all others.
+// headers returns the connector's own headers, with room for all others.
 func (c *Connector) headers(commit connector.Commit, d *kit.Delivery, cred credential) []transport.Header {
 	m, at := d.Message, c.cfg.Now().Unix()
 	const most = 5 + 2 // ours, and those of a trace
