@@ -210,10 +210,11 @@ test-crash: need-postgres need-promtool need-sslscan ## Run real processes that 
 
 # The personal data server of Bluesky's is a Node program.
 .PHONY: test-clients
-test-clients: need-postgres need-postfix clients $(PDS_MODULES) ## Run clients in six languages and a browser, and connectors against real servers of others
+test-clients: need-postgres need-postfix clients $(PDS_MODULES) ## Run clients in six languages and a browser, connectors against real servers of others, and a new one
 	$(GO_TEST) -run '^Test(Clients|Commands)$$|InABrowser$$|^TestTour' ./cmd/fireonce
 	$(GO_TEST) $(WIDE) ./internal/proof/platforms/... ./internal/proof/chaos/sites
 	$(GO_TEST) -run Postfix ./internal/connector/smtp
+	$(GO_TEST) -run Guide ./internal/connector/builtin
 	go -C clients/go test ./...
 	go -C examples/connector-go test ./...
 

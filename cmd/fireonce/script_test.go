@@ -35,6 +35,10 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TZ", "UTC")
 			// No script depends on whether the default port is free.
 			env.Setenv("FIREONCE_LISTEN", "127.0.0.1:0")
+			// Hundreds of short programs: their garbage is collected as often as the test's own.
+			if v, ok := os.LookupEnv("GOGC"); ok {
+				env.Setenv("GOGC", v)
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -55,7 +59,7 @@ type script struct {
 func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
 // scriptVars are the variables of a script that its servers get.
-var scriptVars = []string{"PATH", "HOME", "TZ", "FIREONCE_API_KEY", "FIREONCE_NEXT_API_KEY", "FIREONCE_KEY_FILE", "FIREONCE_KEYS", "FIREONCE_REQUIRE_API_KEY", "FIREONCE_DATABASE", "FIREONCE_DEV", "FIREONCE_GRACE", "FIREONCE_WEBHOOK_SECRET"}
+var scriptVars = []string{"PATH", "HOME", "TZ", "GOGC", "FIREONCE_API_KEY", "FIREONCE_NEXT_API_KEY", "FIREONCE_KEY_FILE", "FIREONCE_KEYS", "FIREONCE_REQUIRE_API_KEY", "FIREONCE_DATABASE", "FIREONCE_DEV", "FIREONCE_GRACE", "FIREONCE_WEBHOOK_SECRET"}
 
 // serverCmd is "server start [flags]", "server stop" (SIGTERM, must exit with
 // 0), "server kill", "server ends CODE", which waits until it has ended by itself, and

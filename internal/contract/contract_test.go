@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -47,6 +48,17 @@ func fields(t *testing.T, visit func(protoreflect.FieldDescriptor)) {
 				visit(m.Fields().Get(i))
 			}
 		})
+	}
+}
+
+// TestRulesCompile compiles the rules of every message, which a server does when it first needs them.
+func TestRulesCompile(t *testing.T) {
+	var all []protoreflect.MessageDescriptor
+	for _, f := range files(t) {
+		messages(f.Messages(), func(m protoreflect.MessageDescriptor) { all = append(all, m) })
+	}
+	if _, err := protovalidate.New(protovalidate.WithMessageDescriptors(all...), protovalidate.WithDisableLazy()); err != nil {
+		t.Error(err)
 	}
 }
 

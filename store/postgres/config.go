@@ -100,18 +100,20 @@ func withoutSecrets(err error) error {
 	return fmt.Errorf("the database's URL cannot be read: %s", text)
 }
 
-// session makes the settings of one session.
+// session makes the settings of one session, with one statement: connecting costs each of its
+// round trips.
 func session(ctx context.Context, conn *pgx.Conn) error {
-	b := &pgx.Batch{}
-	b.Queue(`SELECT set_config('synchronous_commit',
-		CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)`)
-	b.Queue("SELECT set_config('TimeZone', 'UTC', false)")
+	var set strings.Builder
+	set.WriteString(`SELECT set_config('synchronous_commit',
+		CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
+		set_config('TimeZone', 'UTC', false)`)
 	for name, value := range sessionSettings {
 		if _, named := conn.Config().RuntimeParams[name]; !named {
-			b.Queue("SELECT set_config($1, $2, false)", name, value)
+			fmt.Fprintf(&set, ", set_config('%s', '%s', false)", name, value)
 		}
 	}
-	return named("session settings", conn.SendBatch(ctx, b).Close())
+	_, err := conn.Exec(ctx, set.String())
+	return named("session settings", err)
 }
 
 // checkServer refuses a server that could lose what it has confirmed, that is read-only, or

@@ -40,6 +40,9 @@ type guide struct {
 // conformance suite, and has the sandbox lose an answer of the sample platform. The note is there
 // once.
 func TestGuide(t *testing.T) {
+	if testing.Short() { // it compiles the whole program
+		t.Skip("left out of the ordinary tests")
+	}
 	t.Parallel()
 	if _, err := os.Stat(filepath.Join(root, "internal", "connector", "bulletin")); err == nil {
 		t.Skip("the tree has the sample already")

@@ -57,17 +57,22 @@ const dateLine = int64(len("Date: Mon, 02 Jan 2006 15:04:05 -0700\r\n"))
 
 var (
 	dotAtom   = regexp.MustCompile(`^[0-9A-Za-z!#$%&'*+/=?^_{|}~-]+(\.[0-9A-Za-z!#$%&'*+/=?^_{|}~-]+)*$`)
-	messageID = regexp.MustCompile(`^<[!-;=?-~]{1,250}@[!-;=?-~]{1,253}>$`)
+	messageID = regexp.MustCompile(`^<[!-;=?-~]+@[!-;=?-~]+>$`)
 )
+
+// maxMessageID is the length of a Message-ID: 250 bytes before the @, and a domain.
+const maxMessageID = len("<@>") + 250 + 253
+
+func isMessageID(s string) bool { return len(s) <= maxMessageID && messageID.MatchString(s) }
 
 // compose writes the message. key makes its Message-ID; replyTo is the Message-ID
 // of the e-mail that it answers, or empty.
 func compose(e kit.Email, key, replyTo string) (message, error) {
 	m := message{id: "<" + key + "@" + e.From.Domain + ">", from: path(e.From)}
-	if !dotAtom.MatchString(key) || !messageID.MatchString(m.id) {
+	if !dotAtom.MatchString(key) || !isMessageID(m.id) {
 		return m, kit.BadEmail("", "the effect key cannot be part of a Message-ID")
 	}
-	if replyTo != "" && !messageID.MatchString(replyTo) {
+	if replyTo != "" && !isMessageID(replyTo) {
 		return m, kit.BadEmail("", "the job that is replied to has no Message-ID")
 	}
 	seen := make(map[string]bool)
@@ -251,7 +256,7 @@ func thaw(frozen []byte) (message, error) {
 	if m.files, err = kit.DecodeFiles(fields[n:]); err != nil {
 		return message{}, err
 	}
-	if !messageID.MatchString(m.id) || !validData(m.data, m.utf8) {
+	if !isMessageID(m.id) || !validData(m.data, m.utf8) {
 		return message{}, kit.ErrBadCanon
 	}
 	return m, nil

@@ -138,11 +138,12 @@ func (d *reused) names(ctx context.Context, kind string) ([]string, error) {
 func (d *reused) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// A session keeps its locks until its end. pg_terminate_backend itself looks only each 100 ms.
-	var others int
-	for first := true; first || others > 0; first = false {
-		if err := d.conn.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&others); err != nil {
+	// A session keeps its locks until its end, which takes a few milliseconds. The server's own
+	// wait for it, pg_terminate_backend's, looks only each 100 ms.
+	for others := 1; others > 0; {
+		if err := d.conn.QueryRow(ctx, `WITH ending AS MATERIALIZED (
+				SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+			) SELECT count(*), pg_sleep(CASE WHEN count(*) > 0 THEN 0.002 ELSE 0 END)::text FROM ending`).Scan(&others, nil); err != nil {
 			return err
 		}
 	}
