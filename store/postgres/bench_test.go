@@ -34,7 +34,7 @@ func BenchmarkRoll(b *testing.B) { storetest.BenchmarkRoll(b, openBench) }
 
 // benchFleet is one server on the real clock, with connections without bounds.
 func benchFleet(b *testing.B) *fleet {
-	return newFleet(b, 1, func(o *Options) { o.Now, o.MaxInFlight = nil, 1<<30 })
+	return newFleetApart(b, 1, func(o *Options) { o.Now, o.MaxInFlight = nil, 1<<30 })
 }
 
 // BenchmarkSubmit stores jobs one by one from 64 concurrent callers.

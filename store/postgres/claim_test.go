@@ -30,7 +30,7 @@ const jobsWait = `
 // A job whose request is changed while a claim looks for due jobs is claimed with its
 // committed request, or later.
 func TestClaimOfChangedContent(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	jobs := f.submit(2, f.connect())
 	conn, err := pgx.Connect(t.Context(), f.url)
 	if err != nil {

@@ -28,7 +28,7 @@ var openFilled = []string{
 // much it writes.
 func BenchmarkClockStep(b *testing.B) {
 	clock := storetest.NewMachine(time.Now())
-	f := newFleet(b, 1, func(o *Options) { o.Now, o.Clock = nil, store.ClockOptions{Read: clock.Read} })
+	f := newFleetApart(b, 1, func(o *Options) { o.Now, o.Clock = nil, store.ClockOptions{Read: clock.Read} })
 	s := f.stores[0]
 	fill(b, f, f.connect(), *openJobs)
 	c, err := pgx.Connect(b.Context(), f.url)

@@ -17,7 +17,7 @@ func TestAStepHasATimeLimitOfItsOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out of the ordinary tests")
 	}
-	f := newFleet(t, 0)
+	f := newFleetApart(t, 0)
 	clock := storetest.NewMachine(fleetStart)
 	s := f.join(f.url+"&statement_timeout=4000", func(o *Options) { o.Now, o.Clock = nil, store.ClockOptions{Read: clock.Read} })
 	c, err := pgx.Connect(t.Context(), f.url)
@@ -47,7 +47,7 @@ func TestAStepHasATimeLimitOfItsOwn(t *testing.T) {
 }
 
 func TestClockColumns(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	var columns []string
 	f.sql(`SELECT array_agg(c.table_name || '.' || c.column_name) FROM information_schema.columns AS c
 		JOIN information_schema.tables AS t USING (table_schema, table_name)

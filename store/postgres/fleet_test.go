@@ -30,7 +30,19 @@ var fleetStart = time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
 
 func newFleet(tb testing.TB, n int, edit ...func(*Options)) *fleet {
 	tb.Helper()
-	f := &fleet{TB: tb, url: pgtest.NewFrom(tb, Migrate)}
+	return newFleetOn(tb, pgtest.Reused(tb, Migrate), n, edit...)
+}
+
+// newFleetApart is newFleet for a test that changes more than rows: the schema, statistics or
+// rights.
+func newFleetApart(tb testing.TB, n int, edit ...func(*Options)) *fleet {
+	tb.Helper()
+	return newFleetOn(tb, pgtest.NewFrom(tb, Migrate), n, edit...)
+}
+
+func newFleetOn(tb testing.TB, url string, n int, edit ...func(*Options)) *fleet {
+	tb.Helper()
+	f := &fleet{TB: tb, url: url}
 	f.now.Store(fleetStart.UnixMicro())
 	for range n {
 		f.join(f.url, edit...)

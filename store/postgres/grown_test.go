@@ -10,7 +10,7 @@ import (
 
 // A table that has grown is analyzed, once. Other tables are not.
 func TestGrownTablesAreAnalysed(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	s := f.stores[0]
 	s.growth.close() // this test compares the sizes itself
 	if tables, err := s.analyseGrown(t.Context()); err != nil || len(tables) != 0 {

@@ -16,8 +16,9 @@ import (
 // Rules of this file: servers announce their writes to each other through NOTIFY, as a hint;
 // polling finds what a server misses. Commits with a NOTIFY wait for each other in the whole
 // cluster, so no writing transaction has one: one goroutine sends the collected hints, a few
-// times a second at most. Another goroutine listens, on a connection outside the pool, which
-// also holds the locks of this process's workers (orphans.go).
+// times a second at most. Another goroutine listens, on a connection outside the pool, at first
+// the one that Open has checked the server with. It also holds the locks of this process's
+// workers (orphans.go).
 
 const (
 	channel = "fireonce"
@@ -52,15 +53,22 @@ type notifier struct {
 	done sync.WaitGroup
 }
 
-func newNotifier(s *Store, config *pgx.ConnConfig) *notifier {
+// listeningConfig is the configuration of a connection that can listen, once s has its notifier.
+func listeningConfig(s *Store, config *pgx.ConnConfig) *pgx.ConnConfig {
+	config = config.Copy()
+	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { s.notifier.receive(n) }
+	return config
+}
+
+// newNotifier takes the first connection that listens.
+func newNotifier(s *Store, config *pgx.ConnConfig, first *pgx.Conn) *notifier {
 	ctx, end := context.WithCancel(context.Background())
 	b := &notifier{
-		s: s, name: randomID().String(), config: config.Copy(),
+		s: s, name: randomID().String(), config: config,
 		rung: make(chan struct{}, 1), listening: make(chan struct{}), end: end,
 	}
-	b.config.OnNotification = b.receive
 	b.done.Go(func() { b.send(ctx) })
-	b.done.Go(func() { b.listen(ctx) })
+	b.done.Go(func() { b.listen(ctx, first) })
 	return b
 }
 
@@ -122,7 +130,7 @@ func (b *notifier) notify(ctx context.Context, kinds store.WatchKinds) {
 
 // receive passes a notification on to this process's watchers. Those of the sending Store
 // were woken when it wrote.
-func (b *notifier) receive(_ *pgconn.PgConn, n *pgconn.Notification) {
+func (b *notifier) receive(n *pgconn.Notification) {
 	from, words, _ := strings.Cut(n.Payload, " ")
 	if from == b.name {
 		return
@@ -136,12 +144,12 @@ func (b *notifier) receive(_ *pgconn.PgConn, n *pgconn.Notification) {
 	b.s.hints.Notify(kinds)
 }
 
-// listen keeps a connection listening until ctx ends.
-func (b *notifier) listen(ctx context.Context) {
+// listen keeps a connection listening until ctx ends, conn at first.
+func (b *notifier) listen(ctx context.Context, conn *pgx.Conn) {
 	retry, first := firstRetry, true
 	for ctx.Err() == nil {
-		heard := b.session(ctx, first)
-		first = false
+		heard := b.session(ctx, conn, first)
+		conn, first = nil, false
 		if heard {
 			retry = firstRetry
 		}
@@ -152,12 +160,15 @@ func (b *notifier) listen(ctx context.Context) {
 	}
 }
 
-// session listens on one connection until it fails, and reports whether it ever listened.
-// Notifications that were sent before a later session are lost, so it wakes all watchers.
-func (b *notifier) session(ctx context.Context, first bool) (heard bool) {
-	conn, err := pgx.ConnectConfig(ctx, b.config)
-	if err != nil {
-		return false
+// session listens on one connection until it fails, and reports whether it ever listened. It
+// closes conn; nil: it makes one. Notifications that were sent before a later session are lost,
+// so it wakes all watchers.
+func (b *notifier) session(ctx context.Context, conn *pgx.Conn, first bool) (heard bool) {
+	if conn == nil {
+		var err error
+		if conn, err = pgx.ConnectConfig(ctx, b.config); err != nil {
+			return false
+		}
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	workers, err := b.s.registry.take(ctx, conn, 0)

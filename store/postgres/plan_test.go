@@ -27,7 +27,7 @@ var (
 // TestPlans checks that every query has an index for its conditions: with expensive
 // sequential scans, no plan has one.
 func TestPlans(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	conn, err := pgx.Connect(t.Context(), f.url)
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func planOf(t *testing.T, conn *pgx.Conn, name, text string) string {
 // TestPlansOfEmptyTables: a plan that was made when the tables were known as empty, or nearly
 // so, stays until they are analyzed again. It must not read all rows that were added since.
 func TestPlansOfEmptyTables(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	conn, err := pgx.Connect(t.Context(), f.url)
 	if err != nil {
 		t.Fatal(err)

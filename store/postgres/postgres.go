@@ -128,15 +128,17 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 		s.registry.now = opts.Now
 		s.began = opts.Now()
 	}
-	if err := s.prepare(ctx, config.ConnConfig); err != nil {
+	listening := listeningConfig(s, config.ConnConfig)
+	conn, err := s.prepare(ctx, listening)
+	if err != nil {
 		return nil, err
 	}
 	config.AfterConnect = s.greet
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return nil, opening(ctx, err)
+		return nil, errors.Join(opening(ctx, err), conn.Close(context.WithoutCancel(ctx)))
 	}
 	s.readers = make(chan struct{}, max(1, config.MaxConns-config.MaxConns/4))
-	s.notifier = newNotifier(s, config.ConnConfig)
+	s.notifier = newNotifier(s, listening, conn)
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
 	s.waker = newWaker(s.wakeSchedule) // before any work can end a job
 	s.startWork(context.Background())
@@ -147,13 +149,20 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare checks the server and the schema, on a connection of its own.
-func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
+// prepare checks the server and the schema, on a connection that then listens.
+func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return opening(ctx, err)
+		return nil, opening(ctx, err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if err := s.prepareOn(ctx, conn); err != nil {
+		_ = conn.Close(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (s *Store) prepareOn(ctx context.Context, conn *pgx.Conn) error {
 	if err := within(ctx, func(ctx context.Context) error { return checkServer(ctx, conn) }); err != nil {
 		return err
 	}

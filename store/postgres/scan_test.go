@@ -16,7 +16,7 @@ import (
 // A plan that is made while the tables are empty is kept. None of the statements
 // of the work may read whole tables by it.
 func TestNoScans(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	scans := func() (n int) {
 		t.Helper()
 		if err := f.stores[0].Close(); err != nil {

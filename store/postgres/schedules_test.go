@@ -167,7 +167,7 @@ func TestScheduleStorm(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			const workers, steps = 6, 60
-			f := newFleet(t, 3)
+			f := newFleetApart(t, 3)
 			conns := []store.Connection{
 				f.connect(func(c *store.Connection) { c.MaxInFlight = 5 }),
 				f.connect(func(c *store.Connection) { c.Class, c.AccountIdentity = job.Observable, "me" }),
@@ -236,7 +236,7 @@ func TestApplyDoesNotWaitForFire(t *testing.T) {
 
 // The database itself refuses what store.ScheduleState.Next does.
 func TestScheduleTriggers(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	f.plan(f.connect())
 	conn, err := pgx.Connect(t.Context(), f.url)
 	if err != nil {
@@ -363,7 +363,7 @@ func TestOpenJobsAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it stores 100,000 jobs")
 	}
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	id := f.plan(f.connect())
 	if _, _, err := f.stores[0].Fire(t.Context(), store.FireParams{Limit: 1, Decide: nextFiring}); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func TestConnectionStorm(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			const workers, steps = 6, 60
-			f := newFleet(t, 3)
+			f := newFleetApart(t, 3)
 			conns := []store.Connection{
 				f.connect(func(c *store.Connection) { c.MaxInFlight = 5 }),
 				f.connect(func(c *store.Connection) { c.Class, c.AccountIdentity = job.Observable, "me" }),

@@ -72,7 +72,7 @@ func rowIn(t *testing.T, conn *pgx.Conn, state job.State, other map[string]strin
 
 // Of all moves by two versions the database takes those of a claim that arms.
 func TestTwoSteps(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	f.submit(1, f.connect())
 	conn, err := pgx.Connect(t.Context(), f.url)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestTwoSteps(t *testing.T) {
 
 // The guards of the claim and of the arm hold when both are one write.
 func TestTwoStepsGuards(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFleetApart(t, 1)
 	f.submit(1, f.connect())
 	conn, err := pgx.Connect(t.Context(), f.url)
 	if err != nil {

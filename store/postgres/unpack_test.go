@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,6 +21,7 @@ func (f *fleet) unpack() {
 		f.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
+	f.Cleanup(func() { f.drop("events") })
 	events := make(map[int64]job.Event)
 	eachRow(f, conn, `SELECT job_id, project, connection_id, schedule_id, version, history FROM job_state UNION ALL
 		SELECT h.job_id, s.project, s.connection_id, s.schedule_id, h.last_sequence, h.body
@@ -79,6 +81,19 @@ func (f *fleet) unpack() {
 	}
 	if err != nil {
 		f.Fatal(err)
+	}
+}
+
+// drop drops a table that the test made, before its database goes to another test.
+func (f *fleet) drop(table string) {
+	ctx := context.WithoutCancel(f.Context())
+	conn, err := pgx.Connect(ctx, f.url)
+	if err == nil {
+		_, err = conn.Exec(ctx, "DROP TABLE IF EXISTS "+table)
+		err = errors.Join(err, conn.Close(ctx))
+	}
+	if err != nil {
+		f.Error(err)
 	}
 }
 

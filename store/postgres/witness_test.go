@@ -91,7 +91,7 @@ func end(t *testing.T, s *Store) {
 // TestNotesOfOthers: a server that was away while others detected a restore has an old note,
 // and ignores it; a server that has seen more than the others detects the restore.
 func TestNotesOfOthers(t *testing.T) {
-	f := newFleet(t, 0)
+	f := newFleetApart(t, 0)
 	here, there := t.TempDir(), t.TempDir()
 	away := f.noting(there)
 	conn := f.connect()
@@ -134,7 +134,7 @@ func reported(t *testing.T, reports <-chan error) error {
 
 // TestNotesThatFailAreReported: once, and once more when they work again.
 func TestNotesThatFailAreReported(t *testing.T) {
-	f := newFleet(t, 0)
+	f := newFleetApart(t, 0)
 	dir := filepath.Join(t.TempDir(), "notes")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestNotesThatFailAreReported(t *testing.T) {
 
 // TestNoteOfRemovedEvents: what retention has removed is not missed.
 func TestNoteOfRemovedEvents(t *testing.T) {
-	f := newFleet(t, 0)
+	f := newFleetApart(t, 0)
 	dir := t.TempDir()
 	s := f.noting(dir)
 	f.submit(2, f.connect())
@@ -187,7 +187,7 @@ func TestNoteOfRemovedEvents(t *testing.T) {
 // TestNotes: a note is made while a server runs and when it ends, never goes back, and a
 // folder that cannot be written, or has another content, is an error of the start.
 func TestNotes(t *testing.T) {
-	f := newFleet(t, 0)
+	f := newFleetApart(t, 0)
 	dir := t.TempDir()
 	s := f.noting(dir)
 	noted := func() witness.Seen {
