@@ -196,6 +196,7 @@ API_ON_POSTGRES := Quota|Stream|Batch|Bulk|Erase|Search|Restore|Twice|Items|Firi
 .PHONY: test-postgres
 test-postgres: need-postgres ## Run what PostgreSQL alone can show: storms of many servers, failover, lost commits, the engine and the API on it
 	$(GO_TEST) -skip 'Conformance$$' ./store/postgres
+	$(GO_TEST) -run OverALine ./cmd/fireonce/internal/node
 	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) ./internal/engine
 	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) -run '$(API_ON_POSTGRES)' ./server
 

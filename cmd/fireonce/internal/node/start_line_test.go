@@ -35,6 +35,9 @@ const (
 // TestStartOverALineThatIsCut cuts the line to PostgreSQL at the queries of a start in turn, before
 // PostgreSQL gets it or after it has run it. Each start must end in a server that is ready.
 func TestStartOverALineThatIsCut(t *testing.T) {
+	if testing.Short() { // it starts a server for each statement of a start
+		t.Skip("left out of the ordinary tests")
+	}
 	t.Parallel()
 	cluster := pgtest.Shared(t)
 	for _, l := range []line{
