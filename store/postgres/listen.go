@@ -53,23 +53,22 @@ type notifier struct {
 	done sync.WaitGroup
 }
 
-// listeningConfig is the configuration of a connection that can listen, once s has its notifier.
-func listeningConfig(s *Store, config *pgx.ConnConfig) *pgx.ConnConfig {
-	config = config.Copy()
-	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { s.notifier.receive(n) }
-	return config
+// newNotifier makes a notifier that does nothing yet.
+func newNotifier(s *Store, config *pgx.ConnConfig) *notifier {
+	b := &notifier{
+		s: s, name: randomID().String(), config: config.Copy(),
+		rung: make(chan struct{}, 1), listening: make(chan struct{}),
+	}
+	b.config.OnNotification = b.receive
+	return b
 }
 
-// newNotifier takes the first connection that listens.
-func newNotifier(s *Store, config *pgx.ConnConfig, first *pgx.Conn) *notifier {
+// start begins to send, and to listen on first, a connection with b's configuration.
+func (b *notifier) start(first *pgx.Conn) {
 	ctx, end := context.WithCancel(context.Background())
-	b := &notifier{
-		s: s, name: randomID().String(), config: config,
-		rung: make(chan struct{}, 1), listening: make(chan struct{}), end: end,
-	}
+	b.end = end
 	b.done.Go(func() { b.send(ctx) })
 	b.done.Go(func() { b.listen(ctx, first) })
-	return b
 }
 
 // request queues a notification of the other servers about the kinds that are set.
@@ -130,7 +129,7 @@ func (b *notifier) notify(ctx context.Context, kinds store.WatchKinds) {
 
 // receive passes a notification on to this process's watchers. Those of the sending Store
 // were woken when it wrote.
-func (b *notifier) receive(n *pgconn.Notification) {
+func (b *notifier) receive(_ *pgconn.PgConn, n *pgconn.Notification) {
 	from, words, _ := strings.Cut(n.Payload, " ")
 	if from == b.name {
 		return

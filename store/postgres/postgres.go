@@ -128,8 +128,8 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 		s.registry.now = opts.Now
 		s.began = opts.Now()
 	}
-	listening := listeningConfig(s, config.ConnConfig)
-	conn, err := s.prepare(ctx, listening)
+	s.notifier = newNotifier(s, config.ConnConfig)
+	conn, err := s.prepare(ctx, s.notifier.config)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, errors.Join(opening(ctx, err), conn.Close(context.WithoutCancel(ctx)))
 	}
 	s.readers = make(chan struct{}, max(1, config.MaxConns-config.MaxConns/4))
-	s.notifier = newNotifier(s, listening, conn)
+	s.notifier.start(conn)
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
 	s.waker = newWaker(s.wakeSchedule) // before any work can end a job
 	s.startWork(context.Background())
