@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -8,9 +9,11 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	_ "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
 	_ "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -51,15 +54,51 @@ func fields(t *testing.T, visit func(protoreflect.FieldDescriptor)) {
 	}
 }
 
-// TestRulesCompile compiles the rules of every message, which a server does when it first needs them.
+// TestRulesCompile: a rule that does not compile would fail every call of its method, because the
+// library reports it when a message is checked, and not before.
 func TestRulesCompile(t *testing.T) {
-	var all []protoreflect.MessageDescriptor
+	rules, err := Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile := func(m protoreflect.MessageDescriptor) error {
+		var broken *protovalidate.CompilationError
+		if err := rules.Validate(dynamicpb.NewMessage(m)); errors.As(err, &broken) {
+			return broken
+		}
+		return nil
+	}
 	for _, f := range files(t) {
-		messages(f.Messages(), func(m protoreflect.MessageDescriptor) { all = append(all, m) })
+		messages(f.Messages(), func(m protoreflect.MessageDescriptor) {
+			if err := compile(m); err != nil {
+				t.Errorf("%s: %v", m.FullName(), err)
+			}
+		})
 	}
-	if _, err := protovalidate.New(protovalidate.WithMessageDescriptors(all...), protovalidate.WithDisableLazy()); err != nil {
-		t.Error(err)
+	if err := compile(brokenRule(t)); err == nil {
+		t.Error("a broken rule is not noticed")
 	}
+}
+
+// brokenRule returns a message whose field has a rule that does not compile.
+func brokenRule(t *testing.T) protoreflect.MessageDescriptor {
+	t.Helper()
+	options := &descriptorpb.FieldOptions{}
+	proto.SetExtension(options, validate.E_Field, validate.FieldRules_builder{
+		Cel: []*validate.Rule{validate.Rule_builder{Id: new("broken"), Expression: new("this.nothing > 1")}.Build()},
+	}.Build())
+	f, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: new("broken.proto"), Syntax: new("proto3"), Dependency: []string{"buf/validate/validate.proto"},
+		MessageType: []*descriptorpb.DescriptorProto{{Name: new("Broken"), Field: []*descriptorpb.FieldDescriptorProto{{
+			Name: new("n"), Number: new(int32(1)), Options: options,
+			Type:  descriptorpb.FieldDescriptorProto_TYPE_INT32.Enum(),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+		}}}},
+	}, protoregistry.GlobalFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Messages().Get(0)
 }
 
 // TestFileOptions checks that every language gets a namespace with the version in it. Without

@@ -14,9 +14,8 @@ import (
 
 // Rules returns what checks the rules of all requests. They apply to every job: to clients'
 // requests and to the requests that schedules make from their templates. The rules of a message
-// are compiled when it is first checked, which takes ScheduleJob's 20 ms: all of them would take
-// most of the time of a start. That all compile is a test's to show, because they are a part of
-// the program.
+// are compiled when it is first checked, in 20 ms for ScheduleJob: all of them would take most of
+// the time of a start. A test shows that all compile.
 var Rules = sync.OnceValues(func() (protovalidate.Validator, error) {
 	v, err := protovalidate.New()
 	if err != nil {

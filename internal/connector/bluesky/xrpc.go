@@ -183,7 +183,7 @@ type kept struct {
 func parseStored(body []byte) (stored, kept, error) {
 	var s stored
 	var r kept
-	if err := json.Unmarshal(body, &s); err != nil || s.CID == "" || !isPostURI(s.URI) {
+	if err := json.Unmarshal(body, &s); err != nil || s.CID == "" || !postURI().MatchString(s.URI) {
 		return s, r, errUnreadable
 	}
 	if err := json.Unmarshal(s.Value, &r); err != nil {

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -55,24 +56,19 @@ func (m message) boundary(kind string) string {
 // dateLine is the length of a Date line.
 const dateLine = int64(len("Date: Mon, 02 Jan 2006 15:04:05 -0700\r\n"))
 
-var (
-	dotAtom   = regexp.MustCompile(`^[0-9A-Za-z!#$%&'*+/=?^_{|}~-]+(\.[0-9A-Za-z!#$%&'*+/=?^_{|}~-]+)*$`)
-	messageID = regexp.MustCompile(`^<[!-;=?-~]+@[!-;=?-~]+>$`)
-)
+var dotAtom = regexp.MustCompile(`^[0-9A-Za-z!#$%&'*+/=?^_{|}~-]+(\.[0-9A-Za-z!#$%&'*+/=?^_{|}~-]+)*$`)
 
-// maxMessageID is the length of a Message-ID: 250 bytes before the @, and a domain.
-const maxMessageID = len("<@>") + 250 + 253
-
-func isMessageID(s string) bool { return len(s) <= maxMessageID && messageID.MatchString(s) }
+// Compiling the large counts takes a millisecond, too long for every start of the program.
+var messageID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^<[!-;=?-~]{1,250}@[!-;=?-~]{1,253}>$`) })
 
 // compose writes the message. key makes its Message-ID; replyTo is the Message-ID
 // of the e-mail that it answers, or empty.
 func compose(e kit.Email, key, replyTo string) (message, error) {
 	m := message{id: "<" + key + "@" + e.From.Domain + ">", from: path(e.From)}
-	if !dotAtom.MatchString(key) || !isMessageID(m.id) {
+	if !dotAtom.MatchString(key) || !messageID().MatchString(m.id) {
 		return m, kit.BadEmail("", "the effect key cannot be part of a Message-ID")
 	}
-	if replyTo != "" && !isMessageID(replyTo) {
+	if replyTo != "" && !messageID().MatchString(replyTo) {
 		return m, kit.BadEmail("", "the job that is replied to has no Message-ID")
 	}
 	seen := make(map[string]bool)
@@ -256,7 +252,7 @@ func thaw(frozen []byte) (message, error) {
 	if m.files, err = kit.DecodeFiles(fields[n:]); err != nil {
 		return message{}, err
 	}
-	if !isMessageID(m.id) || !validData(m.data, m.utf8) {
+	if !messageID().MatchString(m.id) || !validData(m.data, m.utf8) {
 		return message{}, kit.ErrBadCanon
 	}
 	return m, nil
