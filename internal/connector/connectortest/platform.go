@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http/httptest"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/proof/loopcert"
 )
 
 // Platform is a scripted peer. Requests get the scripts in order; the last one
@@ -83,22 +83,14 @@ func NewPlatform(tb testing.TB, secure bool, scripts ...Script) *Platform {
 	}
 	p.changed = sync.NewCond(&p.mu)
 	if secure {
-		p.tls, p.roots = certificate()
+		pair, roots := loopcert.Get()
+		p.tls, p.roots = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, roots
 	}
 	p.wg.Add(1)
 	go p.accept()
 	tb.Cleanup(p.Close)
 	return p
 }
-
-// certificate borrows net/http/httptest's, which is good for 127.0.0.1 and ::1.
-var certificate = sync.OnceValues(func() (*tls.Config, *x509.CertPool) {
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, roots
-})
 
 // URL is the platform's base URL, without a slash at its end.
 func (p *Platform) URL() string {

@@ -12,7 +12,6 @@ import (
 	"io"
 	"log"
 	"net"
-	"net/http/httptest"
 	"net/mail"
 	"strconv"
 	"strings"
@@ -20,6 +19,8 @@ import (
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
+
+	"github.com/fireonce/fireonce/internal/proof/loopcert"
 )
 
 // Fault is what the relay does with one message.
@@ -128,10 +129,10 @@ func Start(o Options) (*Relay, error) {
 	r.server.ErrorLog = log.New(io.Discard, "", 0)
 	var listener net.Listener = greeter{raw, r}
 	if o.Security != Plain {
-		certificate, roots := certify()
+		pair, roots := loopcert.Get()
 		r.roots = roots
-		r.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate[0].Certificate[0]})
-		config := &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12}
+		r.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
+		config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 		if o.Security == TLS {
 			listener = tls.NewListener(listener, config)
 		} else {
@@ -143,15 +144,6 @@ func Start(o Options) (*Relay, error) {
 		_ = r.server.Serve(listener)
 	}()
 	return r, nil
-}
-
-// certify borrows net/http/httptest's certificate, which is good for 127.0.0.1.
-func certify() ([]tls.Certificate, *x509.CertPool) {
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	return s.TLS.Certificates, roots
 }
 
 // Addr is where the relay listens.
