@@ -52,9 +52,6 @@ func quarantined(t *testing.T, s *Store, before store.Meta, words string) {
 }
 
 func TestCopiesAreNoticed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out of the ordinary tests")
-	}
 	f, c, name := clusterFleet(t)
 	s := f.join(f.url)
 	conn := f.connect()

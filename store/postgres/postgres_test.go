@@ -47,7 +47,7 @@ func TestClockConformance(t *testing.T) {
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
 		t.Helper()
-		s, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.Reused(t, postgres.Migrate), Now: now})
+		s, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.Apart(t, postgres.Migrate), Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,9 +13,6 @@ import (
 // the servers. Their sessions survive it, and must not continue from the older state, whether
 // its tables were created again or filled again.
 func TestLoadedUnderOpenSessions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out of the ordinary tests")
-	}
 	f, c, name := clusterFleet(t)
 	s := f.join(f.url)
 	conn := f.connect()

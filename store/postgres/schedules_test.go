@@ -358,9 +358,6 @@ var fillSchedule = []string{
 // pages to know what is in the way.
 func TestOpenJobsAreBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out of the ordinary tests")
-	}
-	if testing.Short() {
 		t.Skip("it stores 100,000 jobs")
 	}
 	f := newFleetApart(t, 1)

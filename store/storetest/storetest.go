@@ -17,7 +17,7 @@ import (
 // store is closed by the test.
 type Open func(t *testing.T, now func() time.Time) store.Store
 
-// Run runs the whole suite.
+// Run runs the whole suite. Its groups run side by side, each case on a store of its own.
 func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store) {
 	for _, group := range []struct {
 		name  string
@@ -68,6 +68,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Random", randomTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {
+			t.Parallel()
 			for _, tt := range group.tests {
 				t.Run(tt.name, func(t *testing.T) { tt.run(newFixture(t, open)) })
 			}

@@ -59,10 +59,13 @@ type Cluster struct {
 }
 
 // Start runs a cluster of the test's own. It is removed when the test ends; what
-// the server logged is shown if the test failed.
+// the server logged is shown if the test failed. To make one takes a second of processor time:
+// `go test -short` leaves such tests out.
 func Start(tb testing.TB, opts Options) *Cluster {
 	tb.Helper()
-	skipWithout(tb)
+	if testing.Short() {
+		tb.Skip("left out of the ordinary tests: it needs a PostgreSQL server of its own")
+	}
 	c, err := create(opts)
 	if err != nil {
 		tb.Fatal(err)

@@ -21,10 +21,16 @@ import (
 func Reused(tb testing.TB, prepare func(ctx context.Context, url string) error) string {
 	tb.Helper()
 	c := Shared(tb)
-	d := reusable.take()
+	return reusable.lend(tb, func(ctx context.Context) (*reused, error) { return c.newReused(ctx, c.template(tb, prepare)) })
+}
+
+// lend lets the test have a database that is free, or one that create makes.
+func (p *pool) lend(tb testing.TB, create func(ctx context.Context) (*reused, error)) string {
+	tb.Helper()
+	d := p.take()
 	if d == nil {
 		var err error
-		if d, err = c.newReused(tb.Context(), c.template(tb, prepare)); err != nil {
+		if d, err = create(tb.Context()); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -37,9 +43,9 @@ func Reused(tb testing.TB, prepare func(ctx context.Context, url string) error) 
 			tb.Errorf("pgtest: %s: restore the rows: %v", d.name, err)
 			return
 		}
-		reusable.put(d)
+		p.put(d)
 	})
-	return c.URL(d.name)
+	return d.cluster.URL(d.name)
 }
 
 // reusable has the databases that no test uses. They end with the process.
@@ -69,10 +75,11 @@ func (p *pool) put(d *reused) {
 
 // reused is a database with a session of the superuser, whose caches stay warm.
 type reused struct {
-	name  string
-	conn  *pgx.Conn
-	reset string            // deletes all rows
-	rows  map[string][]byte // by table, in the form of COPY
+	cluster *Cluster
+	name    string
+	conn    *pgx.Conn
+	reset   string            // deletes all rows
+	rows    map[string][]byte // by table, in the form of COPY
 }
 
 func (c *Cluster) newReused(ctx context.Context, template string) (*reused, error) {
@@ -80,7 +87,12 @@ func (c *Cluster) newReused(ctx context.Context, template string) (*reused, erro
 	if err != nil {
 		return nil, err
 	}
-	d := &reused{name: name, rows: make(map[string][]byte)}
+	return c.reuse(ctx, name)
+}
+
+// reuse prepares a database for its use by one test after the other.
+func (c *Cluster) reuse(ctx context.Context, name string) (d *reused, err error) {
+	d = &reused{cluster: c, name: name, rows: make(map[string][]byte)}
 	if d.conn, err = pgx.Connect(ctx, c.AdminURL(name)); err != nil {
 		return nil, fmt.Errorf("pgtest: %w", err)
 	}
