@@ -222,8 +222,9 @@ test-clients: need-postgres need-postfix clients $(PDS_MODULES) ## Run clients i
 .PHONY: prove
 prove: sim-short chaos-short ## Simulated worlds, mutants that must not survive, hostile and costly requests, a short campaign
 	$(GO_TEST) $(WIDE) $$(go list ./internal/proof/... | grep -v -E '/(platforms|sites)(/|$$)')
-	$(GO_TEST) -run '^TestNoRequestCostsMore$$' ./server
+	$(GO_TEST) -run '^Test(NoRequestCostsMore|PathsOfRules)$$' ./server
 	$(GO_TEST) ./internal/recur
+	$(GO_TEST) -run 'Conformance$$/^(Search|Evidence)$$' ./store/sqlite ./store/postgres
 	go -C internal/proof/bench test ./...
 
 .PHONY: verify-long
