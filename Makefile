@@ -194,9 +194,10 @@ test-race: ## Run the engine's tests and those of small packages with the race d
 API_ON_POSTGRES := Quota|Stream|Batch|Bulk|Erase|Search|Restore|Twice|Items|Firing|Keys|Cursor
 
 .PHONY: test-postgres
-test-postgres: need-postgres ## Run what PostgreSQL alone can show: storms of many servers, failover, lost commits, the engine and the API on it
+test-postgres: need-postgres ## Run what PostgreSQL alone can show: storms of many servers, failover, lost commits, the scheduler, the engine and the API on it
 	$(GO_TEST) -skip 'Conformance$$' ./store/postgres
 	$(GO_TEST) -run OverALine ./cmd/fireonce/internal/node
+	$(GO_TEST) ./internal/schedule ./internal/seal
 	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) ./internal/engine
 	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) -run '$(API_ON_POSTGRES)' ./server
 

@@ -46,6 +46,9 @@ var (
 func (d deployment) database(tb testing.TB) string {
 	tb.Helper()
 	if d == onPostgres {
+		if testing.Short() {
+			tb.Skip("left out of the ordinary tests: make test-crash runs it")
+		}
 		return pgtest.NewFrom(tb, postgres.Migrate)
 	}
 	return "sqlite:" + litetest.New(tb)

@@ -120,6 +120,9 @@ func onBoth(t *testing.T, test func(w *world)) {
 
 func onPostgres(t *testing.T) *world {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests: make test-postgres runs it")
+	}
 	c, url := &clock{at: begin}, pgtest.Reused(t, postgres.Migrate)
 	open := func() store.Store {
 		s, err := postgres.Open(t.Context(), postgres.Options{URL: url, Now: c.now})

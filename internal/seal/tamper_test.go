@@ -94,6 +94,9 @@ func onBoth(t *testing.T, test func(t *testing.T, d database)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
+		if testing.Short() {
+			t.Skip("left out of the ordinary tests: make test-postgres runs it")
+		}
 		test(t, pgDatabase{pgtest.Reused(t, postgres.Migrate)})
 	})
 }
