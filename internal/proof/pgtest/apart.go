@@ -14,55 +14,55 @@ import (
 func Apart(tb testing.TB, prepare func(ctx context.Context, url string) error) string {
 	tb.Helper()
 	skipWithout(tb)
-	l, err := lanes.take(tb, prepare)
+	own, err := spares.take(tb, prepare)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return l.free.lend(tb, func(ctx context.Context) (*reused, error) { return l.cluster.newReused(ctx, l.template) })
+	return own.free.lend(tb, func(ctx context.Context) (*reused, error) { return own.cluster.newReused(ctx, own.template) })
 }
 
-// lane is a cluster for one test at a time.
-type lane struct {
+// spare is a cluster for one test at a time.
+type spare struct {
 	cluster  *Cluster
 	template string
 	free     pool
 }
 
-type laneSet struct {
+type spareSet struct {
 	mu   sync.Mutex
-	free []*lane
-	held map[testing.TB]*lane
+	free []*spare
+	held map[testing.TB]*spare
 }
 
-// lanes end with the process.
-var lanes = laneSet{held: make(map[testing.TB]*lane)}
+// spares end with the process.
+var spares = spareSet{held: make(map[testing.TB]*spare)}
 
-// take returns the test's lane.
-func (s *laneSet) take(tb testing.TB, prepare func(context.Context, string) error) (*lane, error) {
+// take returns the test's cluster.
+func (s *spareSet) take(tb testing.TB, prepare func(context.Context, string) error) (*spare, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.held[tb]; l != nil {
-		return l, nil
+	if own := s.held[tb]; own != nil {
+		return own, nil
 	}
-	var l *lane
+	var own *spare
 	if n := len(s.free); n > 0 {
-		l, s.free = s.free[n-1], s.free[:n-1]
+		own, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		c, err := create(Options{})
 		if err != nil {
 			return nil, err
 		}
-		l = &lane{cluster: c}
-		if l.template, err = c.prepare(tb.Context(), prepare); err != nil {
+		own = &spare{cluster: c}
+		if own.template, err = c.prepare(tb.Context(), prepare); err != nil {
 			return nil, err
 		}
 	}
-	s.held[tb] = l
+	s.held[tb] = own
 	tb.Cleanup(func() { // after the databases' own, which came later
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.held, tb)
-		s.free = append(s.free, l)
+		s.free = append(s.free, own)
 	})
-	return l, nil
+	return own, nil
 }

@@ -21,7 +21,8 @@ import (
 func Reused(tb testing.TB, prepare func(ctx context.Context, url string) error) string {
 	tb.Helper()
 	c := Shared(tb)
-	return reusable.lend(tb, func(ctx context.Context) (*reused, error) { return c.newReused(ctx, c.template(tb, prepare)) })
+	template := c.template(tb, prepare)
+	return reusable.lend(tb, func(ctx context.Context) (*reused, error) { return c.newReused(ctx, template) })
 }
 
 // lend lets the test have a database that is free, or one that create makes.
