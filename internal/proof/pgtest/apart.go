@@ -10,7 +10,8 @@ import (
 
 // Apart is like Reused for a test that runs beside others and must not meet their transactions:
 // the oldest one of a whole server decides what is durable in each of its databases. A server
-// goes from test to test with its databases, and has as many as one test asks for.
+// goes from test to test with its databases, and has as many as one test asks for. A failed
+// test's goes to no other one: its sessions may still be there.
 func Apart(tb testing.TB, prepare func(ctx context.Context, url string) error) string {
 	tb.Helper()
 	skipWithout(tb)
@@ -62,7 +63,9 @@ func (s *spareSet) take(tb testing.TB, prepare func(context.Context, string) err
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.held, tb)
-		s.free = append(s.free, own)
+		if !tb.Failed() {
+			s.free = append(s.free, own)
+		}
 	})
 	return own, nil
 }

@@ -59,8 +59,8 @@ type Cluster struct {
 }
 
 // Start runs a cluster of the test's own. It is removed when the test ends; what
-// the server logged is shown if the test failed. To make one takes a second of processor time:
-// `go test -short` leaves such tests out.
+// the server logged is shown if the test failed. Making one takes a second of processor
+// time: `go test -short` leaves such tests out.
 func Start(tb testing.TB, opts Options) *Cluster {
 	tb.Helper()
 	if testing.Short() {
