@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
+	"github.com/fireonce/fireonce/internal/proof/heldport"
 )
 
 // Domain is the one whose mailboxes an instance has.
@@ -83,15 +84,16 @@ func Start(t testing.TB, o Options) *Server {
 	}
 	var words tail
 	for try := 1; ; try++ {
-		// One that has ended has taken its folder along.
-		s.dir, s.addr = folder(t), freeAddr(t)
+		// One that has ended has taken its folder along. Two instances on one port both start,
+		// as Postfix sets SO_REUSEPORT, and each gets some of the other's conversations.
+		s.dir, s.addr = folder(t), smtptest.Addr(heldport.For(t))
 		s.name = strings.Replace(filepath.Base(s.dir), "fireonce-postfix-", "relay-", 1) + ".test"
 		s.configure(t)
 		ended := run(t, master, s.dir, &words)
 		if s.answers(ended) {
 			break
 		}
-		// Between the choice of the port and its use another process may have taken it.
+		// Where a port cannot be held another process may have taken it.
 		if try == 3 {
 			t.Fatalf("Postfix did not start: %s\n%s", words.String(), s.log())
 		}
@@ -178,16 +180,6 @@ func account(t testing.TB, name string) int {
 		t.Fatal(err)
 	}
 	return id
-}
-
-func freeAddr(t testing.TB) smtptest.Addr {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return smtptest.Addr(l.Addr().String())
 }
 
 // watch runs a command until no process holds its input any more, however the test

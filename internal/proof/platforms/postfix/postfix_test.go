@@ -6,8 +6,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
 )
 
-// TestSomebodyElse: a port that was free a moment ago may be another relay's by now. It
-// is not taken for the instance that could not have it.
+// TestSomebodyElse: where a port cannot be held, one that was free a moment ago may be
+// another relay's by now. It is not taken for the instance that could not have it.
 func TestSomebodyElse(t *testing.T) {
 	other, err := smtptest.Start(smtptest.Options{})
 	if err != nil {
