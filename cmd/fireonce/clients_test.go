@@ -21,6 +21,7 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/heldport"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
@@ -64,7 +65,7 @@ func testLostAnswers(t *testing.T, p program) {
 	// The stream is open: the server is killed and restarted under it.
 	out.says(t, `^changed `)
 	c.server.Kill()
-	c.serve(t, strings.TrimPrefix(c.server.url, "http://"))
+	c.serve(t)
 	if err := c.way.awaits(waiting(t), fireoncev1connect.JobServiceStreamJobEventsProcedure, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -250,6 +251,7 @@ func typescriptProgram(t *testing.T, root string) program {
 // clientRun is a server with a proxy, a receiver and a client.
 type clientRun struct {
 	key, dir string
+	address  string // of the server
 	server   *process
 	api      *client.API // not through the lossy proxy
 	way      *lossy
@@ -265,8 +267,8 @@ func startClientRun(t *testing.T) *clientRun {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	c := &clientRun{key: clientsKey, dir: memdir.New(t), receiver: r}
-	c.serve(t, "127.0.0.1:0")
+	c := &clientRun{key: clientsKey, dir: memdir.New(t), address: heldport.For(t), receiver: r}
+	c.serve(t)
 	if c.api, err = client.Dial(c.server.url, clientsKey); err != nil {
 		t.Fatal(err)
 	}
@@ -283,15 +285,15 @@ func startClientRun(t *testing.T) *clientRun {
 	return c
 }
 
-// serve starts the server, or starts it again.
-func (c *clientRun) serve(t *testing.T, listen string) {
+// serve starts the server, or starts it again at the same address.
+func (c *clientRun) serve(t *testing.T) {
 	t.Helper()
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "FIREONCE_API_KEY="+clientsKey)
-	if c.server, err = startProcess(binary, c.dir, env, "--dev", "--grace", "2s", "--listen", listen); err != nil {
+	if c.server, err = startProcess(binary, c.dir, env, "--dev", "--grace", "2s", "--listen", c.address, "--grpc-listen", "off"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.server.Kill)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/heldport"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
@@ -118,7 +118,8 @@ func TestGRPCListenerOfItsOwn(t *testing.T) {
 	}
 }
 
-// adjacentPorts returns a free port and the port after it, which it occupies until the test ends.
+// adjacentPorts returns a port that a server may have, and the port after it, which it occupies.
+// Both are kept until the test ends.
 func adjacentPorts(t *testing.T) (taken, free string) {
 	t.Helper()
 	var config net.ListenConfig
@@ -128,15 +129,13 @@ func adjacentPorts(t *testing.T) (taken, free string) {
 			t.Fatal(err)
 		}
 		at := second.Addr().(*net.TCPAddr)
-		free = fmt.Sprintf("127.0.0.1:%d", at.Port-1)
-		first, err := config.Listen(t.Context(), "tcp", free)
+		first, err := heldport.Hold(at.Port - 1)
 		if err != nil {
 			_ = second.Close()
 			continue
 		}
-		_ = first.Close()
-		t.Cleanup(func() { _ = second.Close() })
-		return at.String(), free
+		t.Cleanup(func() { _, _ = first.Close(), second.Close() })
+		return at.String(), first.Addr()
 	}
 	t.Fatal("no two ports beside each other are free")
 	return "", ""

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/heldport"
 )
 
 // TestScripts runs testdata/*.txtar over the real binary.
@@ -52,6 +54,7 @@ type scriptKey struct{}
 // script is the state that the commands of one script share.
 type script struct {
 	server   *process
+	port     *heldport.Port // the server's
 	listener *process
 	receiver *receiver.Receiver
 }
@@ -98,11 +101,14 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func startServer(ts *testscript.TestScript, s *script, flags []string) {
-	if s.server == nil { // later ones use the same port
-		flags = append(flags, "--listen", "127.0.0.1:0")
-	} else {
-		flags = append(flags, "--listen", strings.TrimPrefix(s.server.url, "http://"))
+	if s.port == nil { // later ones use the same
+		port, err := heldport.Hold(0)
+		ts.Check(err)
+		ts.Defer(func() { _ = port.Close() })
+		s.port = port
 	}
+	// The port after it, where gRPC is by default, may be kept for another.
+	flags = slices.Concat([]string{"--grpc-listen", "127.0.0.1:0"}, flags, []string{"--listen", s.port.Addr()})
 	p, err := startProcess(binaryOf(ts), ts.MkAbs("."), environment(ts), flags...)
 	ts.Check(err)
 	ts.Defer(p.Kill)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/heldport"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
@@ -34,8 +35,9 @@ func watchOutlives(t *testing.T, d deployment) {
 	}
 	defer r.Close()
 	dir, database := memdir.New(t), d.database(t)
-	start := func(listen string) *process {
-		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--grace", "2s", "--lease", "3s", "--listen", listen,
+	address := heldport.For(t) // of both servers
+	start := func() *process {
+		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--grace", "2s", "--lease", "3s", "--listen", address, "--grpc-listen", "off",
 			"--database", database, "--key-file", "key")
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +45,7 @@ func watchOutlives(t *testing.T, d deployment) {
 		t.Cleanup(p.Kill)
 		return p
 	}
-	p := start("127.0.0.1:0")
+	p := start()
 	api := dial(t, p.url)
 	req := hook(connect(t, api, true), "a", r.URL("a"), time.Minute)
 	// The watch begins, and the server ends, before it is due.
@@ -66,7 +68,7 @@ func watchOutlives(t *testing.T, d deployment) {
 		seen = append(seen, lines.Text())
 		if len(seen) == 1 { // the stream is open
 			p.Kill()
-			start(strings.TrimPrefix(p.url, "http://"))
+			start()
 		}
 	}
 	if c := <-code; c != 0 {
