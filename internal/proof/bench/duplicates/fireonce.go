@@ -18,6 +18,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/heldport"
 
 	"github.com/fireonce/fireonce/internal/proof/bench/duplicates/internal/tally"
 )
@@ -39,23 +40,26 @@ const (
 type fireonce struct {
 	*environment
 	face, url string
-	address   string // where it serves; the same in each life
+	port      *heldport.Port // where it serves; the same in each life
 	api       *fleet.API
 	submitted bool
 }
 
 func newFireonce(h *environment, face string) system {
-	return &fireonce{environment: h, face: face, address: "127.0.0.1:0"}
+	return &fireonce{environment: h, face: face}
 }
 
 func (f *fireonce) prepare(ctx context.Context) error {
 	var err error
+	if f.port, err = heldport.Hold(0); err != nil {
+		return err
+	}
 	f.url, err = f.database(ctx)
 	return err
 }
 
 func (f *fireonce) command() *exec.Cmd {
-	cmd := exec.Command(f.binary, "serve", "--dev", "--listen", f.address, "--database", f.url, //nolint:noctx,gosec // ended by its trial; the binary was built for this
+	cmd := exec.Command(f.binary, "serve", "--dev", "--listen", f.port.Addr(), "--grpc-listen", "off", "--database", f.url, //nolint:noctx,gosec // ended by its trial; the binary was built for this
 		"--key-file", filepath.Join(f.dir, "key"), "--senders", strconv.Itoa(f.senders),
 		"--grace", fireonceGrace.String(), "--lease", fireonceLease.String(), "--log-level", "warn")
 	for _, pair := range os.Environ() {
@@ -66,14 +70,13 @@ func (f *fireonce) command() *exec.Cmd {
 	return cmd
 }
 
-var fireonceReady = regexp.MustCompile(` ready: (http://([^,]+)),`)
+var fireonceReady = regexp.MustCompile(` ready: (http://[^,]+),`)
 
 func (f *fireonce) ready(ctx context.Context, line string) error {
 	found := fireonceReady.FindStringSubmatch(line)
 	if found == nil {
 		return fmt.Errorf("not where it serves: %q", line)
 	}
-	f.address = found[2]
 	var err error
 	if f.api, err = fleet.Dial(found[1], ""); err != nil || f.submitted {
 		return err
@@ -228,4 +231,9 @@ func verdictOf(s fireoncev1.JobState) tally.Verdict {
 	}
 }
 
-func (f *fireonce) close() error { return nil }
+func (f *fireonce) close() error {
+	if f.port == nil {
+		return nil
+	}
+	return f.port.Close()
+}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +42,12 @@ type served struct {
 	turn       atomic.Int64
 }
 
-var servedReady = regexp.MustCompile(` ready: http://([^,]+),`)
+// servedReady finds the address for all protocols in the program's line, nativeReady that for
+// gRPC alone.
+var (
+	servedReady = regexp.MustCompile(` ready: http://([^,]+),`)
+	nativeReady = regexp.MustCompile(` ready: .*, gRPC ([^,]+),`)
+)
 
 // serve starts the program on the task's database, with clients on so many
 // connections, and makes a connection whose receiver dedupes.
@@ -66,12 +70,9 @@ func start(ctx context.Context, t task, lines int, log string, flags ...string) 
 		"--key-file", filepath.Join(t.Dir, "key"), "--senders", strconv.Itoa(t.Senders), "--log-level", "warn",
 	}
 	args = append(args, flags...)
-	native := ""
+	ready := servedReady
 	if t.Native {
-		if native, err = freePort(ctx); err != nil {
-			return nil, err
-		}
-		args = append(args, "--grpc-listen", native)
+		args, ready = append(args, "--grpc-listen", "127.0.0.1:0"), nativeReady
 	}
 	cmd := exec.Command(t.Fireonce, args...) //nolint:noctx,gosec // ended by close
 	for _, pair := range os.Environ() {
@@ -86,29 +87,18 @@ func start(ctx context.Context, t task, lines int, log string, flags ...string) 
 	if err != nil {
 		return nil, err
 	}
-	s := &served{task: t, process: p, address: native}
+	s := &served{task: t, process: p}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	found := servedReady.FindStringSubmatch(line)
+	found := ready.FindStringSubmatch(line)
 	if found == nil {
 		return s, fmt.Errorf("not where it serves: %q", line)
 	}
-	if native == "" {
-		s.address = found[1]
-	}
+	s.address = found[1]
 	return s, s.dial(lines)
-}
-
-// freePort finds an address that no process listens on.
-func freePort(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 func (s *served) dial(lines int) error {
