@@ -430,13 +430,44 @@ func followSandbox(t *testing.T, page string, wants []expected) {
 	}
 }
 
-// followBlock runs a page's block in a shell.
+// followBlock runs a page's block in a shell. A schedule is triggered at the worst moment: when
+// it has just made a job of its own, if it may.
 func followBlock(t *testing.T, s *sandbox.Sandbox, block string) {
 	t.Helper()
-	cmd := exec.CommandContext(waiting(t), "sh", "-ec", ported(s, block))
-	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "FIREONCE_SERVER="+s.Server())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s\n%s", err, block, out)
+	dir, parts := t.TempDir(), []string{block}
+	if at := strings.Index(block, "fireonce schedules trigger "); at >= 0 {
+		parts = []string{block[:at], block[at:]}
+	}
+	for i, part := range parts {
+		if i > 0 {
+			awaitOwnJobs(t, s)
+		}
+		cmd := exec.CommandContext(waiting(t), "sh", "-ec", ported(s, part))
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "FIREONCE_SERVER="+s.Server())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, part, out)
+		}
+	}
+}
+
+// awaitOwnJobs waits until each schedule that fires at intervals has made a job. Others fire too
+// seldom to be waited for.
+func awaitOwnJobs(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	api := dial(t, s.Server())
+	list, err := api.Schedules.ListSchedules(waiting(t), &fireoncev1.ListSchedulesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range list.GetSchedules() {
+		if one.GetState() != fireoncev1.ScheduleState_SCHEDULE_STATE_ACTIVE || len(one.GetSpec().GetIntervals()) == 0 {
+			continue
+		}
+		err := follow.Events(waiting(t), api.Jobs, follow.Options{Beginning: true, Filter: &fireoncev1.EventFilter{ScheduleId: one.GetScheduleId()}},
+			func(*fireoncev1.JobEvent) error { return follow.ErrStop })
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
