@@ -3,11 +3,14 @@ package fireonce_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,6 +106,49 @@ func TestUnknownOutcomesAreRepeated(t *testing.T) {
 				t.Errorf("asked for %v", r)
 			}
 		}
+	}
+}
+
+// TestResetConnectionsAreRepeated checks that a call is repeated when its connection is reset, and
+// when something between resets its stream, whatever code connect-go makes of that.
+func TestResetConnectionsAreRepeated(t *testing.T) {
+	for name, lose := range map[string]func(http.ResponseWriter){
+		"connection": func(w http.ResponseWriter) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0) // RST in the place of FIN
+			_ = conn.Close()
+		},
+		"call": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(499)
+			_, _ = w.Write([]byte(`{"code":"canceled"}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{schedule: func(int) error { return nil }}
+			_, jobs := fireoncev1connect.NewJobServiceHandler(s)
+			var calls atomic.Int32
+			at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if calls.Add(1) > 1 {
+					jobs.ServeHTTP(w, r)
+					return
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				lose(w)
+			}))
+			t.Cleanup(at.Close)
+			c, err := fireonce.New(at.URL, fireonce.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Jobs.ScheduleJob(t.Context(), request); err != nil || calls.Load() != 2 {
+				t.Errorf("%v after %d calls", err, calls.Load())
+			}
+		})
 	}
 }
 

@@ -24,7 +24,7 @@ func (r repeater) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		giveUp := time.Now().Add(r.patience)
 		for pause := firstPause; ; pause = min(2*pause, maxPause) {
 			resp, err := try(ctx, r.timeout, next, req)
-			if err == nil || !again || !uncertain(err) || time.Now().After(giveUp) {
+			if err == nil || !again || !uncertain(ctx, err) || time.Now().After(giveUp) {
 				return resp, err
 			}
 			if sleep(ctx, spread(pause)) != nil {
@@ -40,11 +40,15 @@ func try(ctx context.Context, timeout time.Duration, next connect.UnaryFunc, req
 	return next(ctx, req)
 }
 
-// uncertain reports whether the call may or may not have arrived.
-func uncertain(err error) bool {
+// uncertain reports whether the call may or may not have arrived. CANCELED is the caller's wish
+// only if ctx, the caller's, has ended: connect-go v1.21 says it of a connection that was reset,
+// where v1.20 says UNAVAILABLE.
+func uncertain(ctx context.Context, err error) bool {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeUnknown:
 		return true
+	case connect.CodeCanceled:
+		return ctx.Err() == nil
 	default:
 		return false
 	}
