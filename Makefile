@@ -5,9 +5,6 @@ STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
 SQL_GEN := gen/sqlitedb gen/pgdb
 GO_CLIENT_GEN := clients/go/fireoncev1 clients/go/connectorv1
-# gRPC's plugin puts its code beside the messages. It gets a package of its own, as Connect's
-# code has, so that no program builds gRPC that does not use it.
-GRPC_GO_CLIENT_GEN := clients/go/fireoncev1/fireoncev1grpc
 GEN := gen/fireonce gen/ts $(SQL_GEN) $(GO_CLIENT_GEN)
 
 BUF := $(TOOLS)/buf
@@ -33,10 +30,6 @@ gen-proto: $(BUF) $(PROTO_PLUGINS) $(NODE_MODULES)
 	rm -rf $(STAGE)
 	PATH="$(CURDIR)/$(TOOLS):$(CURDIR)/node_modules/.bin:$$PATH" $(BUF) generate --output $(STAGE)
 	PATH="$(CURDIR)/$(TOOLS):$$PATH" $(BUF) generate --template clients/buf.gen.yaml --output $(STAGE)
-	mkdir -p $(STAGE)/$(GRPC_GO_CLIENT_GEN)
-	for file in $(STAGE)/grpc/fireonce/v1/*.go; do \
-		awk '/^package / { $$2 = "fireoncev1grpc" } /^\tgrpc "/ { print "\t. \"github.com/fireonce/fireonce/clients/go/fireoncev1\"" } { print }' \
-			$$file >$(STAGE)/$(GRPC_GO_CLIENT_GEN)/$${file##*/} || exit 1; done
 	rm -rf gen/fireonce gen/ts $(GO_CLIENT_GEN)
 	mkdir -p gen
 	mv $(STAGE)/gen/fireonce $(STAGE)/gen/ts gen/

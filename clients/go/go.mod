@@ -3,6 +3,7 @@ module github.com/fireonce/fireonce/clients/go
 go 1.24.0
 
 require (
+	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
 	connectrpc.com/connect v1.19.1
 	google.golang.org/grpc v1.80.0
 	google.golang.org/protobuf v1.36.12

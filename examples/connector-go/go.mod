@@ -8,5 +8,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
+require buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2 // indirect
+
 // In a project of your own: `go get github.com/fireonce/fireonce/clients/go`.
 replace github.com/fireonce/fireonce/clients/go => ../../clients/go

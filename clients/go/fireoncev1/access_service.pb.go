@@ -7,6 +7,7 @@
 package fireoncev1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1041,7 +1042,7 @@ var File_fireonce_v1_access_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\n" +
-	" fireonce/v1/access_service.proto\x12\vfireonce.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x03\n" +
+	" fireonce/v1/access_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x03\n" +
 	"\x06ApiKey\x12\x1c\n" +
 	"\n" +
 	"api_key_id\x18\x01 \x01(\tR\bapiKeyId\x12\x1d\n" +
@@ -1056,29 +1057,31 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\rlast_use_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vlastUseTime\x12;\n" +
 	"\vrevoke_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"revokeTime\x12\x16\n" +
-	"\x06active\x18\t \x01(\bR\x06active\"\xbe\x01\n" +
-	"\x13CreateApiKeyRequest\x12\x1d\n" +
+	"\x06active\x18\t \x01(\bR\x06active\"\xd5\x04\n" +
+	"\x13CreateApiKeyRequest\x12C\n" +
 	"\n" +
-	"project_id\x18\x01 \x01(\tR\tprojectId\x12%\n" +
-	"\x0ecreate_project\x18\x02 \x01(\bR\rcreateProject\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
-	"\x06scopes\x18\x04 \x03(\tR\x06scopes\x125\n" +
-	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\blifetime\"\\\n" +
+	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12%\n" +
+	"\x0ecreate_project\x18\x02 \x01(\bR\rcreateProject\x12\xab\x01\n" +
+	"\x04name\x18\x03 \x01(\tB\x96\x01\xbaH\x92\x01\xba\x01b\n" +
+	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12\xd8\x01\n" +
+	"\x06scopes\x18\x04 \x03(\tB\xbf\x01\xbaH\xbb\x01\x92\x01\xb7\x01\b\x01\x10\x10\x18\x01\"\xae\x01r\xab\x01R\tjobs:readR\rpayloads:readR\n" +
+	"jobs:writeR\fjobs:resolveR\vjobs:deleteR\x11effect-keys:writeR\x10connections:readR\x11connections:writeR\x0eschedules:readR\x0fschedules:writeR\bwork:runR\x05adminR\x06scopes\x12I\n" +
+	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\xbc\xe0\xdf\v2\x02\b\x01R\blifetime\"\\\n" +
 	"\x14CreateApiKeyResponse\x12,\n" +
 	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.ApiKeyR\x06apiKey\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\tR\x06secret\"o\n" +
-	"\x12ListApiKeysRequest\x12\x1d\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xbd\x01\n" +
+	"\x12ListApiKeysRequest\x12C\n" +
 	"\n" +
-	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12$\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"m\n" +
+	"page_token\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"m\n" +
 	"\x13ListApiKeysResponse\x12.\n" +
 	"\bapi_keys\x18\x01 \x03(\v2\x13.fireonce.v1.ApiKeyR\aapiKeys\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"3\n" +
-	"\x13RevokeApiKeyRequest\x12\x1c\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"J\n" +
+	"\x13RevokeApiKeyRequest\x123\n" +
 	"\n" +
-	"api_key_id\x18\x01 \x01(\tR\bapiKeyId\"D\n" +
+	"api_key_id\x18\x01 \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{16}$R\bapiKeyId\"D\n" +
 	"\x14RevokeApiKeyResponse\x12,\n" +
 	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.ApiKeyR\x06apiKey\"\xaf\x01\n" +
 	"\n" +
@@ -1091,22 +1094,22 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\x16ListSealingKeysRequest\"\x84\x01\n" +
 	"\x17ListSealingKeysResponse\x12:\n" +
 	"\fsealing_keys\x18\x01 \x03(\v2\x17.fireonce.v1.SealingKeyR\vsealingKeys\x12-\n" +
-	"\x13next_sealing_key_id\x18\x02 \x01(\tR\x10nextSealingKeyId\"U\n" +
-	"\x17RotateSealingKeyRequest\x12\x1b\n" +
-	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x13next_sealing_key_id\x18\x02 \x01(\tR\x10nextSealingKeyId\"}\n" +
+	"\x17RotateSealingKeyRequest\x12$\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"\xe8\x01\n" +
+	"page_token\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"\xe8\x01\n" +
 	"\x18RotateSealingKeyResponse\x12$\n" +
 	"\x0esealing_key_id\x18\x01 \x01(\tR\fsealingKeyId\x12%\n" +
 	"\x0eresealed_count\x18\x02 \x01(\x05R\rresealedCount\x12#\n" +
 	"\rchanged_count\x18\x03 \x01(\x05R\fchangedCount\x122\n" +
 	"\x15failed_connection_ids\x18\x04 \x03(\tR\x13failedConnectionIds\x12&\n" +
-	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"S\n" +
-	"\x13EraseProjectRequest\x12\x1d\n" +
+	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"\x95\x01\n" +
+	"\x13EraseProjectRequest\x12@\n" +
 	"\n" +
-	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1d\n" +
+	"project_id\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12<\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"\xae\x04\n" +
+	"page_token\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"\xae\x04\n" +
 	"\x14EraseProjectResponse\x12(\n" +
 	"\x10erased_job_count\x18\x01 \x01(\x05R\x0eerasedJobCount\x12.\n" +
 	"\x13blanked_event_count\x18\x02 \x01(\x05R\x11blankedEventCount\x126\n" +

@@ -7,6 +7,7 @@
 package fireoncev1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -4061,14 +4062,14 @@ var File_fireonce_v1_connection_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x0e\n" +
+	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x0f\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\x02 \x01(\tR\tprojectId\x12\x1c\n" +
-	"\tconnector\x18\x03 \x01(\tR\tconnector\x12!\n" +
-	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\x128\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId\x12<\n" +
+	"\tconnector\x18\x03 \x01(\tB\x1e\xbaH\x1br\x192\x17^[a-z][a-z0-9_-]{0,62}$R\tconnector\x12?\n" +
+	"\fdisplay_name\x18\x04 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x128\n" +
 	"\awebhook\x18\x05 \x01(\v2\x1c.fireonce.v1.WebhookSettingsH\x00R\awebhook\x12/\n" +
 	"\x04http\x18\x06 \x01(\v2\x19.fireonce.v1.HttpSettingsH\x00R\x04http\x12/\n" +
 	"\x04feed\x18\a \x01(\v2\x19.fireonce.v1.FeedSettingsH\x00R\x04feed\x125\n" +
@@ -4080,8 +4081,8 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x06tiktok\x18\f \x01(\v2\x1b.fireonce.v1.TikTokSettingsH\x00R\x06tiktok\x122\n" +
 	"\x05slack\x18\r \x01(\v2\x1a.fireonce.v1.SlackSettingsH\x00R\x05slack\x12/\n" +
 	"\x04smtp\x18\x0e \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x00R\x04smtp\x125\n" +
-	"\x06limits\x18\x0f \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x12;\n" +
-	"\x06labels\x18\x10 \x03(\v2#.fireonce.v1.Connection.LabelsEntryR\x06labels\x122\n" +
+	"\x06limits\x18\x0f \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x12\x7f\n" +
+	"\x06labels\x18\x10 \x03(\v2#.fireonce.v1.Connection.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x122\n" +
 	"\x05state\x18\x11 \x01(\x0e2\x1c.fireonce.v1.ConnectionStateR\x05state\x12!\n" +
 	"\fstate_reason\x18\x12 \x01(\tR\vstateReason\x12B\n" +
 	"\vstate_cause\x18\x13 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\n" +
@@ -4111,107 +4112,122 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
 	"\n" +
-	"\bsettings\"\x80\x03\n" +
-	"\x0fWebhookSettings\x12G\n" +
-	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesR\x0freceiverDedupes\x128\n" +
+	"\bsettings\"\xd2\t\n" +
+	"\x0fWebhookSettings\x12S\n" +
+	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
-	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tkeyWindow\x12\x18\n" +
-	"\aorigins\x18\x03 \x03(\tR\aorigins\x12#\n" +
+	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
+	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x12#\n" +
 	"\rquote_answers\x18\x04 \x01(\bR\fquoteAnswers\x128\n" +
 	"\vkeep_answer\x18\x05 \x01(\v2\x17.fireonce.v1.KeepAnswerR\n" +
 	"keepAnswer\x12*\n" +
 	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight\x12E\n" +
-	"\x11max_handling_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\"L\n" +
+	"\x11max_handling_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime:\xf9\x05\xbaH\xf5\x05\x1a\x95\x01\n" +
+	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x97\x01\n" +
+	"\"webhook_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\x1a\xc0\x03\n" +
+	"\"webhook_settings.max_handling_time\x12pmax_handling_time is 1 second to 1 hour, at most a quarter of key_window, and does not go with dedupes_in_flight\x1a\xa7\x02!has(this.max_handling_time) || (!this.dedupes_in_flight && this.max_handling_time >= duration('1s') && this.max_handling_time <= duration('3600s') && (!has(this.key_window) || this.max_handling_time + this.max_handling_time + this.max_handling_time + this.max_handling_time <= this.key_window))\"\x8a\x01\n" +
 	"\n" +
-	"KeepAnswer\x12\x18\n" +
-	"\aheaders\x18\x01 \x03(\tR\aheaders\x12$\n" +
-	"\x0emax_body_bytes\x18\x02 \x01(\x05R\fmaxBodyBytes\"\xf0\x03\n" +
-	"\fHttpSettings\x12G\n" +
-	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesR\x0freceiverDedupes\x128\n" +
+	"KeepAnswer\x12I\n" +
+	"\aheaders\x18\x01 \x03(\tB/\xbaH,\x92\x01)\x10\x14\x18\x01\"#r!\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\aheaders\x121\n" +
+	"\x0emax_body_bytes\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x01(\x00R\fmaxBodyBytes\"\xaa\v\n" +
+	"\fHttpSettings\x12S\n" +
+	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
-	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tkeyWindow\x12\x18\n" +
-	"\aorigins\x18\x03 \x03(\tR\aorigins\x12\x14\n" +
-	"\x05paths\x18\x04 \x03(\tR\x05paths\x121\n" +
-	"\amethods\x18\x05 \x03(\x0e2\x17.fireonce.v1.HttpMethodR\amethods\x12(\n" +
-	"\x10id_json_pointers\x18\x06 \x03(\tR\x0eidJsonPointers\x12#\n" +
+	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
+	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x128\n" +
+	"\x05paths\x18\x04 \x03(\tB\"\xbaH\x1f\x92\x01\x1c\x102\x18\x01\"\x16r\x14\x18\x80\x042\x0f^/[!-\"$->@-~]*$R\x05paths\x12F\n" +
+	"\amethods\x18\x05 \x03(\x0e2\x17.fireonce.v1.HttpMethodB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\amethods\x12`\n" +
+	"\x10id_json_pointers\x18\x06 \x03(\tB6\xbaH3\x92\x010\x10\x14\x18\x01\"*r(\x10\x01\x18\x80\x022!^(/([^~/\\x00-\\x1f\\x7f]|~[01])*)*$R\x0eidJsonPointers\x12#\n" +
 	"\rquote_answers\x18\a \x01(\bR\fquoteAnswers\x128\n" +
 	"\vkeep_answer\x18\b \x01(\v2\x17.fireonce.v1.KeepAnswerR\n" +
 	"keepAnswer\x12*\n" +
 	"\x11dedupes_in_flight\x18\t \x01(\bR\x0fdedupesInFlight\x12E\n" +
 	"\x11max_handling_time\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\"_\n" +
-	"\fFeedSettings\x12\x19\n" +
-	"\bbase_url\x18\x01 \x01(\tR\abaseUrl\x124\n" +
-	"\bread_lag\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\areadLag\"r\n" +
-	"\x10MastodonSettings\x12\x19\n" +
-	"\bbase_url\x18\x01 \x01(\tR\abaseUrl\x12C\n" +
-	"\x0eserver_dedupes\x18\x02 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesR\rserverDedupes\",\n" +
-	"\x0fBlueskySettings\x12\x19\n" +
-	"\bbase_url\x18\x01 \x01(\tR\abaseUrl\"*\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime:\xf0\x05\xbaH\xec\x05\x1a\x92\x01\n" +
+	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x94\x01\n" +
+	"\x1fhttp_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\x1a\xbd\x03\n" +
+	"\x1fhttp_settings.max_handling_time\x12pmax_handling_time is 1 second to 1 hour, at most a quarter of key_window, and does not go with dedupes_in_flight\x1a\xa7\x02!has(this.max_handling_time) || (!this.dedupes_in_flight && this.max_handling_time >= duration('1s') && this.max_handling_time <= duration('3600s') && (!has(this.key_window) || this.max_handling_time + this.max_handling_time + this.max_handling_time + this.max_handling_time <= this.key_window))\"\xd7\x02\n" +
+	"\fFeedSettings\x12\x81\x02\n" +
+	"\bbase_url\x18\x01 \x01(\tB\xe5\x01\xbaH\xe1\x01\xba\x01\xd2\x01\n" +
+	"\x16feed_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\x12C\n" +
+	"\bread_lag\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\areadLag\"\xe9\x02\n" +
+	"\x10MastodonSettings\x12\x85\x02\n" +
+	"\bbase_url\x18\x01 \x01(\tB\xe9\x01\xbaH\xe5\x01\xba\x01\xd6\x01\n" +
+	"\x1amastodon_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\x12M\n" +
+	"\x0eserver_dedupes\x18\x02 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\b\xbaH\x05\x82\x01\x02\x10\x01R\rserverDedupes\"\x98\x02\n" +
+	"\x0fBlueskySettings\x12\x84\x02\n" +
+	"\bbase_url\x18\x01 \x01(\tB\xe8\x01\xbaH\xe4\x01\xba\x01\xd5\x01\n" +
+	"\x19bluesky_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xd8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\"*\n" +
 	"\tXSettings\x12\x1d\n" +
 	"\n" +
-	"long_posts\x18\x01 \x01(\bR\tlongPosts\"\xa0\x01\n" +
-	"\x0eTikTokSettings\x12:\n" +
-	"\x06source\x18\x01 \x01(\x0e2\".fireonce.v1.TikTokSettings.SourceR\x06source\"R\n" +
+	"long_posts\x18\x01 \x01(\bR\tlongPosts\"\xaa\x01\n" +
+	"\x0eTikTokSettings\x12D\n" +
+	"\x06source\x18\x01 \x01(\x0e2\".fireonce.v1.TikTokSettings.SourceB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06source\"R\n" +
 	"\x06Source\x12\x16\n" +
 	"\x12SOURCE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SOURCE_FILE_UPLOAD\x10\x01\x12\x18\n" +
-	"\x14SOURCE_PULL_FROM_URL\x10\x02\")\n" +
-	"\rSlackSettings\x12\x18\n" +
-	"\achannel\x18\x01 \x01(\tR\achannel\"\xf5\x01\n" +
-	"\fSmtpSettings\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x02 \x01(\x05R\x04port\x12>\n" +
-	"\bsecurity\x18\x03 \x01(\x0e2\".fireonce.v1.SmtpSettings.SecurityR\bsecurity\x12\x1b\n" +
-	"\thelo_name\x18\x04 \x01(\tR\bheloName\"`\n" +
+	"\x14SOURCE_PULL_FROM_URL\x10\x02\"A\n" +
+	"\rSlackSettings\x120\n" +
+	"\achannel\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18@2\v^[A-Z0-9]+$R\achannel\"\xc9\x02\n" +
+	"\fSmtpSettings\x123\n" +
+	"\x04host\x18\x01 \x01(\tB\x1f\xbaH\x1c\xc8\x01\x01r\x17\x18\xfd\x012\x12^[0-9A-Za-z.:_-]+$R\x04host\x12\x1f\n" +
+	"\x04port\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xff\xff\x03(\x00R\x04port\x12H\n" +
+	"\bsecurity\x18\x03 \x01(\x0e2\".fireonce.v1.SmtpSettings.SecurityB\b\xbaH\x05\x82\x01\x02\x10\x01R\bsecurity\x127\n" +
+	"\thelo_name\x18\x04 \x01(\tB\x1a\xbaH\x17r\x15\x18\xfd\x012\x10^[0-9A-Za-z.-]*$R\bheloName\"`\n" +
 	"\bSecurity\x12\x18\n" +
 	"\x14SECURITY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11SECURITY_STARTTLS\x10\x01\x12\x10\n" +
 	"\fSECURITY_TLS\x10\x02\x12\x11\n" +
-	"\rSECURITY_NONE\x10\x03\"\x8c\x01\n" +
-	"\x0eCustomSettings\x12?\n" +
-	"\x06values\x18\x01 \x03(\v2'.fireonce.v1.CustomSettings.ValuesEntryR\x06values\x1a9\n" +
+	"\rSECURITY_NONE\x10\x03\"\xd1\x01\n" +
+	"\x0eCustomSettings\x12\x83\x01\n" +
+	"\x06values\x18\x01 \x03(\v2'.fireonce.v1.CustomSettings.ValuesEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\x80\x102\x13^[^\\x00-\\x1f\\x7f]*$R\x06values\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x94\x01\n" +
-	"\x10ConnectionLimits\x12\"\n" +
-	"\rmax_in_flight\x18\x01 \x01(\x05R\vmaxInFlight\x12$\n" +
-	"\x0emax_per_minute\x18\x02 \x01(\x05R\fmaxPerMinute\x126\n" +
-	"\tcool_down\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bcoolDown\"\xf7\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x01\n" +
+	"\x10ConnectionLimits\x12.\n" +
+	"\rmax_in_flight\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\vmaxInFlight\x121\n" +
+	"\x0emax_per_minute\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\fmaxPerMinute\x12G\n" +
+	"\tcool_down\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x012\x00R\bcoolDown\"\xe1\x04\n" +
 	"\n" +
 	"Credential\x12=\n" +
 	"\fbearer_token\x18\x01 \x01(\v2\x18.fireonce.v1.BearerTokenH\x00R\vbearerToken\x12.\n" +
 	"\x05basic\x18\x02 \x01(\v2\x16.fireonce.v1.BasicAuthH\x00R\x05basic\x122\n" +
 	"\x06oauth2\x18\x03 \x01(\v2\x18.fireonce.v1.OAuth2TokenH\x00R\x06oauth2\x12F\n" +
 	"\x0fwebhook_secrets\x18\x04 \x01(\v2\x1b.fireonce.v1.WebhookSecretsH\x00R\x0ewebhookSecrets\x12A\n" +
-	"\x0eapi_key_header\x18\x05 \x01(\v2\x19.fireonce.v1.ApiKeyHeaderH\x00R\fapiKeyHeader\x123\n" +
-	"\aheaders\x18\x06 \x03(\v2\x19.fireonce.v1.SecretHeaderR\aheadersB\x06\n" +
-	"\x04kind\"#\n" +
-	"\vBearerToken\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"C\n" +
-	"\tBasicAuth\x12\x1a\n" +
-	"\busername\x18\x01 \x01(\tR\busername\x12\x1a\n" +
-	"\bpassword\x18\x02 \x01(\tR\bpassword\"\xdf\x01\n" +
-	"\vOAuth2Token\x12!\n" +
-	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12#\n" +
-	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12;\n" +
+	"\x0eapi_key_header\x18\x05 \x01(\v2\x19.fireonce.v1.ApiKeyHeaderH\x00R\fapiKeyHeader\x12=\n" +
+	"\aheaders\x18\x06 \x03(\v2\x19.fireonce.v1.SecretHeaderB\b\xbaH\x05\x92\x01\x02\x10\x10R\aheaders:\xdd\x01\xbaH\xd9\x01\x1a\xd6\x01\n" +
+	"\x14credential.not_empty\x12+a kind of credential or headers must be set\x1a\x90\x01has(this.bearer_token) || has(this.basic) || has(this.oauth2) || has(this.webhook_secrets) || has(this.api_key_header) || size(this.headers) > 0B\x06\n" +
+	"\x04kind\"9\n" +
+	"\vBearerToken\x12*\n" +
+	"\x05token\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01(\x80@2\b^[!-~]+$R\x05token\"\x84\x01\n" +
+	"\tBasicAuth\x12<\n" +
+	"\busername\x18\x01 \x01(\tB \xbaH\x1dr\x1b\x10\x01\x18\xc0\x022\x14^[^:\\x00-\\x1f\\x7f]*$R\busername\x129\n" +
+	"\bpassword\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\bpassword\"\x8a\x03\n" +
+	"\vOAuth2Token\x127\n" +
+	"\faccess_token\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01(\x80@2\b^[!-~]+$R\vaccessToken\x127\n" +
+	"\rrefresh_token\x18\x02 \x01(\tB\x12\xbaH\x0fr\r(\x80@2\b^[!-~]*$R\frefreshToken\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\x12\x10\n" +
-	"\x03app\x18\x04 \x01(\tR\x03app\x129\n" +
+	"expireTime\x123\n" +
+	"\x03app\x18\x04 \x01(\tB!\xbaH\x1e\xd8\x01\x01r\x192\x17^[a-z][a-z0-9_-]{0,62}$R\x03app\x129\n" +
 	"\n" +
-	"issue_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tissueTime\"*\n" +
-	"\x0eWebhookSecrets\x12\x18\n" +
-	"\asecrets\x18\x01 \x03(\tR\asecrets\"8\n" +
-	"\fApiKeyHeader\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"8\n" +
-	"\fSecretHeader\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xb4\x01\n" +
-	"\x17CreateConnectionRequest\x12'\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x127\n" +
+	"issue_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tissueTime:\\\xbaHY\x1aW\n" +
+	"\x10oauth2_token.app\x12\x17refresh_token needs app\x1a*this.refresh_token == '' || this.app != ''\"[\n" +
+	"\x0eWebhookSecrets\x12I\n" +
+	"\asecrets\x18\x01 \x03(\tB/\xbaH,\x92\x01)\b\x01\x10\x05\x18\x01\"!r\x1f2\x1d^whsec_[A-Za-z0-9+/=]{32,88}$R\asecrets\"\x8a\x01\n" +
+	"\fApiKeyHeader\x12:\n" +
+	"\x04name\x18\x01 \x01(\tB&\xbaH#r!\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x12>\n" +
+	"\x05value\x18\x02 \x01(\tB(\xbaH%r#\x10\x01\x18\x80 2\x1c^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$R\x05value\"\x88\x01\n" +
+	"\fSecretHeader\x12:\n" +
+	"\x04name\x18\x01 \x01(\tB&\xbaH#r!\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x12<\n" +
+	"\x05value\x18\x02 \x01(\tB&\xbaH#r!\x18\x80 2\x1c^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$R\x05value\"\xd2\x01\n" +
+	"\x17CreateConnectionRequest\x12=\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12?\n" +
 	"\n" +
-	"connection\x18\x02 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
+	"connection\x18\x02 \x01(\v2\x17.fireonce.v1.ConnectionB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"connection\x127\n" +
 	"\n" +
 	"credential\x18\x03 \x01(\v2\x17.fireonce.v1.CredentialR\n" +
@@ -4220,48 +4236,48 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
 	"connection\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"v\n" +
-	"\x14GetConnectionRequest\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKeyB\f\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\x9d\x01\n" +
+	"\x14GetConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKeyB\x13\n" +
 	"\n" +
-	"connection\"P\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"P\n" +
 	"\x15GetConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"\xf0\x03\n" +
-	"\x10ConnectionFilter\x124\n" +
-	"\x06states\x18\x01 \x03(\x0e2\x1c.fireonce.v1.ConnectionStateR\x06states\x12\x1e\n" +
+	"connection\"\xdc\x05\n" +
+	"\x10ConnectionFilter\x12I\n" +
+	"\x06states\x18\x01 \x03(\x0e2\x1c.fireonce.v1.ConnectionStateB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12E\n" +
 	"\n" +
-	"connectors\x18\x02 \x03(\tR\n" +
-	"connectors\x12A\n" +
-	"\x06labels\x18\x03 \x03(\v2).fireonce.v1.ConnectionFilter.LabelsEntryR\x06labels\x12)\n" +
-	"\x10account_identity\x18\x04 \x01(\tR\x0faccountIdentity\x12%\n" +
-	"\x0econnection_ids\x18\x05 \x03(\tR\rconnectionIds\x12)\n" +
-	"\x10idempotency_keys\x18\x06 \x03(\tR\x0fidempotencyKeys\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04text\x12T\n" +
+	"connectors\x18\x02 \x03(\tB%\xbaH\"\x92\x01\x1f\x10\x14\"\x1br\x192\x17^[a-z][a-z0-9_-]{0,62}$R\n" +
+	"connectors\x12\x85\x01\n" +
+	"\x06labels\x18\x03 \x03(\v2).fireonce.v1.ConnectionFilter.LabelsEntryBB\xbaH?\x9a\x01<\x10\b\"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12H\n" +
+	"\x10account_identity\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\x0faccountIdentity\x126\n" +
+	"\x0econnection_ids\x18\x05 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12F\n" +
+	"\x10idempotency_keys\x18\x06 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10d\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0fidempotencyKeys\x120\n" +
+	"\x04text\x18\a \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\x04text\x12T\n" +
 	"\x18credential_expire_before\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x16credentialExpireBefore\x12!\n" +
 	"\fshow_deleted\x18\t \x01(\bR\vshowDeleted\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +
-	"\x16ListConnectionsRequest\x12\x1b\n" +
-	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb3\x01\n" +
+	"\x16ListConnectionsRequest\x12$\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\x125\n" +
+	"page_token\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x125\n" +
 	"\x06filter\x18\x03 \x01(\v2\x1d.fireonce.v1.ConnectionFilterR\x06filter\"|\n" +
 	"\x17ListConnectionsResponse\x129\n" +
 	"\vconnections\x18\x01 \x03(\v2\x17.fireonce.v1.ConnectionR\vconnections\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc3\a\n" +
-	"\x17UpdateConnectionRequest\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12;\n" +
-	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
-	"updateMask\x12!\n" +
-	"\fdisplay_name\x18\x05 \x01(\tR\vdisplayName\x125\n" +
-	"\x06limits\x18\x06 \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x12H\n" +
-	"\x06labels\x18\a \x03(\v20.fireonce.v1.UpdateConnectionRequest.LabelsEntryR\x06labels\x128\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfb\x0f\n" +
+	"\x17UpdateConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12\xac\x01\n" +
+	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskBo\xbaHl\xc8\x01\x01\xe2\x01f\x12\fdisplay_name\x12\x06labels\x12\x06limits\x12\awebhook\x12\x04http\x12\x04feed\x12\x06custom\x12\bmastodon\x12\abluesky\x12\x01x\x12\x06tiktok\x12\x05slack\x12\x04smtpR\n" +
+	"updateMask\x12?\n" +
+	"\fdisplay_name\x18\x05 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x125\n" +
+	"\x06limits\x18\x06 \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x12\x8c\x01\n" +
+	"\x06labels\x18\a \x03(\v20.fireonce.v1.UpdateConnectionRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x128\n" +
 	"\awebhook\x18\b \x01(\v2\x1c.fireonce.v1.WebhookSettingsH\x01R\awebhook\x12/\n" +
 	"\x04http\x18\t \x01(\v2\x19.fireonce.v1.HttpSettingsH\x01R\x04http\x12/\n" +
 	"\x04feed\x18\n" +
@@ -4275,86 +4291,88 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x04smtp\x18\x11 \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x01R\x04smtp\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x9b\x06\xbaH\x97\x06\x1ad\n" +
+	"\x16update_connection.mask\x12(update_mask must name at least one field\x1a size(this.update_mask.paths) > 0\x1a\xae\x05\n" +
+	"\x1aupdate_connection.settings\x12+settings that update_mask names must be set\x1a\xe2\x04(!('webhook' in this.update_mask.paths) || has(this.webhook)) && (!('http' in this.update_mask.paths) || has(this.http)) && (!('feed' in this.update_mask.paths) || has(this.feed)) && (!('custom' in this.update_mask.paths) || has(this.custom)) && (!('mastodon' in this.update_mask.paths) || has(this.mastodon)) && (!('bluesky' in this.update_mask.paths) || has(this.bluesky)) && (!('x' in this.update_mask.paths) || has(this.x)) && (!('tiktok' in this.update_mask.paths) || has(this.tiktok)) && (!('slack' in this.update_mask.paths) || has(this.slack)) && (!('smtp' in this.update_mask.paths) || has(this.smtp))B\x13\n" +
 	"\n" +
-	"connectionB\n" +
+	"connection\x12\x05\xbaH\x02\b\x01B\n" +
 	"\n" +
 	"\bsettings\"S\n" +
 	"\x18UpdateConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"\xc6\x01\n" +
-	"\x17RotateCredentialRequest\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x127\n" +
+	"connection\"\x93\x02\n" +
+	"\x17RotateCredentialRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12?\n" +
 	"\n" +
-	"credential\x18\x03 \x01(\v2\x17.fireonce.v1.CredentialR\n" +
-	"credential\x12\x12\n" +
-	"\x04etag\x18\x04 \x01(\tR\x04etagB\f\n" +
+	"credential\x18\x03 \x01(\v2\x17.fireonce.v1.CredentialB\x06\xbaH\x03\xc8\x01\x01R\n" +
+	"credential\x120\n" +
+	"\x04etag\x18\x04 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\x13\n" +
 	"\n" +
-	"connection\"S\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"S\n" +
 	"\x18RotateCredentialResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"w\n" +
-	"\x15TestConnectionRequest\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKeyB\f\n" +
+	"connection\"\x9e\x01\n" +
+	"\x15TestConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKeyB\x13\n" +
 	"\n" +
-	"connection\"\xfe\x01\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"\xfe\x01\n" +
 	"\x16TestConnectionResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12;\n" +
 	"\ffailure_kind\x18\x03 \x01(\x0e2\x18.fireonce.v1.FailureKindR\vfailureKind\x12)\n" +
 	"\x10account_identity\x18\x04 \x01(\tR\x0faccountIdentity\x12)\n" +
 	"\x10platform_reached\x18\x05 \x01(\bR\x0fplatformReached\x12)\n" +
-	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\x90\x01\n" +
-	"\x16PauseConnectionRequest\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reasonB\f\n" +
+	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\xd6\x01\n" +
+	"\x16PauseConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x125\n" +
+	"\x06reason\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reasonB\x13\n" +
 	"\n" +
-	"connection\"R\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"R\n" +
 	"\x17PauseConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"\x9e\x01\n" +
-	"\x17ResumeConnectionRequest\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12#\n" +
-	"\rexpire_missed\x18\x03 \x01(\bR\fexpireMissedB\f\n" +
+	"connection\"\xc5\x01\n" +
+	"\x17ResumeConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12#\n" +
+	"\rexpire_missed\x18\x03 \x01(\bR\fexpireMissedB\x13\n" +
 	"\n" +
-	"connection\"S\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"S\n" +
 	"\x18ResumeConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"\x8d\x01\n" +
-	"\x17DeleteConnectionRequest\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etagB\f\n" +
+	"connection\"\xd2\x01\n" +
+	"\x17DeleteConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\x13\n" +
 	"\n" +
-	"connection\"\x1a\n" +
-	"\x18DeleteConnectionResponse\"\x83\x02\n" +
-	"\x11StartOAuthRequest\x12\x10\n" +
-	"\x03app\x18\x01 \x01(\tR\x03app\x12>\n" +
-	"\x06create\x18\x02 \x01(\v2$.fireonce.v1.CreateConnectionRequestH\x00R\x06create\x12%\n" +
-	"\rconnection_id\x18\x03 \x01(\tH\x00R\fconnectionId\x12)\n" +
-	"\x0fidempotency_key\x18\x04 \x01(\tH\x00R\x0eidempotencyKey\x12!\n" +
-	"\fredirect_url\x18\x05 \x01(\tR\vredirectUrl\x12\x1d\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"\x1a\n" +
+	"\x18DeleteConnectionResponse\"\xf2\x02\n" +
+	"\x11StartOAuthRequest\x120\n" +
+	"\x03app\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[a-z][a-z0-9_-]{0,62}$R\x03app\x12>\n" +
+	"\x06create\x18\x02 \x01(\v2$.fireonce.v1.CreateConnectionRequestH\x00R\x06create\x12/\n" +
+	"\rconnection_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x125\n" +
+	"\fredirect_url\x18\x05 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\vredirectUrl\x121\n" +
 	"\n" +
-	"return_url\x18\x06 \x01(\tR\treturnUrlB\b\n" +
-	"\x06target\"\x94\x01\n" +
+	"return_url\x18\x06 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\treturnUrlB\x0f\n" +
+	"\x06target\x12\x05\xbaH\x02\b\x01\"\x94\x01\n" +
 	"\x12StartOAuthResponse\x12+\n" +
 	"\x11authorization_url\x18\x01 \x01(\tR\x10authorizationUrl\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"{\n" +
-	"\x14CompleteOAuthRequest\x12\x14\n" +
-	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
-	"\x04code\x18\x02 \x01(\tR\x04code\x12!\n" +
-	"\fredirect_url\x18\x03 \x01(\tR\vredirectUrl\x12\x16\n" +
-	"\x06issuer\x18\x04 \x01(\tR\x06issuer\"j\n" +
+	"expireTime\"\xd7\x01\n" +
+	"\x14CompleteOAuthRequest\x122\n" +
+	"\x05state\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\x80\x012\x10^[A-Za-z0-9_-]+$R\x05state\x12(\n" +
+	"\x04code\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x80 2\b^[!-~]+$R\x04code\x125\n" +
+	"\fredirect_url\x18\x03 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\vredirectUrl\x12*\n" +
+	"\x06issuer\x18\x04 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\x06issuer\"j\n" +
 	"\x15CompleteOAuthResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +

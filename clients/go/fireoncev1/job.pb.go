@@ -7,6 +7,7 @@
 package fireoncev1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -2363,7 +2364,7 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x10\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x10\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
@@ -2439,15 +2440,18 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x11KIND_SAME_CONTENT\x10\t\x12\x10\n" +
 	"\fKIND_PUT_OFF\x10\n" +
 	"\x12\x12\n" +
-	"\x0eKIND_COOL_DOWN\x10\v\"C\n" +
-	"\rSkipIfPresent\x122\n" +
-	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\"\xa8\x01\n" +
-	"\vRetryPolicy\x12!\n" +
-	"\fmax_attempts\x18\x01 \x01(\x05R\vmaxAttempts\x12:\n" +
-	"\vmin_backoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"minBackoff\x12:\n" +
-	"\vmax_backoff\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"maxBackoff\"\xce\x01\n" +
+	"\x0eKIND_COOL_DOWN\x10\v\"Y\n" +
+	"\rSkipIfPresent\x12H\n" +
+	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\x06maxAge\"\xfa\x02\n" +
+	"\vRetryPolicy\x12,\n" +
+	"\fmax_attempts\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x182(\x00R\vmaxAttempts\x12I\n" +
+	"\vmin_backoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\n" +
+	"minBackoff\x12I\n" +
+	"\vmax_backoff\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\n" +
+	"maxBackoff:\xa6\x01\xbaH\xa2\x01\x1a\x9f\x01\n" +
+	"\x1aretry_policy.backoff_order\x12'min_backoff must not exceed max_backoff\x1aX!has(this.min_backoff) || !has(this.max_backoff) || this.min_backoff <= this.max_backoff\"\xce\x01\n" +
 	"\bJobError\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.fireonce.v1.FailureKindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1f\n" +

@@ -7,6 +7,7 @@
 package fireoncev1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -3805,38 +3806,43 @@ var File_fireonce_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\b\n" +
-	"\x12ScheduleJobRequest\x12'\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1d\n" +
+	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\x0e\n" +
+	"\x12ScheduleJobRequest\x12@\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12\x1d\n" +
 	"\n" +
-	"derive_key\x18\x02 \x01(\bR\tderiveKey\x12%\n" +
-	"\rconnection_id\x18\x03 \x01(\tH\x00R\fconnectionId\x12'\n" +
-	"\x0econnection_key\x18\x04 \x01(\tH\x00R\rconnectionKey\x12.\n" +
-	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12?\n" +
-	"\rschedule_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12<\n" +
-	"\fstart_window\x18\a \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12;\n" +
-	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12G\n" +
-	"\x10ambiguity_policy\x18\t \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyR\x0fambiguityPolicy\x12C\n" +
+	"derive_key\x18\x02 \x01(\bR\tderiveKey\x12/\n" +
+	"\rconnection_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12=\n" +
+	"\x0econnection_key\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x126\n" +
+	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadB\x06\xbaH\x03\xc8\x01\x01R\apayload\x12?\n" +
+	"\rschedule_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12M\n" +
+	"\fstart_window\x18\a \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12;\n" +
+	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
+	"\x10ambiguity_policy\x18\t \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12\x87\x01\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2+.fireonce.v1.ScheduleJobRequest.LabelsEntryR\x06labels\x12\x1b\n" +
-	"\ttime_zone\x18\v \x01(\tR\btimeZone\x12'\n" +
-	"\x0freply_to_job_id\x18\f \x01(\tH\x01R\freplyToJobId\x12\"\n" +
-	"\freply_to_key\x18\r \x01(\tH\x01R\n" +
+	" \x03(\v2+.fireonce.v1.ScheduleJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x128\n" +
+	"\ttime_zone\x18\v \x01(\tB\x1b\xbaH\x18r\x16\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x121\n" +
+	"\x0freply_to_job_id\x18\f \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x01R\freplyToJobId\x128\n" +
+	"\freply_to_key\x18\r \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x01R\n" +
 	"replyToKey\x12#\n" +
-	"\rvalidate_only\x18\x0e \x01(\bR\fvalidateOnly\x12B\n" +
-	"\x0fattempt_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12:\n" +
-	"\vwait_window\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"waitWindow\x12\x1d\n" +
+	"\rvalidate_only\x18\x0e \x01(\bR\fvalidateOnly\x12Q\n" +
+	"\x0fattempt_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x12K\n" +
+	"\vwait_window\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\n" +
+	"waitWindow\x121\n" +
 	"\n" +
-	"effect_key\x18\x11 \x01(\tR\teffectKey\x125\n" +
+	"effect_key\x18\x11 \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\teffectKey\x125\n" +
 	"\n" +
 	"local_time\x18\x12 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12B\n" +
 	"\x0fskip_if_present\x18\x13 \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xb3\x04\xbaH\xaf\x04\x1a{\n" +
+	"\x15schedule_job.one_time\x12/set at most one of schedule_time and local_time\x1a1!has(this.schedule_time) || !has(this.local_time)\x1a\xa1\x01\n" +
+	"\x1dschedule_job.wait_needs_reply\x121wait_window needs reply_to_job_id or reply_to_key\x1aM!has(this.wait_window) || has(this.reply_to_job_id) || has(this.reply_to_key)\x1av\n" +
+	"\x10schedule_job.key\x121set exactly one of idempotency_key and derive_key\x1a/(this.idempotency_key != '') != this.derive_key\x1a\x93\x01\n" +
+	"\x1eschedule_job.derive_needs_time\x12,derive_key needs schedule_time or local_time\x1aC!this.derive_key || has(this.schedule_time) || has(this.local_time)B\x13\n" +
 	"\n" +
-	"connectionB\n" +
+	"connection\x12\x05\xbaH\x02\b\x01B\n" +
 	"\n" +
 	"\breply_to\"\xc4\x01\n" +
 	"\x13ScheduleJobResponse\x12\"\n" +
@@ -3847,9 +3853,10 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\aWarning\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12,\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x18.fireonce.v1.WarningCodeR\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"W\n" +
-	"\x18BatchScheduleJobsRequest\x12;\n" +
-	"\brequests\x18\x01 \x03(\v2\x1f.fireonce.v1.ScheduleJobRequestR\brequests\"\xe7\x01\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"i\n" +
+	"\x18BatchScheduleJobsRequest\x12M\n" +
+	"\brequests\x18\x01 \x03(\v2\x1f.fireonce.v1.ScheduleJobRequestB\x10\xbaH\r\x92\x01\n" +
+	"\b\x01\x10\xf4\x03\"\x03\xd8\x01\x03R\brequests\"\xe7\x01\n" +
 	"\x19BatchScheduleJobsResponse\x12G\n" +
 	"\aresults\x18\x01 \x03(\v2-.fireonce.v1.BatchScheduleJobsResponse.ResultR\aresults\x1a\x80\x01\n" +
 	"\x06Result\x12<\n" +
@@ -3859,192 +3866,205 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\tItemError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
-	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail\"}\n" +
-	"\rGetJobRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12!\n" +
-	"\fomit_payload\x18\x03 \x01(\bR\vomitPayloadB\x05\n" +
-	"\x03job\"Y\n" +
+	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail\"\xa4\x01\n" +
+	"\rGetJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12!\n" +
+	"\fomit_payload\x18\x03 \x01(\bR\vomitPayloadB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"Y\n" +
 	"\x0eGetJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12#\n" +
-	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\xc2\b\n" +
-	"\tJobFilter\x12-\n" +
-	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateR\x06states\x12%\n" +
-	"\x0econnection_ids\x18\x02 \x03(\tR\rconnectionIds\x12\x1f\n" +
-	"\vschedule_id\x18\x03 \x01(\tR\n" +
+	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\x8d\v\n" +
+	"\tJobFilter\x12B\n" +
+	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateB\x13\xbaH\x10\x92\x01\r\x10\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x126\n" +
+	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
+	"\vschedule_id\x18\x03 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\n" +
 	"scheduleId\x12H\n" +
 	"\x12schedule_time_from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x10scheduleTimeFrom\x12L\n" +
-	"\x14schedule_time_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x12scheduleTimeBefore\x12:\n" +
-	"\x06labels\x18\x06 \x03(\v2\".fireonce.v1.JobFilter.LabelsEntryR\x06labels\x12\x17\n" +
-	"\ajob_ids\x18\a \x03(\tR\x06jobIds\x12'\n" +
-	"\x0fconnection_keys\x18\b \x03(\tR\x0econnectionKeys\x124\n" +
-	"\x16idempotency_key_prefix\x18\t \x01(\tR\x14idempotencyKeyPrefix\x120\n" +
+	"\x14schedule_time_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x12scheduleTimeBefore\x12~\n" +
+	"\x06labels\x18\x06 \x03(\v2\".fireonce.v1.JobFilter.LabelsEntryBB\xbaH?\x9a\x01<\x10\b\"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12(\n" +
+	"\ajob_ids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x06jobIds\x12D\n" +
+	"\x0fconnection_keys\x18\b \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x12H\n" +
+	"\x16idempotency_key_prefix\x18\t \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\x14idempotencyKeyPrefix\x12I\n" +
 	"\x14idempotency_key_text\x18\n" +
-	" \x01(\tR\x12idempotencyKeyText\x12\x1f\n" +
-	"\vexternal_id\x18\v \x01(\tR\n" +
-	"externalId\x12\x1c\n" +
-	"\trecipient\x18\f \x01(\tR\trecipient\x129\n" +
-	"\verror_kinds\x18\r \x03(\x0e2\x18.fireonce.v1.FailureKindR\n" +
-	"errorKinds\x12?\n" +
-	"\x0eeffect_classes\x18\x0e \x03(\x0e2\x18.fireonce.v1.EffectClassR\reffectClasses\x12D\n" +
+	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x03\x18\xff\x012\b^[!-~]*$R\x12idempotencyKeyText\x12>\n" +
+	"\vexternal_id\x18\v \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\n" +
+	"externalId\x12;\n" +
+	"\trecipient\x18\f \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc0\x022\x13^[^\\x00-\\x1f\\x7f]*$R\trecipient\x12N\n" +
+	"\verror_kinds\x18\r \x03(\x0e2\x18.fireonce.v1.FailureKindB\x13\xbaH\x10\x92\x01\r\x10\x14\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\n" +
+	"errorKinds\x12T\n" +
+	"\x0eeffect_classes\x18\x0e \x03(\x0e2\x18.fireonce.v1.EffectClassB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\reffectClasses\x12D\n" +
 	"\x10create_time_from\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x0ecreateTimeFrom\x12H\n" +
 	"\x12create_time_before\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x10createTimeBefore\x12>\n" +
 	"\rend_time_from\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\vendTimeFrom\x12B\n" +
-	"\x0fend_time_before\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\rendTimeBefore\x126\n" +
-	"\tstate_age\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\x1a9\n" +
+	"\x0fend_time_before\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\rendTimeBefore\x12G\n" +
+	"\tstate_age\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\bstateAge\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaa\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x01\n" +
 	"\x0fListJobsRequest\x12.\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x12+\n" +
-	"\x05order\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobOrderR\x05order\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x125\n" +
+	"\x05order\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobOrderB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"\x85\x01\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"\x85\x01\n" +
 	"\x10ListJobsResponse\x12$\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x10.fireonce.v1.JobR\x04jobs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\revents_cursor\x18\x03 \x01(\tR\feventsCursor\"\xda\x02\n" +
-	"\vEventFilter\x12\x17\n" +
-	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds\x12%\n" +
-	"\x0econnection_ids\x18\x02 \x03(\tR\rconnectionIds\x12\x1f\n" +
-	"\vschedule_id\x18\x03 \x01(\tR\n" +
-	"scheduleId\x12<\n" +
-	"\x06labels\x18\x04 \x03(\v2$.fireonce.v1.EventFilter.LabelsEntryR\x06labels\x12\x1d\n" +
+	"\revents_cursor\x18\x03 \x01(\tR\feventsCursor\"\x88\x04\n" +
+	"\vEventFilter\x12(\n" +
+	"\ajob_ids\x18\x01 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x06jobIds\x126\n" +
+	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
+	"\vschedule_id\x18\x03 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\n" +
+	"scheduleId\x12\x80\x01\n" +
+	"\x06labels\x18\x04 \x03(\v2$.fireonce.v1.EventFilter.LabelsEntryBB\xbaH?\x9a\x01<\x10\b\"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12\x1d\n" +
 	"\n" +
-	"ended_only\x18\x05 \x01(\bR\tendedOnly\x12)\n" +
-	"\x10idempotency_keys\x18\x06 \x03(\tR\x0fidempotencyKeys\x12'\n" +
-	"\x0fconnection_keys\x18\a \x03(\tR\x0econnectionKeys\x1a9\n" +
+	"ended_only\x18\x05 \x01(\bR\tendedOnly\x12F\n" +
+	"\x10idempotency_keys\x18\x06 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10d\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0fidempotencyKeys\x12D\n" +
+	"\x0fconnection_keys\x18\a \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9d\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
 	"\x16StreamJobEventsRequest\x120\n" +
-	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12#\n" +
-	"\fafter_cursor\x18\x02 \x01(\tH\x00R\vafterCursor\x12\x1b\n" +
-	"\bfrom_now\x18\x03 \x01(\bH\x00R\afromNow\x12'\n" +
-	"\x0efrom_beginning\x18\x04 \x01(\bH\x00R\rfromBeginning\x12\x1f\n" +
+	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12D\n" +
+	"\fafter_cursor\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$H\x00R\vafterCursor\x12$\n" +
+	"\bfrom_now\x18\x03 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\afromNow\x120\n" +
+	"\x0efrom_beginning\x18\x04 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\rfromBeginning\x12\x1f\n" +
 	"\vinclude_job\x18\x05 \x01(\bR\n" +
-	"includeJob\x12<\n" +
-	"\fmax_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vmaxDurationB\a\n" +
+	"includeJob\x12M\n" +
+	"\fmax_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x84\a2\x02\b\x01R\vmaxDurationB\a\n" +
 	"\x05start\"F\n" +
 	"\x17StreamJobEventsResponse\x12+\n" +
-	"\x05event\x18\x01 \x01(\v2\x15.fireonce.v1.JobEventR\x05event\"\xa9\x01\n" +
+	"\x05event\x18\x01 \x01(\v2\x15.fireonce.v1.JobEventR\x05event\"\xd1\x01\n" +
 	"\x14ListJobEventsRequest\x120\n" +
-	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12!\n" +
-	"\fafter_cursor\x18\x02 \x01(\tR\vafterCursor\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1f\n" +
+	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12@\n" +
+	"\fafter_cursor\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\vafterCursor\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1f\n" +
 	"\vinclude_job\x18\x04 \x01(\bR\n" +
 	"includeJob\"\x82\x01\n" +
 	"\x15ListJobEventsResponse\x12-\n" +
 	"\x06events\x18\x01 \x03(\v2\x15.fireonce.v1.JobEventR\x06events\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x12\x19\n" +
-	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xc3\x04\n" +
-	"\x10UpdateJobRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12;\n" +
-	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xc7\b\n" +
+	"\x10UpdateJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12\x93\x01\n" +
+	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskBV\xbaHS\xc8\x01\x01\xe2\x01M\x12\apayload\x12\x06labels\x12\x10ambiguity_policy\x12\fretry_policy\x12\x0fattempt_timeout\x12\ttime_zoneR\n" +
 	"updateMask\x12.\n" +
-	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12A\n" +
-	"\x06labels\x18\x06 \x03(\v2).fireonce.v1.UpdateJobRequest.LabelsEntryR\x06labels\x12G\n" +
-	"\x10ambiguity_policy\x18\a \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyR\x0fambiguityPolicy\x12;\n" +
-	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12B\n" +
-	"\x0fattempt_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12\x1b\n" +
+	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12\x85\x01\n" +
+	"\x06labels\x18\x06 \x03(\v2).fireonce.v1.UpdateJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12Q\n" +
+	"\x10ambiguity_policy\x18\a \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12;\n" +
+	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
+	"\x0fattempt_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x128\n" +
 	"\ttime_zone\x18\n" +
-	" \x01(\tR\btimeZone\x1a9\n" +
+	" \x01(\tB\x1b\xbaH\x18r\x16\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x05\n" +
-	"\x03job\"7\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xe6\x01\xbaH\xe2\x01\x1a]\n" +
+	"\x0fupdate_job.mask\x12(update_mask must name at least one field\x1a size(this.update_mask.paths) > 0\x1a\x80\x01\n" +
+	"\x12update_job.payload\x12-payload must be set when update_mask names it\x1a;!('payload' in this.update_mask.paths) || has(this.payload)B\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"7\n" +
 	"\x11UpdateJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\x89\x01\n" +
-	"\x10CancelJobRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reasonB\x05\n" +
-	"\x03job\"U\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xed\x01\n" +
+	"\x10CancelJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x125\n" +
+	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reasonB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"U\n" +
 	"\x11CancelJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x1c\n" +
-	"\tprevented\x18\x02 \x01(\bR\tprevented\"q\n" +
-	"\x10DeleteJobRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etagB\x05\n" +
-	"\x03job\"=\n" +
+	"\tprevented\x18\x02 \x01(\bR\tprevented\"\xb6\x01\n" +
+	"\x10DeleteJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"=\n" +
 	"\x11DeleteJobResponse\x12(\n" +
-	"\x03job\x18\x01 \x01(\v2\x16.fireonce.v1.ErasedJobR\x03job\"\xab\x02\n" +
-	"\x14RescheduleJobRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12?\n" +
+	"\x03job\x18\x01 \x01(\v2\x16.fireonce.v1.ErasedJobR\x03job\"\xff\x03\n" +
+	"\x14RescheduleJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12?\n" +
 	"\rschedule_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x125\n" +
 	"\n" +
-	"local_time\x18\x04 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12<\n" +
-	"\fstart_window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12\x12\n" +
-	"\x04etag\x18\x06 \x01(\tR\x04etagB\x05\n" +
-	"\x03job\"z\n" +
+	"local_time\x18\x04 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12M\n" +
+	"\fstart_window\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x120\n" +
+	"\x04etag\x18\x06 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag:|\xbaHy\x1aw\n" +
+	"\x13reschedule_job.time\x12/set exactly one of schedule_time and local_time\x1a/has(this.schedule_time) != has(this.local_time)B\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"z\n" +
 	"\x15RescheduleJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12=\n" +
-	"\x0flocal_time_mark\x18\x02 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\rlocalTimeMark\"q\n" +
-	"\x10RunJobNowRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etagB\x05\n" +
-	"\x03job\"7\n" +
+	"\x0flocal_time_mark\x18\x02 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\rlocalTimeMark\"\xb6\x01\n" +
+	"\x10RunJobNowRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"7\n" +
 	"\x11RunJobNowResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xb8\x01\n" +
-	"\x0fRetryJobRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12F\n" +
-	"\x11next_attempt_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTimeB\x05\n" +
-	"\x03job\"6\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xff\x01\n" +
+	"\x0fRetryJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12F\n" +
+	"\x11next_attempt_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTimeB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"6\n" +
 	"\x10RetryJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xb5\x02\n" +
-	"\x11ResolveJobRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12<\n" +
-	"\bdecision\x18\x04 \x01(\x0e2 .fireonce.v1.Resolution.DecisionR\bdecision\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\x12\x1f\n" +
-	"\vexternal_id\x18\x06 \x01(\tR\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xea\x04\n" +
+	"\x11ResolveJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12H\n" +
+	"\bdecision\x18\x04 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12D\n" +
+	"\x04note\x18\x05 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12>\n" +
+	"\vexternal_id\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\n" +
 	"externalId\x12/\n" +
-	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler\x12\x1d\n" +
+	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler\x121\n" +
 	"\n" +
-	"effect_key\x18\b \x01(\tR\teffectKeyB\x05\n" +
-	"\x03job\"8\n" +
+	"effect_key\x18\b \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\teffectKey:{\xbaHx\x1av\n" +
+	"\x17resolve_job.external_id\x12(external_id goes only with DECISION_SENT\x1a1this.external_id == '' || int(this.decision) == 1B\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"8\n" +
 	"\x12ResolveJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xd1\x01\n" +
-	"\x15BulkCancelJobsRequest\x12.\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x128\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xcb\b\n" +
+	"\x15BulkCancelJobsRequest\x126\n" +
+	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
 	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1d\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"I\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x125\n" +
+	"\x06reason\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason:\xb1\x06\xbaH\xad\x06\x1a\xaa\x06\n" +
+	"\x17bulk_cancel_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\"I\n" +
 	"\x16BulkCancelJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xb8\x01\n" +
-	"\x14BulkRetryJobsRequest\x12.\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x128\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\x84\t\n" +
+	"\x14BulkRetryJobsRequest\x126\n" +
+	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
 	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1d\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"H\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xa2\a\xbaH\x9e\a\x1a\xa9\x06\n" +
+	"\x16bulk_retry_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\x1ap\n" +
+	"\x1abulk_retry_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"H\n" +
 	"\x15BulkRetryJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xbd\x02\n" +
-	"\x16BulkResolveJobsRequest\x12.\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x128\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xcb\n" +
+	"\n" +
+	"\x16BulkResolveJobsRequest\x126\n" +
+	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
 	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1d\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\x12<\n" +
-	"\bdecision\x18\x05 \x01(\x0e2 .fireonce.v1.Resolution.DecisionR\bdecision\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\tR\x04note\x12/\n" +
-	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler\"J\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x12H\n" +
+	"\bdecision\x18\x05 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12D\n" +
+	"\x04note\x18\x06 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12/\n" +
+	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler:\xa6\a\xbaH\xa2\a\x1a\xab\x06\n" +
+	"\x18bulk_resolve_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\x1ar\n" +
+	"\x1cbulk_resolve_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"J\n" +
 	"\x17BulkResolveJobsResponse\x12/\n" +
 	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\x80\x02\n" +
 	"\n" +
@@ -4058,30 +4078,30 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"as_of_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"R\n" +
 	"\vBulkFailure\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12,\n" +
-	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"E\n" +
-	"\rRunDueRequest\x124\n" +
-	"\bmax_wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"z\n" +
+	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"S\n" +
+	"\rRunDueRequest\x12B\n" +
+	"\bmax_wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b2*\x00R\amaxWait\"z\n" +
 	"\x0eRunDueResponse\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\bR\x04done\x12\x14\n" +
 	"\x05fired\x18\x02 \x01(\x05R\x05fired\x12>\n" +
-	"\rnext_due_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vnextDueTime\"\x9f\x01\n" +
-	"\x16ListJobAttemptsRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\rnext_due_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vnextDueTime\"\xee\x01\n" +
+	"\x16ListJobAttemptsRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageTokenB\x05\n" +
-	"\x03job\"s\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageTokenB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"s\n" +
 	"\x17ListJobAttemptsResponse\x120\n" +
 	"\battempts\x18\x01 \x03(\v2\x14.fireonce.v1.AttemptR\battempts\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa3\x01\n" +
-	"\x1aListJobObservationsRequest\x12\x17\n" +
-	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf2\x01\n" +
+	"\x1aListJobObservationsRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageTokenB\x05\n" +
-	"\x03job\"\x83\x01\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageTokenB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"\x83\x01\n" +
 	"\x1bListJobObservationsResponse\x12<\n" +
 	"\fobservations\x18\x01 \x03(\v2\x18.fireonce.v1.ObservationR\fobservations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xb5\x01\n" +

@@ -7,6 +7,7 @@
 package fireoncev1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -1559,7 +1560,7 @@ var File_fireonce_v1_payload_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\n" +
-	"\x19fireonce/v1/payload.proto\x12\vfireonce.v1\"\xe5\x02\n" +
+	"\x19fireonce/v1/payload.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\"\xec\x02\n" +
 	"\aPayload\x12:\n" +
 	"\vsocial_post\x18\x01 \x01(\v2\x17.fireonce.v1.SocialPostH\x00R\n" +
 	"socialPost\x12*\n" +
@@ -1567,25 +1568,26 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\awebhook\x18\x03 \x01(\v2\x14.fireonce.v1.WebhookH\x00R\awebhook\x12C\n" +
 	"\x0edirect_message\x18\x04 \x01(\v2\x1a.fireonce.v1.DirectMessageH\x00R\rdirectMessage\x12=\n" +
 	"\fhttp_request\x18\x05 \x01(\v2\x18.fireonce.v1.HttpRequestH\x00R\vhttpRequest\x124\n" +
-	"\x06custom\x18\x06 \x01(\v2\x1a.fireonce.v1.CustomPayloadH\x00R\x06customB\x06\n" +
-	"\x04kind\"\xa2\x03\n" +
+	"\x06custom\x18\x06 \x01(\v2\x1a.fireonce.v1.CustomPayloadH\x00R\x06customB\r\n" +
+	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xf8\x04\n" +
 	"\n" +
-	"SocialPost\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\x12+\n" +
-	"\x05media\x18\x02 \x03(\v2\x15.fireonce.v1.MediaRefR\x05media\x12\x1e\n" +
-	"\vreply_to_id\x18\x03 \x01(\tR\treplyToId\x12\x1a\n" +
-	"\blanguage\x18\x04 \x01(\tR\blanguage\x12:\n" +
+	"SocialPost\x12C\n" +
+	"\x04text\x18\x01 \x01(\tB/\xbaH,r*\x18\xa8\xc3\x012$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04text\x125\n" +
+	"\x05media\x18\x02 \x03(\v2\x15.fireonce.v1.MediaRefB\b\xbaH\x05\x92\x01\x02\x10\x14R\x05media\x12=\n" +
+	"\vreply_to_id\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\treplyToId\x124\n" +
+	"\blanguage\x18\x04 \x01(\tB\x18\xbaH\x15r\x13\x18#2\x0f^[A-Za-z0-9-]*$R\blanguage\x12:\n" +
 	"\bmastodon\x18\x05 \x01(\v2\x1c.fireonce.v1.MastodonOptionsH\x00R\bmastodon\x124\n" +
 	"\x06tiktok\x18\x06 \x01(\v2\x1a.fireonce.v1.TikTokOptionsH\x00R\x06tiktok\x12%\n" +
 	"\x01x\x18\a \x01(\v2\x15.fireonce.v1.XOptionsH\x00R\x01x\x127\n" +
 	"\abluesky\x18\b \x01(\v2\x1b.fireonce.v1.BlueskyOptionsH\x00R\abluesky\x121\n" +
-	"\x05slack\x18\t \x01(\v2\x19.fireonce.v1.SlackOptionsH\x00R\x05slackB\x12\n" +
-	"\x10platform_options\"\xab\x02\n" +
-	"\x0fMastodonOptions\x12G\n" +
+	"\x05slack\x18\t \x01(\v2\x19.fireonce.v1.SlackOptionsH\x00R\x05slack:`\xbaH]\x1a[\n" +
+	"\x15social_post.not_empty\x12\x19text or media must be set\x1a'this.text != '' || size(this.media) > 0B\x12\n" +
+	"\x10platform_options\"\xd4\x02\n" +
+	"\x0fMastodonOptions\x12Q\n" +
 	"\n" +
-	"visibility\x18\x01 \x01(\x0e2'.fireonce.v1.MastodonOptions.VisibilityR\n" +
-	"visibility\x12'\n" +
-	"\x0fcontent_warning\x18\x02 \x01(\tR\x0econtentWarning\x12\x1c\n" +
+	"visibility\x18\x01 \x01(\x0e2'.fireonce.v1.MastodonOptions.VisibilityB\b\xbaH\x05\x82\x01\x02\x10\x01R\n" +
+	"visibility\x12F\n" +
+	"\x0fcontent_warning\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x0econtentWarning\x12\x1c\n" +
 	"\tsensitive\x18\x03 \x01(\bR\tsensitive\"\x87\x01\n" +
 	"\n" +
 	"Visibility\x12\x1a\n" +
@@ -1593,83 +1595,92 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x11VISIBILITY_PUBLIC\x10\x01\x12\x17\n" +
 	"\x13VISIBILITY_UNLISTED\x10\x02\x12\x16\n" +
 	"\x12VISIBILITY_PRIVATE\x10\x03\x12\x15\n" +
-	"\x11VISIBILITY_DIRECT\x10\x04\"\xd4\x03\n" +
-	"\rTikTokOptions\x12<\n" +
-	"\aprivacy\x18\x01 \x01(\x0e2\".fireonce.v1.TikTokOptions.PrivacyR\aprivacy\x12'\n" +
+	"\x11VISIBILITY_DIRECT\x10\x04\"\xe9\x03\n" +
+	"\rTikTokOptions\x12H\n" +
+	"\aprivacy\x18\x01 \x01(\x0e2\".fireonce.v1.TikTokOptions.PrivacyB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\aprivacy\x12'\n" +
 	"\x0fdisable_comment\x18\x02 \x01(\bR\x0edisableComment\x12!\n" +
 	"\fdisable_duet\x18\x03 \x01(\bR\vdisableDuet\x12%\n" +
 	"\x0edisable_stitch\x18\x04 \x01(\bR\rdisableStitch\x12'\n" +
 	"\x0fbranded_content\x18\x05 \x01(\bR\x0ebrandedContent\x12\x1b\n" +
-	"\town_brand\x18\x06 \x01(\bR\bownBrand\x12,\n" +
-	"\x12cover_timestamp_ms\x18\a \x01(\x05R\x10coverTimestampMs\"\x9d\x01\n" +
+	"\town_brand\x18\x06 \x01(\bR\bownBrand\x125\n" +
+	"\x12cover_timestamp_ms\x18\a \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x10coverTimestampMs\"\x9d\x01\n" +
 	"\aPrivacy\x12\x17\n" +
 	"\x13PRIVACY_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aPRIVACY_PUBLIC_TO_EVERYONE\x10\x01\x12!\n" +
 	"\x1dPRIVACY_MUTUAL_FOLLOW_FRIENDS\x10\x02\x12\x1f\n" +
 	"\x1bPRIVACY_FOLLOWER_OF_CREATOR\x10\x03\x12\x15\n" +
-	"\x11PRIVACY_SELF_ONLY\x10\x04\"\xab\x02\n" +
-	"\bXOptions\x12J\n" +
-	"\x0ereply_settings\x18\x01 \x01(\x0e2#.fireonce.v1.XOptions.ReplySettingsR\rreplySettings\x12\"\n" +
-	"\rquote_post_id\x18\x02 \x01(\tR\vquotePostId\"\xae\x01\n" +
+	"\x11PRIVACY_SELF_ONLY\x10\x04\"\xcb\x02\n" +
+	"\bXOptions\x12T\n" +
+	"\x0ereply_settings\x18\x01 \x01(\x0e2#.fireonce.v1.XOptions.ReplySettingsB\b\xbaH\x05\x82\x01\x02\x10\x01R\rreplySettings\x128\n" +
+	"\rquote_post_id\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f2\r^[0-9]{0,19}$R\vquotePostId\"\xae\x01\n" +
 	"\rReplySettings\x12\x1e\n" +
 	"\x1aREPLY_SETTINGS_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18REPLY_SETTINGS_FOLLOWING\x10\x01\x12\"\n" +
 	"\x1eREPLY_SETTINGS_MENTIONED_USERS\x10\x02\x12\x1e\n" +
 	"\x1aREPLY_SETTINGS_SUBSCRIBERS\x10\x03\x12\x1b\n" +
-	"\x17REPLY_SETTINGS_VERIFIED\x10\x04\"k\n" +
-	"\x0eBlueskyOptions\x12\x1b\n" +
-	"\tquote_uri\x18\x01 \x01(\tR\bquoteUri\x12\x1b\n" +
-	"\tquote_cid\x18\x02 \x01(\tR\bquoteCid\x12\x1f\n" +
-	"\vself_labels\x18\x03 \x03(\tR\n" +
-	"selfLabels\"i\n" +
-	"\fSlackOptions\x12\x18\n" +
-	"\achannel\x18\x01 \x01(\tR\achannel\x12'\n" +
+	"\x17REPLY_SETTINGS_VERIFIED\x10\x04\"\xb7\x02\n" +
+	"\x0eBlueskyOptions\x127\n" +
+	"\tquote_uri\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x18\x80\x042\x10^(at://[!-~]+)?$R\bquoteUri\x125\n" +
+	"\tquote_cid\x18\x02 \x01(\tB\x18\xbaH\x15r\x132\x11^[a-z0-9]{0,128}$R\bquoteCid\x12@\n" +
+	"\vself_labels\x18\x03 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x10\n" +
+	"\x18\x01\"\x13r\x112\x0f^[a-z!-]{1,64}$R\n" +
+	"selfLabels:s\xbaHp\x1an\n" +
+	"\x15bluesky_options.quote\x12#quote_uri and quote_cid go together\x1a0(this.quote_uri == '') == (this.quote_cid == '')\"\x7f\n" +
+	"\fSlackOptions\x12.\n" +
+	"\achannel\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x18@2\v^[A-Z0-9]*$R\achannel\x12'\n" +
 	"\x0freply_broadcast\x18\x02 \x01(\bR\x0ereplyBroadcast\x12\x16\n" +
-	"\x06unfurl\x18\x03 \x01(\bR\x06unfurl\"F\n" +
-	"\rDirectMessage\x12!\n" +
-	"\frecipient_id\x18\x01 \x01(\tR\vrecipientId\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\x8b\x01\n" +
-	"\bMediaRef\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
-	"\x06sha256\x18\x02 \x01(\fR\x06sha256\x12\x1d\n" +
+	"\x06unfurl\x18\x03 \x01(\bR\x06unfurl\"\x9a\x01\n" +
+	"\rDirectMessage\x12B\n" +
+	"\frecipient_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\vrecipientId\x12E\n" +
+	"\x04text\x18\x02 \x01(\tB1\xbaH.r,\x10\x01\x18\xa8\xc3\x012$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04text\"\xc1\x03\n" +
+	"\bMediaRef\x12\xd6\x01\n" +
+	"\x03url\x18\x01 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
+	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12\"\n" +
+	"\x06sha256\x18\x02 \x01(\fB\n" +
+	"\xbaH\a\xd8\x01\x01z\x02h R\x06sha256\x120\n" +
 	"\n" +
-	"media_type\x18\x03 \x01(\tR\tmediaType\x12\x19\n" +
-	"\balt_text\x18\x04 \x01(\tR\aaltText\x12\x1b\n" +
-	"\tfile_name\x18\x05 \x01(\tR\bfileName\"\xf5\x01\n" +
-	"\x05Email\x12\x12\n" +
-	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x03(\tR\x02to\x12\x0e\n" +
-	"\x02cc\x18\x03 \x03(\tR\x02cc\x12\x10\n" +
-	"\x03bcc\x18\x04 \x03(\tR\x03bcc\x12\x19\n" +
-	"\breply_to\x18\x05 \x03(\tR\areplyTo\x12\x18\n" +
-	"\asubject\x18\x06 \x01(\tR\asubject\x12\x1b\n" +
-	"\ttext_body\x18\a \x01(\tR\btextBody\x12\x1b\n" +
-	"\thtml_body\x18\b \x01(\tR\bhtmlBody\x127\n" +
-	"\vattachments\x18\t \x03(\v2\x15.fireonce.v1.MediaRefR\vattachments\"\xb1\x01\n" +
-	"\aWebhook\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
-	"\x04body\x18\x02 \x01(\fH\x00R\x04body\x12\x1d\n" +
-	"\tbody_text\x18\x03 \x01(\tH\x00R\bbodyText\x12!\n" +
-	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x121\n" +
-	"\aheaders\x18\x05 \x03(\v2\x17.fireonce.v1.HttpHeaderR\aheadersB\t\n" +
-	"\acontent\"\x8e\x02\n" +
-	"\vHttpRequest\x12/\n" +
-	"\x06method\x18\x01 \x01(\x0e2\x17.fireonce.v1.HttpMethodR\x06method\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\x121\n" +
-	"\aheaders\x18\x03 \x03(\v2\x17.fireonce.v1.HttpHeaderR\aheaders\x12\x14\n" +
-	"\x04body\x18\x04 \x01(\fH\x00R\x04body\x12\x1d\n" +
-	"\tbody_text\x18\x05 \x01(\tH\x00R\bbodyText\x12!\n" +
-	"\fcontent_type\x18\x06 \x01(\tR\vcontentType\x12&\n" +
-	"\x0fid_json_pointer\x18\a \x01(\tR\ridJsonPointerB\t\n" +
-	"\acontent\"6\n" +
+	"media_type\x18\x03 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\tmediaType\x12I\n" +
+	"\balt_text\x18\x04 \x01(\tB.\xbaH+r)\x18\xd0\x0f2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\aaltText\x12;\n" +
+	"\tfile_name\x18\x05 \x01(\tB\x1e\xbaH\x1br\x19\x18\xff\x012\x14^[^/\\x00-\\x1f\\x7f]*$R\bfileName\"\xbe\x05\n" +
+	"\x05Email\x12F\n" +
+	"\x04from\x18\x01 \x01(\tB2\xbaH/\xc8\x01\x01r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x04from\x12F\n" +
+	"\x02to\x18\x02 \x03(\tB6\xbaH3\x92\x010\x102\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x02to\x12F\n" +
+	"\x02cc\x18\x03 \x03(\tB6\xbaH3\x92\x010\x102\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x02cc\x12H\n" +
+	"\x03bcc\x18\x04 \x03(\tB6\xbaH3\x92\x010\x102\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x03bcc\x12Q\n" +
+	"\breply_to\x18\x05 \x03(\tB6\xbaH3\x92\x010\x10\n" +
+	"\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\areplyTo\x127\n" +
+	"\asubject\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\asubject\x12&\n" +
+	"\ttext_body\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\btextBody\x12&\n" +
+	"\thtml_body\x18\b \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\bhtmlBody\x12A\n" +
+	"\vattachments\x18\t \x03(\v2\x15.fireonce.v1.MediaRefB\b\xbaH\x05\x92\x01\x02\x10\x14R\vattachments:t\xbaHq\x1ao\n" +
+	"\x10email.recipients\x12'at least one recipient in to, cc or bcc\x1a2size(this.to) + size(this.cc) + size(this.bcc) > 0\"\xab\x03\n" +
+	"\aWebhook\x12\xd6\x01\n" +
+	"\x03url\x18\x01 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
+	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12\x1f\n" +
+	"\x04body\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10H\x00R\x04body\x12(\n" +
+	"\tbody_text\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10H\x00R\bbodyText\x124\n" +
+	"\fcontent_type\x18\x04 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\vcontentType\x12;\n" +
+	"\aheaders\x18\x05 \x03(\v2\x17.fireonce.v1.HttpHeaderB\b\xbaH\x05\x92\x01\x02\x10 R\aheadersB\t\n" +
+	"\acontent\"\xbf\x04\n" +
+	"\vHttpRequest\x129\n" +
+	"\x06method\x18\x01 \x01(\x0e2\x17.fireonce.v1.HttpMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12\xd6\x01\n" +
+	"\x03url\x18\x02 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
+	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12;\n" +
+	"\aheaders\x18\x03 \x03(\v2\x17.fireonce.v1.HttpHeaderB\b\xbaH\x05\x92\x01\x02\x10 R\aheaders\x12\x1f\n" +
+	"\x04body\x18\x04 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10H\x00R\x04body\x12(\n" +
+	"\tbody_text\x18\x05 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10H\x00R\bbodyText\x124\n" +
+	"\fcontent_type\x18\x06 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\vcontentType\x12S\n" +
+	"\x0fid_json_pointer\x18\a \x01(\tB+\xbaH(r&\x18\x80\x022!^(/([^~/\\x00-\\x1f\\x7f]|~[01])*)*$R\ridJsonPointerB\t\n" +
+	"\acontent\"\x86\x01\n" +
 	"\n" +
-	"HttpHeader\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"^\n" +
-	"\rCustomPayload\x12\x16\n" +
-	"\x06schema\x18\x01 \x01(\tR\x06schema\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data*\x98\x01\n" +
+	"HttpHeader\x12:\n" +
+	"\x04name\x18\x01 \x01(\tB&\xbaH#r!\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x12<\n" +
+	"\x05value\x18\x02 \x01(\tB&\xbaH#r!\x18\x80 2\x1c^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$R\x05value\"\xa9\x01\n" +
+	"\rCustomPayload\x12C\n" +
+	"\x06schema\x18\x01 \x01(\tB+\xbaH(r&2$^[a-z][a-z0-9._-]{0,62}/v[0-9]{1,4}$R\x06schema\x124\n" +
+	"\fcontent_type\x18\x02 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\vcontentType\x12\x1d\n" +
+	"\x04data\x18\x03 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10R\x04data*\x98\x01\n" +
 	"\n" +
 	"HttpMethod\x12\x1b\n" +
 	"\x17HTTP_METHOD_UNSPECIFIED\x10\x00\x12\x14\n" +

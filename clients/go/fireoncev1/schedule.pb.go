@@ -7,6 +7,7 @@
 package fireoncev1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1793,67 +1794,71 @@ var File_fireonce_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1afireonce/v1/schedule.proto\x12\vfireonce.v1\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"E\n" +
-	"\tLocalTime\x12\x1b\n" +
-	"\tdate_time\x18\x01 \x01(\tR\bdateTime\x12\x1b\n" +
-	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\"\xe2\x03\n" +
-	"\fScheduleSpec\x12\x1b\n" +
-	"\ttime_zone\x18\x01 \x01(\tR\btimeZone\x12)\n" +
-	"\x10cron_expressions\x18\x02 \x03(\tR\x0fcronExpressions\x12F\n" +
-	"\x10recurrence_rules\x18\x03 \x03(\v2\x1b.fireonce.v1.RecurrenceRuleR\x0frecurrenceRules\x12;\n" +
-	"\tintervals\x18\x04 \x03(\v2\x1d.fireonce.v1.ScheduleIntervalR\tintervals\x12?\n" +
+	"\x1afireonce/v1/schedule.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"|\n" +
+	"\tLocalTime\x123\n" +
+	"\tdate_time\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18 2\v^[0-9T:-]*$R\bdateTime\x12:\n" +
+	"\ttime_zone\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x10\x01\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\"\xf8\x06\n" +
+	"\fScheduleSpec\x12:\n" +
+	"\ttime_zone\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18\x10\x01\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x12F\n" +
+	"\x10cron_expressions\x18\x02 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x80\x022\b^[ -~]*$R\x0fcronExpressions\x12P\n" +
+	"\x10recurrence_rules\x18\x03 \x03(\v2\x1b.fireonce.v1.RecurrenceRuleB\b\xbaH\x05\x92\x01\x02\x10\x05R\x0frecurrenceRules\x12E\n" +
+	"\tintervals\x18\x04 \x03(\v2\x1d.fireonce.v1.ScheduleIntervalB\b\xbaH\x05\x92\x01\x02\x10\x14R\tintervals\x12?\n" +
 	"\n" +
 	"exclusions\x18\x05 \x01(\v2\x1f.fireonce.v1.ScheduleExclusionsR\n" +
 	"exclusions\x129\n" +
 	"\n" +
 	"start_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x1f\n" +
-	"\vmax_firings\x18\b \x01(\x03R\n" +
-	"maxFirings\x121\n" +
-	"\x06jitter\x18\t \x01(\v2\x19.google.protobuf.DurationR\x06jitter\":\n" +
-	"\x0eRecurrenceRule\x12\x12\n" +
-	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\tR\x05start\"t\n" +
-	"\x10ScheduleInterval\x12/\n" +
-	"\x05every\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12/\n" +
-	"\x05phase\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05phase\"\xe2\x01\n" +
-	"\x12ScheduleExclusions\x12)\n" +
-	"\x10cron_expressions\x18\x01 \x03(\tR\x0fcronExpressions\x12F\n" +
-	"\x10recurrence_rules\x18\x02 \x03(\v2\x1b.fireonce.v1.RecurrenceRuleR\x0frecurrenceRules\x12,\n" +
-	"\x05dates\x18\x03 \x03(\v2\x16.fireonce.v1.DateRangeR\x05dates\x12+\n" +
-	"\x11holiday_calendars\x18\x04 \x03(\tR\x10holidayCalendars\"5\n" +
-	"\tDateRange\x12\x14\n" +
-	"\x05first\x18\x01 \x01(\tR\x05first\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\tR\x04last\"\xcb\x05\n" +
-	"\vJobTemplate\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12'\n" +
-	"\x0econnection_key\x18\x02 \x01(\tH\x00R\rconnectionKey\x120\n" +
+	"\bend_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12(\n" +
+	"\vmax_firings\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\n" +
+	"maxFirings\x12A\n" +
+	"\x06jitter\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x06jitter:\xaa\x02\xbaH\xa6\x02\x1a\xa3\x02\n" +
+	"\x15schedule_spec.sources\x12Yset at least one of cron_expressions, recurrence_rules and intervals, at most 20 together\x1a\xae\x01size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) > 0 && size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) <= 20\"h\n" +
+	"\x0eRecurrenceRule\x12(\n" +
+	"\x04rule\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x80\b2\b^[ -~]*$R\x04rule\x12,\n" +
+	"\x05start\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18 2\v^[0-9T:-]*$R\x05start\"\x94\x01\n" +
+	"\x10ScheduleInterval\x12E\n" +
+	"\x05every\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x8a\x8a\x0f2\x02\b\n" +
+	"R\x05every\x129\n" +
+	"\x05phase\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\x05phase\"\xb1\x02\n" +
+	"\x12ScheduleExclusions\x12F\n" +
+	"\x10cron_expressions\x18\x01 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x80\x022\b^[ -~]*$R\x0fcronExpressions\x12P\n" +
+	"\x10recurrence_rules\x18\x02 \x03(\v2\x1b.fireonce.v1.RecurrenceRuleB\b\xbaH\x05\x92\x01\x02\x10\x05R\x0frecurrenceRules\x127\n" +
+	"\x05dates\x18\x03 \x03(\v2\x16.fireonce.v1.DateRangeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05dates\x12H\n" +
+	"\x11holiday_calendars\x18\x04 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x102\t^[A-Z-]*$R\x10holidayCalendars\"_\n" +
+	"\tDateRange\x12*\n" +
+	"\x05first\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x102\t^[0-9-]*$R\x05first\x12&\n" +
+	"\x04last\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\x102\t^[0-9-]*$R\x04last\"\xe8\x06\n" +
+	"\vJobTemplate\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12=\n" +
+	"\x0econnection_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x120\n" +
 	"\apayload\x18\x03 \x01(\v2\x14.fireonce.v1.PayloadH\x01R\apayload\x121\n" +
-	"\x05queue\x18\x04 \x01(\v2\x19.fireonce.v1.QueueContentH\x01R\x05queue\x12<\n" +
-	"\fstart_window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12;\n" +
-	"\fretry_policy\x18\x06 \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12G\n" +
-	"\x10ambiguity_policy\x18\a \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyR\x0fambiguityPolicy\x12<\n" +
-	"\x06labels\x18\b \x03(\v2$.fireonce.v1.JobTemplate.LabelsEntryR\x06labels\x12B\n" +
-	"\x0fattempt_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12)\n" +
+	"\x05queue\x18\x04 \x01(\v2\x19.fireonce.v1.QueueContentH\x01R\x05queue\x12M\n" +
+	"\fstart_window\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12;\n" +
+	"\fretry_policy\x18\x06 \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
+	"\x10ambiguity_policy\x18\a \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12\x80\x01\n" +
+	"\x06labels\x18\b \x03(\v2$.fireonce.v1.JobTemplate.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12Q\n" +
+	"\x0fattempt_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x12)\n" +
 	"\x10content_withheld\x18\n" +
 	" \x01(\bR\x0fcontentWithheld\x12B\n" +
 	"\x0fskip_if_present\x18\v \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x13\n" +
 	"\n" +
-	"connectionB\t\n" +
-	"\acontent\"\x0e\n" +
-	"\fQueueContent\"\xc0\x03\n" +
-	"\x10SchedulePolicies\x124\n" +
-	"\aoverlap\x18\x01 \x01(\x0e2\x1a.fireonce.v1.OverlapPolicyR\aoverlap\x12E\n" +
-	"\x10while_unresolved\x18\x02 \x01(\x0e2\x1a.fireonce.v1.OverlapPolicyR\x0fwhileUnresolved\x125\n" +
-	"\bcatch_up\x18\x03 \x01(\x0e2\x1a.fireonce.v1.CatchUpPolicyR\acatchUp\x12A\n" +
-	"\x0fcatch_up_window\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\rcatchUpWindow\x120\n" +
-	"\x14pause_after_failures\x18\x05 \x01(\x05R\x12pauseAfterFailures\x12+\n" +
-	"\x12pause_on_auth_hold\x18\x06 \x01(\bR\x0fpauseOnAuthHold\x126\n" +
-	"\tcool_down\x18\a \x01(\v2\x19.google.protobuf.DurationR\bcoolDown\x12\x1e\n" +
-	"\vmax_per_day\x18\b \x01(\x05R\tmaxPerDay\"\xee\t\n" +
+	"connection\x12\x05\xbaH\x02\b\x01B\x10\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"\x0e\n" +
+	"\fQueueContent\"\x97\x04\n" +
+	"\x10SchedulePolicies\x12>\n" +
+	"\aoverlap\x18\x01 \x01(\x0e2\x1a.fireonce.v1.OverlapPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aoverlap\x12O\n" +
+	"\x10while_unresolved\x18\x02 \x01(\x0e2\x1a.fireonce.v1.OverlapPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fwhileUnresolved\x12?\n" +
+	"\bcatch_up\x18\x03 \x01(\x0e2\x1a.fireonce.v1.CatchUpPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\acatchUp\x12R\n" +
+	"\x0fcatch_up_window\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\rcatchUpWindow\x12;\n" +
+	"\x14pause_after_failures\x18\x05 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x12pauseAfterFailures\x12+\n" +
+	"\x12pause_on_auth_hold\x18\x06 \x01(\bR\x0fpauseOnAuthHold\x12G\n" +
+	"\tcool_down\x18\a \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x012\x00R\bcoolDown\x12*\n" +
+	"\vmax_per_day\x18\b \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\tmaxPerDay\"\xee\t\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1d\n" +

@@ -7,6 +7,7 @@
 package fireoncev1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -3270,16 +3271,16 @@ var File_fireonce_v1_schedule_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_schedule_service_proto_rawDesc = "" +
 	"\n" +
-	"\"fireonce/v1/schedule_service.proto\x12\vfireonce.v1\x1a\x18fireonce/v1/firing.proto\x1a\x1dfireonce/v1/job_service.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x03\n" +
-	"\x15CreateScheduleRequest\x12'\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12-\n" +
-	"\x04spec\x18\x03 \x01(\v2\x19.fireonce.v1.ScheduleSpecR\x04spec\x12;\n" +
-	"\fjob_template\x18\x04 \x01(\v2\x18.fireonce.v1.JobTemplateR\vjobTemplate\x129\n" +
-	"\bpolicies\x18\x05 \x01(\v2\x1d.fireonce.v1.SchedulePoliciesR\bpolicies\x12F\n" +
-	"\x06labels\x18\x06 \x03(\v2..fireonce.v1.CreateScheduleRequest.LabelsEntryR\x06labels\x12\x16\n" +
-	"\x06paused\x18\a \x01(\bR\x06paused\x12\x12\n" +
-	"\x04note\x18\b \x01(\tR\x04note\x12#\n" +
+	"\"fireonce/v1/schedule_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x1dfireonce/v1/job_service.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x05\n" +
+	"\x15CreateScheduleRequest\x12=\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12?\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x125\n" +
+	"\x04spec\x18\x03 \x01(\v2\x19.fireonce.v1.ScheduleSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\x12C\n" +
+	"\fjob_template\x18\x04 \x01(\v2\x18.fireonce.v1.JobTemplateB\x06\xbaH\x03\xc8\x01\x01R\vjobTemplate\x129\n" +
+	"\bpolicies\x18\x05 \x01(\v2\x1d.fireonce.v1.SchedulePoliciesR\bpolicies\x12\x8a\x01\n" +
+	"\x06labels\x18\x06 \x03(\v2..fireonce.v1.CreateScheduleRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12\x16\n" +
+	"\x06paused\x18\a \x01(\bR\x06paused\x121\n" +
+	"\x04note\x18\b \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12#\n" +
 	"\rvalidate_only\x18\t \x01(\bR\fvalidateOnly\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3287,98 +3288,98 @@ const file_fireonce_v1_schedule_service_proto_rawDesc = "" +
 	"\x16CreateScheduleResponse\x121\n" +
 	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\bR\acreated\x12=\n" +
-	"\fnext_firings\x18\x03 \x03(\v2\x1a.fireonce.v1.PlannedFiringR\vnextFirings\"\x91\x01\n" +
-	"\x12GetScheduleRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12!\n" +
-	"\fomit_payload\x18\x03 \x01(\bR\vomitPayloadB\n" +
-	"\n" +
-	"\bschedule\"\xc3\x01\n" +
+	"\fnext_firings\x18\x03 \x03(\v2\x1a.fireonce.v1.PlannedFiringR\vnextFirings\"\xb8\x01\n" +
+	"\x12GetScheduleRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12!\n" +
+	"\fomit_payload\x18\x03 \x01(\bR\vomitPayloadB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"\xc3\x01\n" +
 	"\x13GetScheduleResponse\x121\n" +
 	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\x12=\n" +
 	"\fnext_firings\x18\x02 \x03(\v2\x1a.fireonce.v1.PlannedFiringR\vnextFirings\x12:\n" +
-	"\x0erecent_firings\x18\x03 \x03(\v2\x13.fireonce.v1.FiringR\rrecentFirings\"\xd4\x02\n" +
-	"\x0eScheduleFilter\x122\n" +
-	"\x06states\x18\x01 \x03(\x0e2\x1a.fireonce.v1.ScheduleStateR\x06states\x12B\n" +
-	"\fpause_causes\x18\x02 \x03(\x0e2\x1f.fireonce.v1.SchedulePauseCauseR\vpauseCauses\x12%\n" +
-	"\x0econnection_ids\x18\x03 \x03(\tR\rconnectionIds\x12'\n" +
-	"\x0fconnection_keys\x18\x04 \x03(\tR\x0econnectionKeys\x12?\n" +
-	"\x06labels\x18\x05 \x03(\v2'.fireonce.v1.ScheduleFilter.LabelsEntryR\x06labels\x1a9\n" +
+	"\x0erecent_firings\x18\x03 \x03(\v2\x13.fireonce.v1.FiringR\rrecentFirings\"\xf1\x03\n" +
+	"\x0eScheduleFilter\x12G\n" +
+	"\x06states\x18\x01 \x03(\x0e2\x1a.fireonce.v1.ScheduleStateB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12W\n" +
+	"\fpause_causes\x18\x02 \x03(\x0e2\x1f.fireonce.v1.SchedulePauseCauseB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\vpauseCauses\x126\n" +
+	"\x0econnection_ids\x18\x03 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12D\n" +
+	"\x0fconnection_keys\x18\x04 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x12\x83\x01\n" +
+	"\x06labels\x18\x05 \x03(\v2'.fireonce.v1.ScheduleFilter.LabelsEntryBB\xbaH?\x9a\x01<\x10\b\"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x87\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x01\n" +
 	"\x14ListSchedulesRequest\x123\n" +
-	"\x06filter\x18\x01 \x01(\v2\x1b.fireonce.v1.ScheduleFilterR\x06filter\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x06filter\x18\x01 \x01(\v2\x1b.fireonce.v1.ScheduleFilterR\x06filter\x12$\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"t\n" +
+	"page_token\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"t\n" +
 	"\x15ListSchedulesResponse\x123\n" +
 	"\tschedules\x18\x01 \x03(\v2\x15.fireonce.v1.ScheduleR\tschedules\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8f\x04\n" +
-	"\x15UpdateScheduleRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12;\n" +
-	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
-	"updateMask\x12!\n" +
-	"\fdisplay_name\x18\x05 \x01(\tR\vdisplayName\x12-\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfa\b\n" +
+	"\x15UpdateScheduleRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12z\n" +
+	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskB=\xbaH:\xc8\x01\x01\xe2\x014\x12\fdisplay_name\x12\x04spec\x12\fjob_template\x12\bpolicies\x12\x06labelsR\n" +
+	"updateMask\x12?\n" +
+	"\fdisplay_name\x18\x05 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x12-\n" +
 	"\x04spec\x18\x06 \x01(\v2\x19.fireonce.v1.ScheduleSpecR\x04spec\x12;\n" +
 	"\fjob_template\x18\a \x01(\v2\x18.fireonce.v1.JobTemplateR\vjobTemplate\x129\n" +
-	"\bpolicies\x18\b \x01(\v2\x1d.fireonce.v1.SchedulePoliciesR\bpolicies\x12F\n" +
-	"\x06labels\x18\t \x03(\v2..fireonce.v1.UpdateScheduleRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\bpolicies\x18\b \x01(\v2\x1d.fireonce.v1.SchedulePoliciesR\bpolicies\x12\x8a\x01\n" +
+	"\x06labels\x18\t \x03(\v2..fireonce.v1.UpdateScheduleRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
-	"\n" +
-	"\bschedule\"\x8a\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xff\x02\xbaH\xfb\x02\x1ab\n" +
+	"\x14update_schedule.mask\x12(update_mask must name at least one field\x1a size(this.update_mask.paths) > 0\x1ay\n" +
+	"\x14update_schedule.spec\x12*spec must be set when update_mask names it\x1a5!('spec' in this.update_mask.paths) || has(this.spec)\x1a\x99\x01\n" +
+	"\x1cupdate_schedule.job_template\x122job_template must be set when update_mask names it\x1aE!('job_template' in this.update_mask.paths) || has(this.job_template)B\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"\x8a\x01\n" +
 	"\x16UpdateScheduleResponse\x121\n" +
 	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\x12=\n" +
-	"\fnext_firings\x18\x02 \x03(\v2\x1a.fireonce.v1.PlannedFiringR\vnextFirings\"\x85\x01\n" +
-	"\x15DeleteScheduleRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etagB\n" +
-	"\n" +
-	"\bschedule\"K\n" +
+	"\fnext_firings\x18\x02 \x03(\v2\x1a.fireonce.v1.PlannedFiringR\vnextFirings\"\xca\x01\n" +
+	"\x15DeleteScheduleRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"K\n" +
 	"\x16DeleteScheduleResponse\x121\n" +
-	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\"\x98\x01\n" +
-	"\x14PauseScheduleRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04noteB\n" +
-	"\n" +
-	"\bschedule\"J\n" +
+	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\"\xfc\x01\n" +
+	"\x14PauseScheduleRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x121\n" +
+	"\x04note\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04noteB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"J\n" +
 	"\x15PauseScheduleResponse\x121\n" +
-	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\"\x99\x01\n" +
-	"\x15ResumeScheduleRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04noteB\n" +
-	"\n" +
-	"\bschedule\"K\n" +
+	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\"\xfd\x01\n" +
+	"\x15ResumeScheduleRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x121\n" +
+	"\x04note\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04noteB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"K\n" +
 	"\x16ResumeScheduleResponse\x121\n" +
-	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\"\x9c\x01\n" +
-	"\x19BulkPauseSchedulesRequest\x123\n" +
-	"\x06filter\x18\x01 \x01(\v2\x1b.fireonce.v1.ScheduleFilterR\x06filter\x12\x12\n" +
-	"\x04note\x18\x02 \x01(\tR\x04note\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1d\n" +
+	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\"\xa0\x04\n" +
+	"\x19BulkPauseSchedulesRequest\x12;\n" +
+	"\x06filter\x18\x01 \x01(\v2\x1b.fireonce.v1.ScheduleFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x121\n" +
+	"\x04note\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"U\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xbb\x02\xbaH\xb7\x02\x1a\xb4\x02\n" +
+	"\x1bbulk_pause_schedules.filter\x12Jfilter must select by something; an empty filter would take every schedule\x1a\xc8\x01!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.pause_causes) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || size(this.filter.labels) > 0\"U\n" +
 	"\x1aBulkPauseSchedulesResponse\x127\n" +
-	"\x06result\x18\x01 \x01(\v2\x1f.fireonce.v1.BulkScheduleResultR\x06result\"\x9d\x01\n" +
-	"\x1aBulkResumeSchedulesRequest\x123\n" +
-	"\x06filter\x18\x01 \x01(\v2\x1b.fireonce.v1.ScheduleFilterR\x06filter\x12\x12\n" +
-	"\x04note\x18\x02 \x01(\tR\x04note\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1d\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.fireonce.v1.BulkScheduleResultR\x06result\"\xa2\x04\n" +
+	"\x1aBulkResumeSchedulesRequest\x12;\n" +
+	"\x06filter\x18\x01 \x01(\v2\x1b.fireonce.v1.ScheduleFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x121\n" +
+	"\x04note\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"V\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xbc\x02\xbaH\xb8\x02\x1a\xb5\x02\n" +
+	"\x1cbulk_resume_schedules.filter\x12Jfilter must select by something; an empty filter would take every schedule\x1a\xc8\x01!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.pause_causes) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || size(this.filter.labels) > 0\"V\n" +
 	"\x1bBulkResumeSchedulesResponse\x127\n" +
 	"\x06result\x18\x01 \x01(\v2\x1f.fireonce.v1.BulkScheduleResultR\x06result\"\xe0\x01\n" +
 	"\x12BulkScheduleResult\x12\x18\n" +
@@ -3390,142 +3391,134 @@ const file_fireonce_v1_schedule_service_proto_rawDesc = "" +
 	"\x13BulkScheduleFailure\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12,\n" +
-	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\xb8\x01\n" +
-	"\x16TriggerScheduleRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x1f\n" +
-	"\vtrigger_key\x18\x03 \x01(\tR\n" +
+	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\x81\x02\n" +
+	"\x16TriggerScheduleRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12A\n" +
+	"\vtrigger_key\x18\x03 \x01(\tB \xbaH\x1dr\x1b\x10\x01\x18\x80\x012\x14^[A-Za-z0-9_.:/+-]+$R\n" +
 	"triggerKey\x12#\n" +
-	"\rallow_overlap\x18\x04 \x01(\bR\fallowOverlapB\n" +
-	"\n" +
-	"\bschedule\"`\n" +
+	"\rallow_overlap\x18\x04 \x01(\bR\fallowOverlapB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"`\n" +
 	"\x17TriggerScheduleResponse\x12+\n" +
 	"\x06firing\x18\x01 \x01(\v2\x13.fireonce.v1.FiringR\x06firing\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\x95\x01\n" +
-	"\x11SkipFiringRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
-	"\x04undo\x18\x04 \x01(\bR\x04undoB\n" +
-	"\n" +
-	"\bschedule\"\x86\x01\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\xd2\x01\n" +
+	"\x11SkipFiringRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12(\n" +
+	"\x04name\x18\x03 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xc8\x012\b^[!-~]+$R\x04name\x12\x12\n" +
+	"\x04undo\x18\x04 \x01(\bR\x04undoB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"\x86\x01\n" +
 	"\x12SkipFiringResponse\x121\n" +
 	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\x12=\n" +
-	"\fnext_firings\x18\x02 \x03(\v2\x1a.fireonce.v1.PlannedFiringR\vnextFirings\"\xe2\x01\n" +
-	"\x12ListFiringsRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x126\n" +
-	"\boutcomes\x18\x03 \x03(\x0e2\x1a.fireonce.v1.FiringOutcomeR\boutcomes\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\fnext_firings\x18\x02 \x03(\v2\x1a.fireonce.v1.PlannedFiringR\vnextFirings\"\xc6\x02\n" +
+	"\x12ListFiringsRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12K\n" +
+	"\boutcomes\x18\x03 \x03(\x0e2\x1a.fireonce.v1.FiringOutcomeB\x13\xbaH\x10\x92\x01\r\x10\n" +
+	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\boutcomes\x12$\n" +
+	"\tpage_size\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageTokenB\n" +
-	"\n" +
-	"\bschedule\"l\n" +
+	"page_token\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageTokenB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"l\n" +
 	"\x13ListFiringsResponse\x12-\n" +
 	"\afirings\x18\x01 \x03(\v2\x13.fireonce.v1.FiringR\afirings\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xaa\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xda\x02\n" +
 	"\x16PreviewScheduleRequest\x12/\n" +
-	"\x04spec\x18\x01 \x01(\v2\x19.fireonce.v1.ScheduleSpecH\x00R\x04spec\x12!\n" +
-	"\vschedule_id\x18\x02 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x03 \x01(\tH\x00R\x0eidempotencyKey\x129\n" +
+	"\x04spec\x18\x01 \x01(\v2\x19.fireonce.v1.ScheduleSpecH\x00R\x04spec\x12+\n" +
+	"\vschedule_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x129\n" +
 	"\n" +
 	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x14\n" +
-	"\x05count\x18\x06 \x01(\x05R\x05countB\t\n" +
-	"\asubject\"\x8a\x01\n" +
+	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x1d\n" +
+	"\x05count\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05countB\x10\n" +
+	"\asubject\x12\x05\xbaH\x02\b\x01\"\x8a\x01\n" +
 	"\x17PreviewScheduleResponse\x124\n" +
 	"\afirings\x18\x01 \x03(\v2\x1a.fireonce.v1.PlannedFiringR\afirings\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12%\n" +
-	"\x0etzdata_version\x18\x03 \x01(\tR\rtzdataVersion\"\x9d\x02\n" +
-	"\x17BackfillScheduleRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12)\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x129\n" +
+	"\x0etzdata_version\x18\x03 \x01(\tR\rtzdataVersion\"\xf3\x02\n" +
+	"\x17BackfillScheduleRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12A\n" +
 	"\n" +
-	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x17\n" +
-	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x12\x1d\n" +
+	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tstartTime\x12=\n" +
+	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\aendTime\x12\x17\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageTokenB\n" +
-	"\n" +
-	"\bschedule\"\xc9\x01\n" +
+	"page_token\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageTokenB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"\xc9\x01\n" +
 	"\x18BackfillScheduleResponse\x12-\n" +
 	"\afirings\x18\x01 \x03(\v2\x13.fireonce.v1.FiringR\afirings\x12\x18\n" +
 	"\apresent\x18\x02 \x01(\x05R\apresent\x12&\n" +
 	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12<\n" +
-	"\x0fwithout_content\x18\x04 \x03(\v2\x13.fireonce.v1.FiringR\x0ewithoutContent\"\xe4\x02\n" +
-	"\x16AddScheduleItemRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12#\n" +
-	"\fschedule_key\x18\x02 \x01(\tH\x00R\vscheduleKey\x12'\n" +
-	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12.\n" +
-	"\apayload\x18\x04 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12G\n" +
-	"\x06labels\x18\x05 \x03(\v2/.fireonce.v1.AddScheduleItemRequest.LabelsEntryR\x06labels\x12\x19\n" +
+	"\x0fwithout_content\x18\x04 \x03(\v2\x13.fireonce.v1.FiringR\x0ewithoutContent\"\xee\x03\n" +
+	"\x16AddScheduleItemRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x129\n" +
+	"\fschedule_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\vscheduleKey\x12=\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x126\n" +
+	"\apayload\x18\x04 \x01(\v2\x14.fireonce.v1.PayloadB\x06\xbaH\x03\xc8\x01\x01R\apayload\x12\x8b\x01\n" +
+	"\x06labels\x18\x05 \x03(\v2/.fireonce.v1.AddScheduleItemRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12\x19\n" +
 	"\bat_front\x18\x06 \x01(\bR\aatFront\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
-	"\n" +
-	"\bschedule\"b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"b\n" +
 	"\x17AddScheduleItemResponse\x12-\n" +
 	"\x04item\x18\x01 \x01(\v2\x19.fireonce.v1.ScheduleItemR\x04item\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\x8d\x02\n" +
-	"\x18ListScheduleItemsRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12#\n" +
-	"\fschedule_key\x18\x02 \x01(\tH\x00R\vscheduleKey\x126\n" +
-	"\x06states\x18\x03 \x03(\x0e2\x1e.fireonce.v1.ScheduleItemStateR\x06states\x12)\n" +
-	"\x10include_payloads\x18\x04 \x01(\bR\x0fincludePayloads\x12\x1b\n" +
-	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\xf1\x02\n" +
+	"\x18ListScheduleItemsRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x129\n" +
+	"\fschedule_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\vscheduleKey\x12K\n" +
+	"\x06states\x18\x03 \x03(\x0e2\x1e.fireonce.v1.ScheduleItemStateB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12)\n" +
+	"\x10include_payloads\x18\x04 \x01(\bR\x0fincludePayloads\x12$\n" +
+	"\tpage_size\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageTokenB\n" +
-	"\n" +
-	"\bschedule\"\x8e\x01\n" +
+	"page_token\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageTokenB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"\x8e\x01\n" +
 	"\x19ListScheduleItemsResponse\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.fireonce.v1.ScheduleItemR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
-	"\awaiting\x18\x03 \x01(\x05R\awaiting\"\xd3\x02\n" +
-	"\x19UpdateScheduleItemRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12#\n" +
-	"\fschedule_key\x18\x02 \x01(\tH\x00R\vscheduleKey\x12\x17\n" +
-	"\aitem_id\x18\x03 \x01(\tR\x06itemId\x12\x12\n" +
-	"\x04etag\x18\x04 \x01(\tR\x04etag\x12.\n" +
-	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12J\n" +
-	"\x06labels\x18\x06 \x03(\v22.fireonce.v1.UpdateScheduleItemRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\awaiting\x18\x03 \x01(\x05R\awaiting\"\xef\x03\n" +
+	"\x19UpdateScheduleItemRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x129\n" +
+	"\fschedule_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\vscheduleKey\x12!\n" +
+	"\aitem_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06itemId\x120\n" +
+	"\x04etag\x18\x04 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x126\n" +
+	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadB\x06\xbaH\x03\xc8\x01\x01R\apayload\x12\x8e\x01\n" +
+	"\x06labels\x18\x06 \x03(\v22.fireonce.v1.UpdateScheduleItemRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
-	"\n" +
-	"\bschedule\"K\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"K\n" +
 	"\x1aUpdateScheduleItemResponse\x12-\n" +
-	"\x04item\x18\x01 \x01(\v2\x19.fireonce.v1.ScheduleItemR\x04item\"\xf4\x01\n" +
-	"\x17MoveScheduleItemRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12#\n" +
-	"\fschedule_key\x18\x02 \x01(\tH\x00R\vscheduleKey\x12\x17\n" +
-	"\aitem_id\x18\x03 \x01(\tR\x06itemId\x12\x12\n" +
-	"\x04etag\x18\x04 \x01(\tR\x04etag\x12&\n" +
-	"\x0ebefore_item_id\x18\x05 \x01(\tH\x01R\fbeforeItemId\x12\x16\n" +
-	"\x05front\x18\x06 \x01(\bH\x01R\x05front\x12\x12\n" +
-	"\x03end\x18\a \x01(\bH\x01R\x03endB\n" +
-	"\n" +
-	"\bscheduleB\x04\n" +
-	"\x02to\"I\n" +
+	"\x04item\x18\x01 \x01(\v2\x19.fireonce.v1.ScheduleItemR\x04item\"\xe6\x02\n" +
+	"\x17MoveScheduleItemRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x129\n" +
+	"\fschedule_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\vscheduleKey\x12!\n" +
+	"\aitem_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06itemId\x120\n" +
+	"\x04etag\x18\x04 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x120\n" +
+	"\x0ebefore_item_id\x18\x05 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x01R\fbeforeItemId\x12\x1f\n" +
+	"\x05front\x18\x06 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x01R\x05front\x12\x1b\n" +
+	"\x03end\x18\a \x01(\bB\a\xbaH\x04j\x02\b\x01H\x01R\x03endB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01B\v\n" +
+	"\x02to\x12\x05\xbaH\x02\b\x01\"I\n" +
 	"\x18MoveScheduleItemResponse\x12-\n" +
-	"\x04item\x18\x01 \x01(\v2\x19.fireonce.v1.ScheduleItemR\x04item\"\x9c\x01\n" +
-	"\x19RemoveScheduleItemRequest\x12!\n" +
-	"\vschedule_id\x18\x01 \x01(\tH\x00R\n" +
-	"scheduleId\x12#\n" +
-	"\fschedule_key\x18\x02 \x01(\tH\x00R\vscheduleKey\x12\x17\n" +
-	"\aitem_id\x18\x03 \x01(\tR\x06itemId\x12\x12\n" +
-	"\x04etag\x18\x04 \x01(\tR\x04etagB\n" +
-	"\n" +
-	"\bschedule\"K\n" +
+	"\x04item\x18\x01 \x01(\v2\x19.fireonce.v1.ScheduleItemR\x04item\"\xeb\x01\n" +
+	"\x19RemoveScheduleItemRequest\x12+\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
+	"scheduleId\x129\n" +
+	"\fschedule_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\vscheduleKey\x12!\n" +
+	"\aitem_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06itemId\x120\n" +
+	"\x04etag\x18\x04 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\x11\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"K\n" +
 	"\x1aRemoveScheduleItemResponse\x12-\n" +
 	"\x04item\x18\x01 \x01(\v2\x19.fireonce.v1.ScheduleItemR\x04item2\xde\x0e\n" +
 	"\x0fScheduleService\x12^\n" +

@@ -7,6 +7,7 @@
 package fireoncev1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1635,11 +1636,11 @@ var File_fireonce_v1_stats_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffireonce/v1/stats_service.proto\x12\vfireonce.v1\x1a\x15fireonce/v1/job.proto\x1a\x1dfireonce/v1/job_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\x01\n" +
-	"\x0fGetStatsRequest\x12%\n" +
-	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12'\n" +
-	"\x0econnection_key\x18\x02 \x01(\tH\x00R\rconnectionKey\x121\n" +
-	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06windowB\f\n" +
+	"\x1ffireonce/v1/stats_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1dfireonce/v1/job_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n" +
+	"\x0fGetStatsRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12=\n" +
+	"\x0econnection_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x12B\n" +
+	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\x06windowB\f\n" +
 	"\n" +
 	"connection\"g\n" +
 	"\n" +
@@ -1678,10 +1679,10 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eKIND_CLOCK_SET\x10\x01\x12\x15\n" +
 	"\x11KIND_BEHIND_START\x10\x02\x12\x15\n" +
-	"\x11KIND_OTHER_SERVER\x10\x03\"z\n" +
+	"\x11KIND_OTHER_SERVER\x10\x03\"\x84\x01\n" +
 	"\x10CountJobsRequest\x12.\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x126\n" +
-	"\bgroup_by\x18\x02 \x01(\x0e2\x1b.fireonce.v1.CountDimensionR\agroupBy\"\xbf\x03\n" +
+	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x12@\n" +
+	"\bgroup_by\x18\x02 \x01(\x0e2\x1b.fireonce.v1.CountDimensionB\b\xbaH\x05\x82\x01\x02\x10\x01R\agroupBy\"\xbf\x03\n" +
 	"\x11CountJobsResponse\x12:\n" +
 	"\fstate_counts\x18\x01 \x03(\v2\x17.fireonce.v1.StateCountR\vstateCounts\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
@@ -1695,25 +1696,27 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\n" +
 	"error_kind\x18\x03 \x01(\x0e2\x18.fireonce.v1.FailureKindH\x00R\terrorKind\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x03R\x05countB\a\n" +
-	"\x05value\"\xbe\x01\n" +
-	"\vStatsFilter\x12%\n" +
-	"\x0econnection_ids\x18\x01 \x03(\tR\rconnectionIds\x12\x1e\n" +
+	"\x05value\"\xa3\x02\n" +
+	"\vStatsFilter\x128\n" +
+	"\x0econnection_ids\x18\x01 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x102\x18\x01\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12<\n" +
 	"\n" +
-	"connectors\x18\x02 \x03(\tR\n" +
-	"connectors\x12?\n" +
-	"\x0eeffect_classes\x18\x03 \x03(\x0e2\x18.fireonce.v1.EffectClassR\reffectClasses\x12'\n" +
-	"\x0fconnection_keys\x18\x04 \x03(\tR\x0econnectionKeys\"\x80\x03\n" +
-	"\x11QueryStatsRequest\x125\n" +
-	"\bmeasures\x18\x01 \x03(\x0e2\x19.fireonce.v1.StatsMeasureR\bmeasures\x12;\n" +
+	"connectors\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x102\x18\x01\"\x10r\x0e\x10\x01\x18@2\b^[!-~]+$R\n" +
+	"connectors\x12T\n" +
+	"\x0eeffect_classes\x18\x03 \x03(\x0e2\x18.fireonce.v1.EffectClassB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\reffectClasses\x12F\n" +
+	"\x0fconnection_keys\x18\x04 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x102\x18\x01\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\"\xbf\x05\n" +
+	"\x11QueryStatsRequest\x12J\n" +
+	"\bmeasures\x18\x01 \x03(\x0e2\x19.fireonce.v1.StatsMeasureB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\bmeasures\x12P\n" +
 	"\n" +
-	"dimensions\x18\x02 \x03(\x0e2\x1b.fireonce.v1.StatsDimensionR\n" +
-	"dimensions\x120\n" +
-	"\x06bucket\x18\x03 \x01(\x0e2\x18.fireonce.v1.StatsBucketR\x06bucket\x129\n" +
+	"dimensions\x18\x02 \x03(\x0e2\x1b.fireonce.v1.StatsDimensionB\x13\xbaH\x10\x92\x01\r\x10\x03\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\n" +
+	"dimensions\x12<\n" +
+	"\x06bucket\x18\x03 \x01(\x0e2\x18.fireonce.v1.StatsBucketB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x06bucket\x12A\n" +
 	"\n" +
-	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tstartTime\x125\n" +
 	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x120\n" +
 	"\x06filter\x18\x06 \x01(\v2\x18.fireonce.v1.StatsFilterR\x06filter\x12!\n" +
-	"\finclude_bins\x18\a \x01(\bR\vincludeBins\"y\n" +
+	"\finclude_bins\x18\a \x01(\bR\vincludeBins:\xfe\x01\xbaH\xfa\x01\x1a\xf7\x01\n" +
+	"\x17query_stats.connections\x12PSTATS_DIMENSION_CONNECTION needs connection_ids or connection_keys in the filter\x1a\x89\x01!this.dimensions.exists(d, int(d) == 1) || (has(this.filter) && size(this.filter.connection_ids) + size(this.filter.connection_keys) > 0)\"y\n" +
 	"\x12QueryStatsResponse\x12)\n" +
 	"\x04rows\x18\x01 \x03(\v2\x15.fireonce.v1.StatsRowR\x04rows\x128\n" +
 	"\n" +

@@ -8,7 +8,7 @@ package fireoncev1grpc
 
 import (
 	context "context"
-	. "github.com/fireonce/fireonce/clients/go/fireoncev1"
+	fireoncev1 "github.com/fireonce/fireonce/clients/go/fireoncev1"
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -59,21 +59,21 @@ type AccessServiceClient interface {
 	//     set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
-	CreateApiKey(ctx context.Context, in *CreateApiKeyRequest, opts ...grpc.CallOption) (*CreateApiKeyResponse, error)
+	CreateApiKey(ctx context.Context, in *fireoncev1.CreateApiKeyRequest, opts ...grpc.CallOption) (*fireoncev1.CreateApiKeyResponse, error)
 	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
 	// meaningful order.
 	//
 	// * PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListApiKeys(ctx context.Context, in *ListApiKeysRequest, opts ...grpc.CallOption) (*ListApiKeysResponse, error)
+	ListApiKeys(ctx context.Context, in *fireoncev1.ListApiKeysRequest, opts ...grpc.CallOption) (*fireoncev1.ListApiKeysResponse, error)
 	// Ends a key permanently. Every server refuses it within 5 s, and its open streams
 	// deliver nothing from then on. A key may revoke itself. OK when it is already revoked;
 	// the first time stays. Everything made with the key stays, other keys included.
 	// NOT_FOUND / API_KEY_NOT_FOUND.
-	RevokeApiKey(ctx context.Context, in *RevokeApiKeyRequest, opts ...grpc.CallOption) (*RevokeApiKeyResponse, error)
+	RevokeApiKey(ctx context.Context, in *fireoncev1.RevokeApiKeyRequest, opts ...grpc.CallOption) (*fireoncev1.RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
-	ListSealingKeys(ctx context.Context, in *ListSealingKeysRequest, opts ...grpc.CallOption) (*ListSealingKeysResponse, error)
+	ListSealingKeys(ctx context.Context, in *fireoncev1.ListSealingKeysRequest, opts ...grpc.CallOption) (*fireoncev1.ListSealingKeysResponse, error)
 	// Reseals, with the key that this server seals with, credentials that other keys seal,
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
@@ -88,7 +88,7 @@ type AccessServiceClient interface {
 	//     key first. Restart the server.
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
 	//     key. Begin again.
-	RotateSealingKey(ctx context.Context, in *RotateSealingKeyRequest, opts ...grpc.CallOption) (*RotateSealingKeyResponse, error)
+	RotateSealingKey(ctx context.Context, in *fireoncev1.RotateSealingKeyRequest, opts ...grpc.CallOption) (*fireoncev1.RotateSealingKeyResponse, error)
 	// Erases the data of a project, a bounded part in each call: call again with
 	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
 	// same rules. Once none is left, the texts and actors in the project's events, its
@@ -102,7 +102,7 @@ type AccessServiceClient interface {
 	//     of them first, so that no client schedules anything meanwhile.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	EraseProject(ctx context.Context, in *EraseProjectRequest, opts ...grpc.CallOption) (*EraseProjectResponse, error)
+	EraseProject(ctx context.Context, in *fireoncev1.EraseProjectRequest, opts ...grpc.CallOption) (*fireoncev1.EraseProjectResponse, error)
 }
 
 type accessServiceClient struct {
@@ -113,9 +113,9 @@ func NewAccessServiceClient(cc grpc.ClientConnInterface) AccessServiceClient {
 	return &accessServiceClient{cc}
 }
 
-func (c *accessServiceClient) CreateApiKey(ctx context.Context, in *CreateApiKeyRequest, opts ...grpc.CallOption) (*CreateApiKeyResponse, error) {
+func (c *accessServiceClient) CreateApiKey(ctx context.Context, in *fireoncev1.CreateApiKeyRequest, opts ...grpc.CallOption) (*fireoncev1.CreateApiKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CreateApiKeyResponse)
+	out := new(fireoncev1.CreateApiKeyResponse)
 	err := c.cc.Invoke(ctx, AccessService_CreateApiKey_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -123,9 +123,9 @@ func (c *accessServiceClient) CreateApiKey(ctx context.Context, in *CreateApiKey
 	return out, nil
 }
 
-func (c *accessServiceClient) ListApiKeys(ctx context.Context, in *ListApiKeysRequest, opts ...grpc.CallOption) (*ListApiKeysResponse, error) {
+func (c *accessServiceClient) ListApiKeys(ctx context.Context, in *fireoncev1.ListApiKeysRequest, opts ...grpc.CallOption) (*fireoncev1.ListApiKeysResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListApiKeysResponse)
+	out := new(fireoncev1.ListApiKeysResponse)
 	err := c.cc.Invoke(ctx, AccessService_ListApiKeys_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -133,9 +133,9 @@ func (c *accessServiceClient) ListApiKeys(ctx context.Context, in *ListApiKeysRe
 	return out, nil
 }
 
-func (c *accessServiceClient) RevokeApiKey(ctx context.Context, in *RevokeApiKeyRequest, opts ...grpc.CallOption) (*RevokeApiKeyResponse, error) {
+func (c *accessServiceClient) RevokeApiKey(ctx context.Context, in *fireoncev1.RevokeApiKeyRequest, opts ...grpc.CallOption) (*fireoncev1.RevokeApiKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RevokeApiKeyResponse)
+	out := new(fireoncev1.RevokeApiKeyResponse)
 	err := c.cc.Invoke(ctx, AccessService_RevokeApiKey_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -143,9 +143,9 @@ func (c *accessServiceClient) RevokeApiKey(ctx context.Context, in *RevokeApiKey
 	return out, nil
 }
 
-func (c *accessServiceClient) ListSealingKeys(ctx context.Context, in *ListSealingKeysRequest, opts ...grpc.CallOption) (*ListSealingKeysResponse, error) {
+func (c *accessServiceClient) ListSealingKeys(ctx context.Context, in *fireoncev1.ListSealingKeysRequest, opts ...grpc.CallOption) (*fireoncev1.ListSealingKeysResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListSealingKeysResponse)
+	out := new(fireoncev1.ListSealingKeysResponse)
 	err := c.cc.Invoke(ctx, AccessService_ListSealingKeys_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -153,9 +153,9 @@ func (c *accessServiceClient) ListSealingKeys(ctx context.Context, in *ListSeali
 	return out, nil
 }
 
-func (c *accessServiceClient) RotateSealingKey(ctx context.Context, in *RotateSealingKeyRequest, opts ...grpc.CallOption) (*RotateSealingKeyResponse, error) {
+func (c *accessServiceClient) RotateSealingKey(ctx context.Context, in *fireoncev1.RotateSealingKeyRequest, opts ...grpc.CallOption) (*fireoncev1.RotateSealingKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RotateSealingKeyResponse)
+	out := new(fireoncev1.RotateSealingKeyResponse)
 	err := c.cc.Invoke(ctx, AccessService_RotateSealingKey_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -163,9 +163,9 @@ func (c *accessServiceClient) RotateSealingKey(ctx context.Context, in *RotateSe
 	return out, nil
 }
 
-func (c *accessServiceClient) EraseProject(ctx context.Context, in *EraseProjectRequest, opts ...grpc.CallOption) (*EraseProjectResponse, error) {
+func (c *accessServiceClient) EraseProject(ctx context.Context, in *fireoncev1.EraseProjectRequest, opts ...grpc.CallOption) (*fireoncev1.EraseProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(EraseProjectResponse)
+	out := new(fireoncev1.EraseProjectResponse)
 	err := c.cc.Invoke(ctx, AccessService_EraseProject_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -204,21 +204,21 @@ type AccessServiceServer interface {
 	//     set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
-	CreateApiKey(context.Context, *CreateApiKeyRequest) (*CreateApiKeyResponse, error)
+	CreateApiKey(context.Context, *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error)
 	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
 	// meaningful order.
 	//
 	// * PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListApiKeys(context.Context, *ListApiKeysRequest) (*ListApiKeysResponse, error)
+	ListApiKeys(context.Context, *fireoncev1.ListApiKeysRequest) (*fireoncev1.ListApiKeysResponse, error)
 	// Ends a key permanently. Every server refuses it within 5 s, and its open streams
 	// deliver nothing from then on. A key may revoke itself. OK when it is already revoked;
 	// the first time stays. Everything made with the key stays, other keys included.
 	// NOT_FOUND / API_KEY_NOT_FOUND.
-	RevokeApiKey(context.Context, *RevokeApiKeyRequest) (*RevokeApiKeyResponse, error)
+	RevokeApiKey(context.Context, *fireoncev1.RevokeApiKeyRequest) (*fireoncev1.RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
-	ListSealingKeys(context.Context, *ListSealingKeysRequest) (*ListSealingKeysResponse, error)
+	ListSealingKeys(context.Context, *fireoncev1.ListSealingKeysRequest) (*fireoncev1.ListSealingKeysResponse, error)
 	// Reseals, with the key that this server seals with, credentials that other keys seal,
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
@@ -233,7 +233,7 @@ type AccessServiceServer interface {
 	//     key first. Restart the server.
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
 	//     key. Begin again.
-	RotateSealingKey(context.Context, *RotateSealingKeyRequest) (*RotateSealingKeyResponse, error)
+	RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error)
 	// Erases the data of a project, a bounded part in each call: call again with
 	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
 	// same rules. Once none is left, the texts and actors in the project's events, its
@@ -247,7 +247,7 @@ type AccessServiceServer interface {
 	//     of them first, so that no client schedules anything meanwhile.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	EraseProject(context.Context, *EraseProjectRequest) (*EraseProjectResponse, error)
+	EraseProject(context.Context, *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }
 
@@ -258,22 +258,22 @@ type AccessServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedAccessServiceServer struct{}
 
-func (UnimplementedAccessServiceServer) CreateApiKey(context.Context, *CreateApiKeyRequest) (*CreateApiKeyResponse, error) {
+func (UnimplementedAccessServiceServer) CreateApiKey(context.Context, *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateApiKey not implemented")
 }
-func (UnimplementedAccessServiceServer) ListApiKeys(context.Context, *ListApiKeysRequest) (*ListApiKeysResponse, error) {
+func (UnimplementedAccessServiceServer) ListApiKeys(context.Context, *fireoncev1.ListApiKeysRequest) (*fireoncev1.ListApiKeysResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListApiKeys not implemented")
 }
-func (UnimplementedAccessServiceServer) RevokeApiKey(context.Context, *RevokeApiKeyRequest) (*RevokeApiKeyResponse, error) {
+func (UnimplementedAccessServiceServer) RevokeApiKey(context.Context, *fireoncev1.RevokeApiKeyRequest) (*fireoncev1.RevokeApiKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeApiKey not implemented")
 }
-func (UnimplementedAccessServiceServer) ListSealingKeys(context.Context, *ListSealingKeysRequest) (*ListSealingKeysResponse, error) {
+func (UnimplementedAccessServiceServer) ListSealingKeys(context.Context, *fireoncev1.ListSealingKeysRequest) (*fireoncev1.ListSealingKeysResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSealingKeys not implemented")
 }
-func (UnimplementedAccessServiceServer) RotateSealingKey(context.Context, *RotateSealingKeyRequest) (*RotateSealingKeyResponse, error) {
+func (UnimplementedAccessServiceServer) RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateSealingKey not implemented")
 }
-func (UnimplementedAccessServiceServer) EraseProject(context.Context, *EraseProjectRequest) (*EraseProjectResponse, error) {
+func (UnimplementedAccessServiceServer) EraseProject(context.Context, *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EraseProject not implemented")
 }
 func (UnimplementedAccessServiceServer) mustEmbedUnimplementedAccessServiceServer() {}
@@ -298,7 +298,7 @@ func RegisterAccessServiceServer(s grpc.ServiceRegistrar, srv AccessServiceServe
 }
 
 func _AccessService_CreateApiKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CreateApiKeyRequest)
+	in := new(fireoncev1.CreateApiKeyRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -310,13 +310,13 @@ func _AccessService_CreateApiKey_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: AccessService_CreateApiKey_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).CreateApiKey(ctx, req.(*CreateApiKeyRequest))
+		return srv.(AccessServiceServer).CreateApiKey(ctx, req.(*fireoncev1.CreateApiKeyRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _AccessService_ListApiKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListApiKeysRequest)
+	in := new(fireoncev1.ListApiKeysRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -328,13 +328,13 @@ func _AccessService_ListApiKeys_Handler(srv interface{}, ctx context.Context, de
 		FullMethod: AccessService_ListApiKeys_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).ListApiKeys(ctx, req.(*ListApiKeysRequest))
+		return srv.(AccessServiceServer).ListApiKeys(ctx, req.(*fireoncev1.ListApiKeysRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _AccessService_RevokeApiKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RevokeApiKeyRequest)
+	in := new(fireoncev1.RevokeApiKeyRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -346,13 +346,13 @@ func _AccessService_RevokeApiKey_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: AccessService_RevokeApiKey_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).RevokeApiKey(ctx, req.(*RevokeApiKeyRequest))
+		return srv.(AccessServiceServer).RevokeApiKey(ctx, req.(*fireoncev1.RevokeApiKeyRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _AccessService_ListSealingKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListSealingKeysRequest)
+	in := new(fireoncev1.ListSealingKeysRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -364,13 +364,13 @@ func _AccessService_ListSealingKeys_Handler(srv interface{}, ctx context.Context
 		FullMethod: AccessService_ListSealingKeys_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).ListSealingKeys(ctx, req.(*ListSealingKeysRequest))
+		return srv.(AccessServiceServer).ListSealingKeys(ctx, req.(*fireoncev1.ListSealingKeysRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _AccessService_RotateSealingKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RotateSealingKeyRequest)
+	in := new(fireoncev1.RotateSealingKeyRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -382,13 +382,13 @@ func _AccessService_RotateSealingKey_Handler(srv interface{}, ctx context.Contex
 		FullMethod: AccessService_RotateSealingKey_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).RotateSealingKey(ctx, req.(*RotateSealingKeyRequest))
+		return srv.(AccessServiceServer).RotateSealingKey(ctx, req.(*fireoncev1.RotateSealingKeyRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _AccessService_EraseProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(EraseProjectRequest)
+	in := new(fireoncev1.EraseProjectRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -400,7 +400,7 @@ func _AccessService_EraseProject_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: AccessService_EraseProject_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).EraseProject(ctx, req.(*EraseProjectRequest))
+		return srv.(AccessServiceServer).EraseProject(ctx, req.(*fireoncev1.EraseProjectRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }

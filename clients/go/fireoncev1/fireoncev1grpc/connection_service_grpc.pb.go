@@ -8,7 +8,7 @@ package fireoncev1grpc
 
 import (
 	context "context"
-	. "github.com/fireonce/fireonce/clients/go/fireoncev1"
+	fireoncev1 "github.com/fireonce/fireonce/clients/go/fireoncev1"
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -62,14 +62,14 @@ type ConnectionServiceClient interface {
 	//   - INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
-	CreateConnection(ctx context.Context, in *CreateConnectionRequest, opts ...grpc.CallOption) (*CreateConnectionResponse, error)
+	CreateConnection(ctx context.Context, in *fireoncev1.CreateConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.CreateConnectionResponse, error)
 	// By id or key. With the key it answers "was the connection created?" when the answer
 	// of CreateConnection, or the return from a login, was lost. NOT_FOUND /
 	// CONNECTION_NOT_FOUND. A deleted connection is still found.
-	GetConnection(ctx context.Context, in *GetConnectionRequest, opts ...grpc.CallOption) (*GetConnectionResponse, error)
+	GetConnection(ctx context.Context, in *fireoncev1.GetConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.GetConnectionResponse, error)
 	// Newest first, without deleted ones unless requested. A page may be short, or empty,
 	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
+	ListConnections(ctx context.Context, in *fireoncev1.ListConnectionsRequest, opts ...grpc.CallOption) (*fireoncev1.ListConnectionsResponse, error)
 	// Changes name, labels, limits or settings: sets the fields that update_mask names to
 	// the request's values (unset: cleared). Jobs with an attempt keep their effect class.
 	//
@@ -78,7 +78,7 @@ type ConnectionServiceClient interface {
 	//     are invalid for it, or with them the connection would be another account, or send
 	//     its credential to another place: another scheme, host, port or path.
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE.
-	UpdateConnection(ctx context.Context, in *UpdateConnectionRequest, opts ...grpc.CallOption) (*UpdateConnectionResponse, error)
+	UpdateConnection(ctx context.Context, in *fireoncev1.UpdateConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.UpdateConnectionResponse, error)
 	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go on.
 	// The same credential again changes nothing, unless there is a hold: then it is tried
 	// once more.
@@ -92,26 +92,26 @@ type ConnectionServiceClient interface {
 	//     it refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
 	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
-	RotateCredential(ctx context.Context, in *RotateCredentialRequest, opts ...grpc.CallOption) (*RotateCredentialResponse, error)
+	RotateCredential(ctx context.Context, in *fireoncev1.RotateCredentialRequest, opts ...grpc.CallOption) (*fireoncev1.RotateCredentialResponse, error)
 	// Checks settings and credential now, without any effect: by a read-only call if the
 	// platform has one; for webhooks and plain HTTP nothing is sent. A failed check is an
 	// OK answer with ok = false, and changes nothing.
 	// NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//
 	// By POST only: it uses the stored credential, and stores its result.
-	TestConnection(ctx context.Context, in *TestConnectionRequest, opts ...grpc.CallOption) (*TestConnectionResponse, error)
+	TestConnection(ctx context.Context, in *fireoncev1.TestConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
 	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
-	PauseConnection(ctx context.Context, in *PauseConnectionRequest, opts ...grpc.CallOption) (*PauseConnectionResponse, error)
+	PauseConnection(ctx context.Context, in *fireoncev1.PauseConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.PauseConnectionResponse, error)
 	// Lifts a pause, never an auth hold or a rate limit. OK when not paused.
 	// NOT_FOUND / CONNECTION_NOT_FOUND.
-	ResumeConnection(ctx context.Context, in *ResumeConnectionRequest, opts ...grpc.CallOption) (*ResumeConnectionResponse, error)
+	ResumeConnection(ctx context.Context, in *fireoncev1.ResumeConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.ResumeConnectionResponse, error)
 	// Erases the credential; the row stays, for the history of its jobs. OK when
 	// already deleted. FAILED_PRECONDITION / CONNECTION_IN_USE while jobs that are
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
-	DeleteConnection(ctx context.Context, in *DeleteConnectionRequest, opts ...grpc.CallOption) (*DeleteConnectionResponse, error)
+	DeleteConnection(ctx context.Context, in *fireoncev1.DeleteConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.DeleteConnectionResponse, error)
 	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
 	// the URL at which a person allows it. The login returns once, within 10 minutes. Each
 	// call begins another login; earlier ones stay open.
@@ -134,7 +134,7 @@ type ConnectionServiceClient interface {
 	//   - With connection_id or idempotency_key: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
-	StartOAuth(ctx context.Context, in *StartOAuthRequest, opts ...grpc.CallOption) (*StartOAuthResponse, error)
+	StartOAuth(ctx context.Context, in *fireoncev1.StartOAuthRequest, opts ...grpc.CallOption) (*fireoncev1.StartOAuthResponse, error)
 	// Ends a login: exchanges the code for tokens, and stores those as the credential of a
 	// new connection, or as the new credential of an existing one, which lifts an auth
 	// hold. If the connection that was to be created exists by now, it gets the tokens. A
@@ -150,9 +150,9 @@ type ConnectionServiceClient interface {
 	//     the app, or its answer was lost. Nothing was stored. Log in again.
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
 	//   - Otherwise as CreateConnection and RotateCredential.
-	CompleteOAuth(ctx context.Context, in *CompleteOAuthRequest, opts ...grpc.CallOption) (*CompleteOAuthResponse, error)
+	CompleteOAuth(ctx context.Context, in *fireoncev1.CompleteOAuthRequest, opts ...grpc.CallOption) (*fireoncev1.CompleteOAuthResponse, error)
 	// The connectors of this server, and the promise of each.
-	ListConnectors(ctx context.Context, in *ListConnectorsRequest, opts ...grpc.CallOption) (*ListConnectorsResponse, error)
+	ListConnectors(ctx context.Context, in *fireoncev1.ListConnectorsRequest, opts ...grpc.CallOption) (*fireoncev1.ListConnectorsResponse, error)
 }
 
 type connectionServiceClient struct {
@@ -163,9 +163,9 @@ func NewConnectionServiceClient(cc grpc.ClientConnInterface) ConnectionServiceCl
 	return &connectionServiceClient{cc}
 }
 
-func (c *connectionServiceClient) CreateConnection(ctx context.Context, in *CreateConnectionRequest, opts ...grpc.CallOption) (*CreateConnectionResponse, error) {
+func (c *connectionServiceClient) CreateConnection(ctx context.Context, in *fireoncev1.CreateConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.CreateConnectionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CreateConnectionResponse)
+	out := new(fireoncev1.CreateConnectionResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_CreateConnection_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -173,9 +173,9 @@ func (c *connectionServiceClient) CreateConnection(ctx context.Context, in *Crea
 	return out, nil
 }
 
-func (c *connectionServiceClient) GetConnection(ctx context.Context, in *GetConnectionRequest, opts ...grpc.CallOption) (*GetConnectionResponse, error) {
+func (c *connectionServiceClient) GetConnection(ctx context.Context, in *fireoncev1.GetConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.GetConnectionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetConnectionResponse)
+	out := new(fireoncev1.GetConnectionResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_GetConnection_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -183,9 +183,9 @@ func (c *connectionServiceClient) GetConnection(ctx context.Context, in *GetConn
 	return out, nil
 }
 
-func (c *connectionServiceClient) ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error) {
+func (c *connectionServiceClient) ListConnections(ctx context.Context, in *fireoncev1.ListConnectionsRequest, opts ...grpc.CallOption) (*fireoncev1.ListConnectionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListConnectionsResponse)
+	out := new(fireoncev1.ListConnectionsResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_ListConnections_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -193,9 +193,9 @@ func (c *connectionServiceClient) ListConnections(ctx context.Context, in *ListC
 	return out, nil
 }
 
-func (c *connectionServiceClient) UpdateConnection(ctx context.Context, in *UpdateConnectionRequest, opts ...grpc.CallOption) (*UpdateConnectionResponse, error) {
+func (c *connectionServiceClient) UpdateConnection(ctx context.Context, in *fireoncev1.UpdateConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.UpdateConnectionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(UpdateConnectionResponse)
+	out := new(fireoncev1.UpdateConnectionResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_UpdateConnection_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -203,9 +203,9 @@ func (c *connectionServiceClient) UpdateConnection(ctx context.Context, in *Upda
 	return out, nil
 }
 
-func (c *connectionServiceClient) RotateCredential(ctx context.Context, in *RotateCredentialRequest, opts ...grpc.CallOption) (*RotateCredentialResponse, error) {
+func (c *connectionServiceClient) RotateCredential(ctx context.Context, in *fireoncev1.RotateCredentialRequest, opts ...grpc.CallOption) (*fireoncev1.RotateCredentialResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RotateCredentialResponse)
+	out := new(fireoncev1.RotateCredentialResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_RotateCredential_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -213,9 +213,9 @@ func (c *connectionServiceClient) RotateCredential(ctx context.Context, in *Rota
 	return out, nil
 }
 
-func (c *connectionServiceClient) TestConnection(ctx context.Context, in *TestConnectionRequest, opts ...grpc.CallOption) (*TestConnectionResponse, error) {
+func (c *connectionServiceClient) TestConnection(ctx context.Context, in *fireoncev1.TestConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.TestConnectionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(TestConnectionResponse)
+	out := new(fireoncev1.TestConnectionResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_TestConnection_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -223,9 +223,9 @@ func (c *connectionServiceClient) TestConnection(ctx context.Context, in *TestCo
 	return out, nil
 }
 
-func (c *connectionServiceClient) PauseConnection(ctx context.Context, in *PauseConnectionRequest, opts ...grpc.CallOption) (*PauseConnectionResponse, error) {
+func (c *connectionServiceClient) PauseConnection(ctx context.Context, in *fireoncev1.PauseConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.PauseConnectionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(PauseConnectionResponse)
+	out := new(fireoncev1.PauseConnectionResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_PauseConnection_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -233,9 +233,9 @@ func (c *connectionServiceClient) PauseConnection(ctx context.Context, in *Pause
 	return out, nil
 }
 
-func (c *connectionServiceClient) ResumeConnection(ctx context.Context, in *ResumeConnectionRequest, opts ...grpc.CallOption) (*ResumeConnectionResponse, error) {
+func (c *connectionServiceClient) ResumeConnection(ctx context.Context, in *fireoncev1.ResumeConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.ResumeConnectionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ResumeConnectionResponse)
+	out := new(fireoncev1.ResumeConnectionResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_ResumeConnection_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -243,9 +243,9 @@ func (c *connectionServiceClient) ResumeConnection(ctx context.Context, in *Resu
 	return out, nil
 }
 
-func (c *connectionServiceClient) DeleteConnection(ctx context.Context, in *DeleteConnectionRequest, opts ...grpc.CallOption) (*DeleteConnectionResponse, error) {
+func (c *connectionServiceClient) DeleteConnection(ctx context.Context, in *fireoncev1.DeleteConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.DeleteConnectionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(DeleteConnectionResponse)
+	out := new(fireoncev1.DeleteConnectionResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_DeleteConnection_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -253,9 +253,9 @@ func (c *connectionServiceClient) DeleteConnection(ctx context.Context, in *Dele
 	return out, nil
 }
 
-func (c *connectionServiceClient) StartOAuth(ctx context.Context, in *StartOAuthRequest, opts ...grpc.CallOption) (*StartOAuthResponse, error) {
+func (c *connectionServiceClient) StartOAuth(ctx context.Context, in *fireoncev1.StartOAuthRequest, opts ...grpc.CallOption) (*fireoncev1.StartOAuthResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(StartOAuthResponse)
+	out := new(fireoncev1.StartOAuthResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_StartOAuth_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -263,9 +263,9 @@ func (c *connectionServiceClient) StartOAuth(ctx context.Context, in *StartOAuth
 	return out, nil
 }
 
-func (c *connectionServiceClient) CompleteOAuth(ctx context.Context, in *CompleteOAuthRequest, opts ...grpc.CallOption) (*CompleteOAuthResponse, error) {
+func (c *connectionServiceClient) CompleteOAuth(ctx context.Context, in *fireoncev1.CompleteOAuthRequest, opts ...grpc.CallOption) (*fireoncev1.CompleteOAuthResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CompleteOAuthResponse)
+	out := new(fireoncev1.CompleteOAuthResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_CompleteOAuth_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -273,9 +273,9 @@ func (c *connectionServiceClient) CompleteOAuth(ctx context.Context, in *Complet
 	return out, nil
 }
 
-func (c *connectionServiceClient) ListConnectors(ctx context.Context, in *ListConnectorsRequest, opts ...grpc.CallOption) (*ListConnectorsResponse, error) {
+func (c *connectionServiceClient) ListConnectors(ctx context.Context, in *fireoncev1.ListConnectorsRequest, opts ...grpc.CallOption) (*fireoncev1.ListConnectorsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListConnectorsResponse)
+	out := new(fireoncev1.ListConnectorsResponse)
 	err := c.cc.Invoke(ctx, ConnectionService_ListConnectors_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -311,14 +311,14 @@ type ConnectionServiceServer interface {
 	//   - INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
-	CreateConnection(context.Context, *CreateConnectionRequest) (*CreateConnectionResponse, error)
+	CreateConnection(context.Context, *fireoncev1.CreateConnectionRequest) (*fireoncev1.CreateConnectionResponse, error)
 	// By id or key. With the key it answers "was the connection created?" when the answer
 	// of CreateConnection, or the return from a login, was lost. NOT_FOUND /
 	// CONNECTION_NOT_FOUND. A deleted connection is still found.
-	GetConnection(context.Context, *GetConnectionRequest) (*GetConnectionResponse, error)
+	GetConnection(context.Context, *fireoncev1.GetConnectionRequest) (*fireoncev1.GetConnectionResponse, error)
 	// Newest first, without deleted ones unless requested. A page may be short, or empty,
 	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
+	ListConnections(context.Context, *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error)
 	// Changes name, labels, limits or settings: sets the fields that update_mask names to
 	// the request's values (unset: cleared). Jobs with an attempt keep their effect class.
 	//
@@ -327,7 +327,7 @@ type ConnectionServiceServer interface {
 	//     are invalid for it, or with them the connection would be another account, or send
 	//     its credential to another place: another scheme, host, port or path.
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE.
-	UpdateConnection(context.Context, *UpdateConnectionRequest) (*UpdateConnectionResponse, error)
+	UpdateConnection(context.Context, *fireoncev1.UpdateConnectionRequest) (*fireoncev1.UpdateConnectionResponse, error)
 	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go on.
 	// The same credential again changes nothing, unless there is a hold: then it is tried
 	// once more.
@@ -341,26 +341,26 @@ type ConnectionServiceServer interface {
 	//     it refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
 	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
-	RotateCredential(context.Context, *RotateCredentialRequest) (*RotateCredentialResponse, error)
+	RotateCredential(context.Context, *fireoncev1.RotateCredentialRequest) (*fireoncev1.RotateCredentialResponse, error)
 	// Checks settings and credential now, without any effect: by a read-only call if the
 	// platform has one; for webhooks and plain HTTP nothing is sent. A failed check is an
 	// OK answer with ok = false, and changes nothing.
 	// NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//
 	// By POST only: it uses the stored credential, and stores its result.
-	TestConnection(context.Context, *TestConnectionRequest) (*TestConnectionResponse, error)
+	TestConnection(context.Context, *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
 	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
-	PauseConnection(context.Context, *PauseConnectionRequest) (*PauseConnectionResponse, error)
+	PauseConnection(context.Context, *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error)
 	// Lifts a pause, never an auth hold or a rate limit. OK when not paused.
 	// NOT_FOUND / CONNECTION_NOT_FOUND.
-	ResumeConnection(context.Context, *ResumeConnectionRequest) (*ResumeConnectionResponse, error)
+	ResumeConnection(context.Context, *fireoncev1.ResumeConnectionRequest) (*fireoncev1.ResumeConnectionResponse, error)
 	// Erases the credential; the row stays, for the history of its jobs. OK when
 	// already deleted. FAILED_PRECONDITION / CONNECTION_IN_USE while jobs that are
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
-	DeleteConnection(context.Context, *DeleteConnectionRequest) (*DeleteConnectionResponse, error)
+	DeleteConnection(context.Context, *fireoncev1.DeleteConnectionRequest) (*fireoncev1.DeleteConnectionResponse, error)
 	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
 	// the URL at which a person allows it. The login returns once, within 10 minutes. Each
 	// call begins another login; earlier ones stay open.
@@ -383,7 +383,7 @@ type ConnectionServiceServer interface {
 	//   - With connection_id or idempotency_key: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
-	StartOAuth(context.Context, *StartOAuthRequest) (*StartOAuthResponse, error)
+	StartOAuth(context.Context, *fireoncev1.StartOAuthRequest) (*fireoncev1.StartOAuthResponse, error)
 	// Ends a login: exchanges the code for tokens, and stores those as the credential of a
 	// new connection, or as the new credential of an existing one, which lifts an auth
 	// hold. If the connection that was to be created exists by now, it gets the tokens. A
@@ -399,9 +399,9 @@ type ConnectionServiceServer interface {
 	//     the app, or its answer was lost. Nothing was stored. Log in again.
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
 	//   - Otherwise as CreateConnection and RotateCredential.
-	CompleteOAuth(context.Context, *CompleteOAuthRequest) (*CompleteOAuthResponse, error)
+	CompleteOAuth(context.Context, *fireoncev1.CompleteOAuthRequest) (*fireoncev1.CompleteOAuthResponse, error)
 	// The connectors of this server, and the promise of each.
-	ListConnectors(context.Context, *ListConnectorsRequest) (*ListConnectorsResponse, error)
+	ListConnectors(context.Context, *fireoncev1.ListConnectorsRequest) (*fireoncev1.ListConnectorsResponse, error)
 	mustEmbedUnimplementedConnectionServiceServer()
 }
 
@@ -412,40 +412,40 @@ type ConnectionServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedConnectionServiceServer struct{}
 
-func (UnimplementedConnectionServiceServer) CreateConnection(context.Context, *CreateConnectionRequest) (*CreateConnectionResponse, error) {
+func (UnimplementedConnectionServiceServer) CreateConnection(context.Context, *fireoncev1.CreateConnectionRequest) (*fireoncev1.CreateConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateConnection not implemented")
 }
-func (UnimplementedConnectionServiceServer) GetConnection(context.Context, *GetConnectionRequest) (*GetConnectionResponse, error) {
+func (UnimplementedConnectionServiceServer) GetConnection(context.Context, *fireoncev1.GetConnectionRequest) (*fireoncev1.GetConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetConnection not implemented")
 }
-func (UnimplementedConnectionServiceServer) ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error) {
+func (UnimplementedConnectionServiceServer) ListConnections(context.Context, *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListConnections not implemented")
 }
-func (UnimplementedConnectionServiceServer) UpdateConnection(context.Context, *UpdateConnectionRequest) (*UpdateConnectionResponse, error) {
+func (UnimplementedConnectionServiceServer) UpdateConnection(context.Context, *fireoncev1.UpdateConnectionRequest) (*fireoncev1.UpdateConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateConnection not implemented")
 }
-func (UnimplementedConnectionServiceServer) RotateCredential(context.Context, *RotateCredentialRequest) (*RotateCredentialResponse, error) {
+func (UnimplementedConnectionServiceServer) RotateCredential(context.Context, *fireoncev1.RotateCredentialRequest) (*fireoncev1.RotateCredentialResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateCredential not implemented")
 }
-func (UnimplementedConnectionServiceServer) TestConnection(context.Context, *TestConnectionRequest) (*TestConnectionResponse, error) {
+func (UnimplementedConnectionServiceServer) TestConnection(context.Context, *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TestConnection not implemented")
 }
-func (UnimplementedConnectionServiceServer) PauseConnection(context.Context, *PauseConnectionRequest) (*PauseConnectionResponse, error) {
+func (UnimplementedConnectionServiceServer) PauseConnection(context.Context, *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseConnection not implemented")
 }
-func (UnimplementedConnectionServiceServer) ResumeConnection(context.Context, *ResumeConnectionRequest) (*ResumeConnectionResponse, error) {
+func (UnimplementedConnectionServiceServer) ResumeConnection(context.Context, *fireoncev1.ResumeConnectionRequest) (*fireoncev1.ResumeConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeConnection not implemented")
 }
-func (UnimplementedConnectionServiceServer) DeleteConnection(context.Context, *DeleteConnectionRequest) (*DeleteConnectionResponse, error) {
+func (UnimplementedConnectionServiceServer) DeleteConnection(context.Context, *fireoncev1.DeleteConnectionRequest) (*fireoncev1.DeleteConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteConnection not implemented")
 }
-func (UnimplementedConnectionServiceServer) StartOAuth(context.Context, *StartOAuthRequest) (*StartOAuthResponse, error) {
+func (UnimplementedConnectionServiceServer) StartOAuth(context.Context, *fireoncev1.StartOAuthRequest) (*fireoncev1.StartOAuthResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartOAuth not implemented")
 }
-func (UnimplementedConnectionServiceServer) CompleteOAuth(context.Context, *CompleteOAuthRequest) (*CompleteOAuthResponse, error) {
+func (UnimplementedConnectionServiceServer) CompleteOAuth(context.Context, *fireoncev1.CompleteOAuthRequest) (*fireoncev1.CompleteOAuthResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CompleteOAuth not implemented")
 }
-func (UnimplementedConnectionServiceServer) ListConnectors(context.Context, *ListConnectorsRequest) (*ListConnectorsResponse, error) {
+func (UnimplementedConnectionServiceServer) ListConnectors(context.Context, *fireoncev1.ListConnectorsRequest) (*fireoncev1.ListConnectorsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListConnectors not implemented")
 }
 func (UnimplementedConnectionServiceServer) mustEmbedUnimplementedConnectionServiceServer() {}
@@ -470,7 +470,7 @@ func RegisterConnectionServiceServer(s grpc.ServiceRegistrar, srv ConnectionServ
 }
 
 func _ConnectionService_CreateConnection_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CreateConnectionRequest)
+	in := new(fireoncev1.CreateConnectionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -482,13 +482,13 @@ func _ConnectionService_CreateConnection_Handler(srv interface{}, ctx context.Co
 		FullMethod: ConnectionService_CreateConnection_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).CreateConnection(ctx, req.(*CreateConnectionRequest))
+		return srv.(ConnectionServiceServer).CreateConnection(ctx, req.(*fireoncev1.CreateConnectionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_GetConnection_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetConnectionRequest)
+	in := new(fireoncev1.GetConnectionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -500,13 +500,13 @@ func _ConnectionService_GetConnection_Handler(srv interface{}, ctx context.Conte
 		FullMethod: ConnectionService_GetConnection_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).GetConnection(ctx, req.(*GetConnectionRequest))
+		return srv.(ConnectionServiceServer).GetConnection(ctx, req.(*fireoncev1.GetConnectionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_ListConnections_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListConnectionsRequest)
+	in := new(fireoncev1.ListConnectionsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -518,13 +518,13 @@ func _ConnectionService_ListConnections_Handler(srv interface{}, ctx context.Con
 		FullMethod: ConnectionService_ListConnections_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).ListConnections(ctx, req.(*ListConnectionsRequest))
+		return srv.(ConnectionServiceServer).ListConnections(ctx, req.(*fireoncev1.ListConnectionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_UpdateConnection_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(UpdateConnectionRequest)
+	in := new(fireoncev1.UpdateConnectionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -536,13 +536,13 @@ func _ConnectionService_UpdateConnection_Handler(srv interface{}, ctx context.Co
 		FullMethod: ConnectionService_UpdateConnection_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).UpdateConnection(ctx, req.(*UpdateConnectionRequest))
+		return srv.(ConnectionServiceServer).UpdateConnection(ctx, req.(*fireoncev1.UpdateConnectionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_RotateCredential_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RotateCredentialRequest)
+	in := new(fireoncev1.RotateCredentialRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -554,13 +554,13 @@ func _ConnectionService_RotateCredential_Handler(srv interface{}, ctx context.Co
 		FullMethod: ConnectionService_RotateCredential_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).RotateCredential(ctx, req.(*RotateCredentialRequest))
+		return srv.(ConnectionServiceServer).RotateCredential(ctx, req.(*fireoncev1.RotateCredentialRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_TestConnection_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(TestConnectionRequest)
+	in := new(fireoncev1.TestConnectionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -572,13 +572,13 @@ func _ConnectionService_TestConnection_Handler(srv interface{}, ctx context.Cont
 		FullMethod: ConnectionService_TestConnection_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).TestConnection(ctx, req.(*TestConnectionRequest))
+		return srv.(ConnectionServiceServer).TestConnection(ctx, req.(*fireoncev1.TestConnectionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_PauseConnection_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(PauseConnectionRequest)
+	in := new(fireoncev1.PauseConnectionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -590,13 +590,13 @@ func _ConnectionService_PauseConnection_Handler(srv interface{}, ctx context.Con
 		FullMethod: ConnectionService_PauseConnection_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).PauseConnection(ctx, req.(*PauseConnectionRequest))
+		return srv.(ConnectionServiceServer).PauseConnection(ctx, req.(*fireoncev1.PauseConnectionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_ResumeConnection_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ResumeConnectionRequest)
+	in := new(fireoncev1.ResumeConnectionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -608,13 +608,13 @@ func _ConnectionService_ResumeConnection_Handler(srv interface{}, ctx context.Co
 		FullMethod: ConnectionService_ResumeConnection_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).ResumeConnection(ctx, req.(*ResumeConnectionRequest))
+		return srv.(ConnectionServiceServer).ResumeConnection(ctx, req.(*fireoncev1.ResumeConnectionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_DeleteConnection_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(DeleteConnectionRequest)
+	in := new(fireoncev1.DeleteConnectionRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -626,13 +626,13 @@ func _ConnectionService_DeleteConnection_Handler(srv interface{}, ctx context.Co
 		FullMethod: ConnectionService_DeleteConnection_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).DeleteConnection(ctx, req.(*DeleteConnectionRequest))
+		return srv.(ConnectionServiceServer).DeleteConnection(ctx, req.(*fireoncev1.DeleteConnectionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_StartOAuth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(StartOAuthRequest)
+	in := new(fireoncev1.StartOAuthRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -644,13 +644,13 @@ func _ConnectionService_StartOAuth_Handler(srv interface{}, ctx context.Context,
 		FullMethod: ConnectionService_StartOAuth_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).StartOAuth(ctx, req.(*StartOAuthRequest))
+		return srv.(ConnectionServiceServer).StartOAuth(ctx, req.(*fireoncev1.StartOAuthRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_CompleteOAuth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CompleteOAuthRequest)
+	in := new(fireoncev1.CompleteOAuthRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -662,13 +662,13 @@ func _ConnectionService_CompleteOAuth_Handler(srv interface{}, ctx context.Conte
 		FullMethod: ConnectionService_CompleteOAuth_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).CompleteOAuth(ctx, req.(*CompleteOAuthRequest))
+		return srv.(ConnectionServiceServer).CompleteOAuth(ctx, req.(*fireoncev1.CompleteOAuthRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ConnectionService_ListConnectors_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListConnectorsRequest)
+	in := new(fireoncev1.ListConnectorsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -680,7 +680,7 @@ func _ConnectionService_ListConnectors_Handler(srv interface{}, ctx context.Cont
 		FullMethod: ConnectionService_ListConnectors_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectionServiceServer).ListConnectors(ctx, req.(*ListConnectorsRequest))
+		return srv.(ConnectionServiceServer).ListConnectors(ctx, req.(*fireoncev1.ListConnectorsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }

@@ -8,7 +8,7 @@ package fireoncev1grpc
 
 import (
 	context "context"
-	. "github.com/fireonce/fireonce/clients/go/fireoncev1"
+	fireoncev1 "github.com/fireonce/fireonce/clients/go/fireoncev1"
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -96,7 +96,7 @@ type JobServiceClient interface {
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Also checked after the key.
 	//
 	// An OK answer means that the job is durable.
-	ScheduleJob(ctx context.Context, in *ScheduleJobRequest, opts ...grpc.CallOption) (*ScheduleJobResponse, error)
+	ScheduleJob(ctx context.Context, in *fireoncev1.ScheduleJobRequest, opts ...grpc.CallOption) (*fireoncev1.ScheduleJobResponse, error)
 	// Up to 500 jobs, each decided separately as by ScheduleJob, in their order; the
 	// response has one result per request in the same order. An invalid item fails alone:
 	// it has an error with code INVALID_ARGUMENT. Of two items with one key the first wins;
@@ -105,9 +105,9 @@ type JobServiceClient interface {
 	// follows in a further write. The RPC itself fails only for whole-request reasons,
 	// among them INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; then repeat it whole.
 	// Items beyond a quota fail alone, with RESOURCE_EXHAUSTED.
-	BatchScheduleJobs(ctx context.Context, in *BatchScheduleJobsRequest, opts ...grpc.CallOption) (*BatchScheduleJobsResponse, error)
+	BatchScheduleJobs(ctx context.Context, in *fireoncev1.BatchScheduleJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
-	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*GetJobResponse, error)
+	GetJob(ctx context.Context, in *fireoncev1.GetJobRequest, opts ...grpc.CallOption) (*fireoncev1.GetJobResponse, error)
 	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs
 	// than page_size, or none, and still a next_page_token: the server reads a bounded
 	// number of jobs for one page, and the next page continues there. Keyset paging: jobs
@@ -115,7 +115,7 @@ type JobServiceClient interface {
 	// events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
 	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
 	// PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
-	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
+	ListJobs(ctx context.Context, in *fireoncev1.ListJobsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobsResponse, error)
 	// Changes as they commit. The first message is sent immediately, a heartbeat at least
 	// every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
 	// with the last cursor. A slow reader is cut off (RESOURCE_EXHAUSTED) and resumes in
@@ -129,7 +129,7 @@ type JobServiceClient interface {
 	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
 	//     job or a connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
-	StreamJobEvents(ctx context.Context, in *StreamJobEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobEventsResponse], error)
+	StreamJobEvents(ctx context.Context, in *fireoncev1.StreamJobEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[fireoncev1.StreamJobEventsResponse], error)
 	// Changes content, labels or terms of a job. Fields that an attempt depends on change
 	// only before the first start; the others as long as the job goes on and no worker
 	// holds it:
@@ -151,7 +151,7 @@ type JobServiceClient interface {
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
 	//     payload grows.
-	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error)
+	UpdateJob(ctx context.Context, in *fireoncev1.UpdateJobRequest, opts ...grpc.CallOption) (*fireoncev1.UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes CANCELED
 	// immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION cannot be
 	// recalled: cancel_request_time is set, it is not sent again, and it ends SUCCEEDED if
@@ -161,17 +161,17 @@ type JobServiceClient interface {
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
 	//     terminal state; ABORTED / ETAG_MISMATCH.
-	CancelJob(ctx context.Context, in *CancelJobRequest, opts ...grpc.CallOption) (*CancelJobResponse, error)
+	CancelJob(ctx context.Context, in *fireoncev1.CancelJobRequest, opts ...grpc.CallOption) (*fireoncev1.CancelJobResponse, error)
 	// Moves a SCHEDULED or RETRYING job. The start window counts from the new time.
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
 	// / ETAG_MISMATCH; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
-	RescheduleJob(ctx context.Context, in *RescheduleJobRequest, opts ...grpc.CallOption) (*RescheduleJobResponse, error)
+	RescheduleJob(ctx context.Context, in *fireoncev1.RescheduleJobRequest, opts ...grpc.CallOption) (*fireoncev1.RescheduleJobResponse, error)
 	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays. Never bypasses a
 	// pause, a hold or a rate limit. Returns immediately; it does not wait for the send. OK
 	// without change when the job is already claimed, sending or done: the answer shows the
 	// state. A job that replies to another one still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
-	RunJobNow(ctx context.Context, in *RunJobNowRequest, opts ...grpc.CallOption) (*RunJobNowResponse, error)
+	RunJobNow(ctx context.Context, in *fireoncev1.RunJobNowRequest, opts ...grpc.CallOption) (*fireoncev1.RunJobNowResponse, error)
 	// Sets a new retry budget and a new start window on a FAILED or EXPIRED job. A reply
 	// that is CANCELED because the job that it replies to had ended gets a new wait window,
 	// once that job goes on or has succeeded. Replies to the job stay unchanged until they
@@ -181,7 +181,7 @@ type JobServiceClient interface {
 	// the job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
 	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED;
 	// INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
-	RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*RetryJobResponse, error)
+	RetryJob(ctx context.Context, in *fireoncev1.RetryJobRequest, opts ...grpc.CallOption) (*fireoncev1.RetryJobResponse, error)
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
 	// required. DECISION_RESEND can duplicate the effect if the person is wrong;
@@ -189,7 +189,7 @@ type JobServiceClient interface {
 	// attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
-	ResolveJob(ctx context.Context, in *ResolveJobRequest, opts ...grpc.CallOption) (*ResolveJobResponse, error)
+	ResolveJob(ctx context.Context, in *fireoncev1.ResolveJobRequest, opts ...grpc.CallOption) (*fireoncev1.ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call again with
 	// next_page_token until it is empty. Each job is decided separately; a job that changes
 	// meanwhile is judged as it is then, and left alone if the filter no longer selects it.
@@ -198,16 +198,16 @@ type JobServiceClient interface {
 	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
 	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
 	// filter.connection_keys.
-	BulkCancelJobs(ctx context.Context, in *BulkCancelJobsRequest, opts ...grpc.CallOption) (*BulkCancelJobsResponse, error)
+	BulkCancelJobs(ctx context.Context, in *fireoncev1.BulkCancelJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
 	// that is CANCELED because the job that it replies to had ended, in the same way, but
 	// oldest job first: a reply follows the job that it replies to, also across pages. A
 	// dry run, which changes nothing, lists a reply among the failures if that job is on an
 	// earlier page.
-	BulkRetryJobs(ctx context.Context, in *BulkRetryJobsRequest, opts ...grpc.CallOption) (*BulkRetryJobsResponse, error)
+	BulkRetryJobs(ctx context.Context, in *fireoncev1.BulkRetryJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRetryJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
-	BulkResolveJobs(ctx context.Context, in *BulkResolveJobsRequest, opts ...grpc.CallOption) (*BulkResolveJobsResponse, error)
+	BulkResolveJobs(ctx context.Context, in *fireoncev1.BulkResolveJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkResolveJobsResponse, error)
 	// Erases a job that has ended: payload, labels, key, answers, texts and history are
 	// removed permanently; the answer has the rest. Repeats get the same answer. The
 	// idempotency key stays bound by its digest, as that of a job that retention has
@@ -220,7 +220,7 @@ type JobServiceClient interface {
 	//     replies to it; erase that one first.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
 	//     not believed, erase nothing.
-	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
+	DeleteJob(ctx context.Context, in *fireoncev1.DeleteJobRequest, opts ...grpc.CallOption) (*fireoncev1.DeleteJobResponse, error)
 	// Processes everything that is due, in all projects, and returns when that is done: for
 	// a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
 	// due jobs are sent and settled, and looks for unknown outcomes that are due are made.
@@ -228,15 +228,15 @@ type JobServiceClient interface {
 	//
 	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
 	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
-	RunDue(ctx context.Context, in *RunDueRequest, opts ...grpc.CallOption) (*RunDueResponse, error)
+	RunDue(ctx context.Context, in *fireoncev1.RunDueRequest, opts ...grpc.CallOption) (*fireoncev1.RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListJobAttempts(ctx context.Context, in *ListJobAttemptsRequest, opts ...grpc.CallOption) (*ListJobAttemptsResponse, error)
+	ListJobAttempts(ctx context.Context, in *fireoncev1.ListJobAttemptsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobAttemptsResponse, error)
 	// The looks at the platform for effects whose outcome is unknown, newest first. Pages
 	// are bounded as those of ListJobAttempts are.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListJobObservations(ctx context.Context, in *ListJobObservationsRequest, opts ...grpc.CallOption) (*ListJobObservationsResponse, error)
+	ListJobObservations(ctx context.Context, in *fireoncev1.ListJobObservationsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobObservationsResponse, error)
 	// A page of the events of StreamJobEvents, oldest first, for callers that do not
 	// stream. Both share cursors: a list continues where a stream ended, and a stream where
 	// a list ended.
@@ -244,7 +244,7 @@ type JobServiceClient interface {
 	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
 	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
 	//     a key without a job or a connection, or one job alone, and there is no such job.
-	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
+	ListJobEvents(ctx context.Context, in *fireoncev1.ListJobEventsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobEventsResponse, error)
 }
 
 type jobServiceClient struct {
@@ -255,9 +255,9 @@ func NewJobServiceClient(cc grpc.ClientConnInterface) JobServiceClient {
 	return &jobServiceClient{cc}
 }
 
-func (c *jobServiceClient) ScheduleJob(ctx context.Context, in *ScheduleJobRequest, opts ...grpc.CallOption) (*ScheduleJobResponse, error) {
+func (c *jobServiceClient) ScheduleJob(ctx context.Context, in *fireoncev1.ScheduleJobRequest, opts ...grpc.CallOption) (*fireoncev1.ScheduleJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ScheduleJobResponse)
+	out := new(fireoncev1.ScheduleJobResponse)
 	err := c.cc.Invoke(ctx, JobService_ScheduleJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -265,9 +265,9 @@ func (c *jobServiceClient) ScheduleJob(ctx context.Context, in *ScheduleJobReque
 	return out, nil
 }
 
-func (c *jobServiceClient) BatchScheduleJobs(ctx context.Context, in *BatchScheduleJobsRequest, opts ...grpc.CallOption) (*BatchScheduleJobsResponse, error) {
+func (c *jobServiceClient) BatchScheduleJobs(ctx context.Context, in *fireoncev1.BatchScheduleJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BatchScheduleJobsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BatchScheduleJobsResponse)
+	out := new(fireoncev1.BatchScheduleJobsResponse)
 	err := c.cc.Invoke(ctx, JobService_BatchScheduleJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -275,9 +275,9 @@ func (c *jobServiceClient) BatchScheduleJobs(ctx context.Context, in *BatchSched
 	return out, nil
 }
 
-func (c *jobServiceClient) GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*GetJobResponse, error) {
+func (c *jobServiceClient) GetJob(ctx context.Context, in *fireoncev1.GetJobRequest, opts ...grpc.CallOption) (*fireoncev1.GetJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetJobResponse)
+	out := new(fireoncev1.GetJobResponse)
 	err := c.cc.Invoke(ctx, JobService_GetJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -285,9 +285,9 @@ func (c *jobServiceClient) GetJob(ctx context.Context, in *GetJobRequest, opts .
 	return out, nil
 }
 
-func (c *jobServiceClient) ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error) {
+func (c *jobServiceClient) ListJobs(ctx context.Context, in *fireoncev1.ListJobsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListJobsResponse)
+	out := new(fireoncev1.ListJobsResponse)
 	err := c.cc.Invoke(ctx, JobService_ListJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -295,13 +295,13 @@ func (c *jobServiceClient) ListJobs(ctx context.Context, in *ListJobsRequest, op
 	return out, nil
 }
 
-func (c *jobServiceClient) StreamJobEvents(ctx context.Context, in *StreamJobEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobEventsResponse], error) {
+func (c *jobServiceClient) StreamJobEvents(ctx context.Context, in *fireoncev1.StreamJobEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[fireoncev1.StreamJobEventsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &JobService_ServiceDesc.Streams[0], JobService_StreamJobEvents_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[StreamJobEventsRequest, StreamJobEventsResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[fireoncev1.StreamJobEventsRequest, fireoncev1.StreamJobEventsResponse]{ClientStream: stream}
 	if err := x.ClientStream.SendMsg(in); err != nil {
 		return nil, err
 	}
@@ -312,11 +312,11 @@ func (c *jobServiceClient) StreamJobEvents(ctx context.Context, in *StreamJobEve
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type JobService_StreamJobEventsClient = grpc.ServerStreamingClient[StreamJobEventsResponse]
+type JobService_StreamJobEventsClient = grpc.ServerStreamingClient[fireoncev1.StreamJobEventsResponse]
 
-func (c *jobServiceClient) UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error) {
+func (c *jobServiceClient) UpdateJob(ctx context.Context, in *fireoncev1.UpdateJobRequest, opts ...grpc.CallOption) (*fireoncev1.UpdateJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(UpdateJobResponse)
+	out := new(fireoncev1.UpdateJobResponse)
 	err := c.cc.Invoke(ctx, JobService_UpdateJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -324,9 +324,9 @@ func (c *jobServiceClient) UpdateJob(ctx context.Context, in *UpdateJobRequest, 
 	return out, nil
 }
 
-func (c *jobServiceClient) CancelJob(ctx context.Context, in *CancelJobRequest, opts ...grpc.CallOption) (*CancelJobResponse, error) {
+func (c *jobServiceClient) CancelJob(ctx context.Context, in *fireoncev1.CancelJobRequest, opts ...grpc.CallOption) (*fireoncev1.CancelJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CancelJobResponse)
+	out := new(fireoncev1.CancelJobResponse)
 	err := c.cc.Invoke(ctx, JobService_CancelJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -334,9 +334,9 @@ func (c *jobServiceClient) CancelJob(ctx context.Context, in *CancelJobRequest, 
 	return out, nil
 }
 
-func (c *jobServiceClient) RescheduleJob(ctx context.Context, in *RescheduleJobRequest, opts ...grpc.CallOption) (*RescheduleJobResponse, error) {
+func (c *jobServiceClient) RescheduleJob(ctx context.Context, in *fireoncev1.RescheduleJobRequest, opts ...grpc.CallOption) (*fireoncev1.RescheduleJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RescheduleJobResponse)
+	out := new(fireoncev1.RescheduleJobResponse)
 	err := c.cc.Invoke(ctx, JobService_RescheduleJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -344,9 +344,9 @@ func (c *jobServiceClient) RescheduleJob(ctx context.Context, in *RescheduleJobR
 	return out, nil
 }
 
-func (c *jobServiceClient) RunJobNow(ctx context.Context, in *RunJobNowRequest, opts ...grpc.CallOption) (*RunJobNowResponse, error) {
+func (c *jobServiceClient) RunJobNow(ctx context.Context, in *fireoncev1.RunJobNowRequest, opts ...grpc.CallOption) (*fireoncev1.RunJobNowResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RunJobNowResponse)
+	out := new(fireoncev1.RunJobNowResponse)
 	err := c.cc.Invoke(ctx, JobService_RunJobNow_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -354,9 +354,9 @@ func (c *jobServiceClient) RunJobNow(ctx context.Context, in *RunJobNowRequest, 
 	return out, nil
 }
 
-func (c *jobServiceClient) RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*RetryJobResponse, error) {
+func (c *jobServiceClient) RetryJob(ctx context.Context, in *fireoncev1.RetryJobRequest, opts ...grpc.CallOption) (*fireoncev1.RetryJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RetryJobResponse)
+	out := new(fireoncev1.RetryJobResponse)
 	err := c.cc.Invoke(ctx, JobService_RetryJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -364,9 +364,9 @@ func (c *jobServiceClient) RetryJob(ctx context.Context, in *RetryJobRequest, op
 	return out, nil
 }
 
-func (c *jobServiceClient) ResolveJob(ctx context.Context, in *ResolveJobRequest, opts ...grpc.CallOption) (*ResolveJobResponse, error) {
+func (c *jobServiceClient) ResolveJob(ctx context.Context, in *fireoncev1.ResolveJobRequest, opts ...grpc.CallOption) (*fireoncev1.ResolveJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ResolveJobResponse)
+	out := new(fireoncev1.ResolveJobResponse)
 	err := c.cc.Invoke(ctx, JobService_ResolveJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -374,9 +374,9 @@ func (c *jobServiceClient) ResolveJob(ctx context.Context, in *ResolveJobRequest
 	return out, nil
 }
 
-func (c *jobServiceClient) BulkCancelJobs(ctx context.Context, in *BulkCancelJobsRequest, opts ...grpc.CallOption) (*BulkCancelJobsResponse, error) {
+func (c *jobServiceClient) BulkCancelJobs(ctx context.Context, in *fireoncev1.BulkCancelJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkCancelJobsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BulkCancelJobsResponse)
+	out := new(fireoncev1.BulkCancelJobsResponse)
 	err := c.cc.Invoke(ctx, JobService_BulkCancelJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -384,9 +384,9 @@ func (c *jobServiceClient) BulkCancelJobs(ctx context.Context, in *BulkCancelJob
 	return out, nil
 }
 
-func (c *jobServiceClient) BulkRetryJobs(ctx context.Context, in *BulkRetryJobsRequest, opts ...grpc.CallOption) (*BulkRetryJobsResponse, error) {
+func (c *jobServiceClient) BulkRetryJobs(ctx context.Context, in *fireoncev1.BulkRetryJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRetryJobsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BulkRetryJobsResponse)
+	out := new(fireoncev1.BulkRetryJobsResponse)
 	err := c.cc.Invoke(ctx, JobService_BulkRetryJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -394,9 +394,9 @@ func (c *jobServiceClient) BulkRetryJobs(ctx context.Context, in *BulkRetryJobsR
 	return out, nil
 }
 
-func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, in *BulkResolveJobsRequest, opts ...grpc.CallOption) (*BulkResolveJobsResponse, error) {
+func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, in *fireoncev1.BulkResolveJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkResolveJobsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BulkResolveJobsResponse)
+	out := new(fireoncev1.BulkResolveJobsResponse)
 	err := c.cc.Invoke(ctx, JobService_BulkResolveJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -404,9 +404,9 @@ func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, in *BulkResolveJ
 	return out, nil
 }
 
-func (c *jobServiceClient) DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error) {
+func (c *jobServiceClient) DeleteJob(ctx context.Context, in *fireoncev1.DeleteJobRequest, opts ...grpc.CallOption) (*fireoncev1.DeleteJobResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(DeleteJobResponse)
+	out := new(fireoncev1.DeleteJobResponse)
 	err := c.cc.Invoke(ctx, JobService_DeleteJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -414,9 +414,9 @@ func (c *jobServiceClient) DeleteJob(ctx context.Context, in *DeleteJobRequest, 
 	return out, nil
 }
 
-func (c *jobServiceClient) RunDue(ctx context.Context, in *RunDueRequest, opts ...grpc.CallOption) (*RunDueResponse, error) {
+func (c *jobServiceClient) RunDue(ctx context.Context, in *fireoncev1.RunDueRequest, opts ...grpc.CallOption) (*fireoncev1.RunDueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RunDueResponse)
+	out := new(fireoncev1.RunDueResponse)
 	err := c.cc.Invoke(ctx, JobService_RunDue_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -424,9 +424,9 @@ func (c *jobServiceClient) RunDue(ctx context.Context, in *RunDueRequest, opts .
 	return out, nil
 }
 
-func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *ListJobAttemptsRequest, opts ...grpc.CallOption) (*ListJobAttemptsResponse, error) {
+func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *fireoncev1.ListJobAttemptsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobAttemptsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListJobAttemptsResponse)
+	out := new(fireoncev1.ListJobAttemptsResponse)
 	err := c.cc.Invoke(ctx, JobService_ListJobAttempts_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -434,9 +434,9 @@ func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *ListJobAttem
 	return out, nil
 }
 
-func (c *jobServiceClient) ListJobObservations(ctx context.Context, in *ListJobObservationsRequest, opts ...grpc.CallOption) (*ListJobObservationsResponse, error) {
+func (c *jobServiceClient) ListJobObservations(ctx context.Context, in *fireoncev1.ListJobObservationsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobObservationsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListJobObservationsResponse)
+	out := new(fireoncev1.ListJobObservationsResponse)
 	err := c.cc.Invoke(ctx, JobService_ListJobObservations_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -444,9 +444,9 @@ func (c *jobServiceClient) ListJobObservations(ctx context.Context, in *ListJobO
 	return out, nil
 }
 
-func (c *jobServiceClient) ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error) {
+func (c *jobServiceClient) ListJobEvents(ctx context.Context, in *fireoncev1.ListJobEventsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobEventsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListJobEventsResponse)
+	out := new(fireoncev1.ListJobEventsResponse)
 	err := c.cc.Invoke(ctx, JobService_ListJobEvents_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -509,7 +509,7 @@ type JobServiceServer interface {
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Also checked after the key.
 	//
 	// An OK answer means that the job is durable.
-	ScheduleJob(context.Context, *ScheduleJobRequest) (*ScheduleJobResponse, error)
+	ScheduleJob(context.Context, *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error)
 	// Up to 500 jobs, each decided separately as by ScheduleJob, in their order; the
 	// response has one result per request in the same order. An invalid item fails alone:
 	// it has an error with code INVALID_ARGUMENT. Of two items with one key the first wins;
@@ -518,9 +518,9 @@ type JobServiceServer interface {
 	// follows in a further write. The RPC itself fails only for whole-request reasons,
 	// among them INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; then repeat it whole.
 	// Items beyond a quota fail alone, with RESOURCE_EXHAUSTED.
-	BatchScheduleJobs(context.Context, *BatchScheduleJobsRequest) (*BatchScheduleJobsResponse, error)
+	BatchScheduleJobs(context.Context, *fireoncev1.BatchScheduleJobsRequest) (*fireoncev1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
-	GetJob(context.Context, *GetJobRequest) (*GetJobResponse, error)
+	GetJob(context.Context, *fireoncev1.GetJobRequest) (*fireoncev1.GetJobResponse, error)
 	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs
 	// than page_size, or none, and still a next_page_token: the server reads a bounded
 	// number of jobs for one page, and the next page continues there. Keyset paging: jobs
@@ -528,7 +528,7 @@ type JobServiceServer interface {
 	// events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
 	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
 	// PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
-	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
+	ListJobs(context.Context, *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error)
 	// Changes as they commit. The first message is sent immediately, a heartbeat at least
 	// every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
 	// with the last cursor. A slow reader is cut off (RESOURCE_EXHAUSTED) and resumes in
@@ -542,7 +542,7 @@ type JobServiceServer interface {
 	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
 	//     job or a connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
-	StreamJobEvents(*StreamJobEventsRequest, grpc.ServerStreamingServer[StreamJobEventsResponse]) error
+	StreamJobEvents(*fireoncev1.StreamJobEventsRequest, grpc.ServerStreamingServer[fireoncev1.StreamJobEventsResponse]) error
 	// Changes content, labels or terms of a job. Fields that an attempt depends on change
 	// only before the first start; the others as long as the job goes on and no worker
 	// holds it:
@@ -564,7 +564,7 @@ type JobServiceServer interface {
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
 	//     payload grows.
-	UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error)
+	UpdateJob(context.Context, *fireoncev1.UpdateJobRequest) (*fireoncev1.UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes CANCELED
 	// immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION cannot be
 	// recalled: cancel_request_time is set, it is not sent again, and it ends SUCCEEDED if
@@ -574,17 +574,17 @@ type JobServiceServer interface {
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
 	//     terminal state; ABORTED / ETAG_MISMATCH.
-	CancelJob(context.Context, *CancelJobRequest) (*CancelJobResponse, error)
+	CancelJob(context.Context, *fireoncev1.CancelJobRequest) (*fireoncev1.CancelJobResponse, error)
 	// Moves a SCHEDULED or RETRYING job. The start window counts from the new time.
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
 	// / ETAG_MISMATCH; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
-	RescheduleJob(context.Context, *RescheduleJobRequest) (*RescheduleJobResponse, error)
+	RescheduleJob(context.Context, *fireoncev1.RescheduleJobRequest) (*fireoncev1.RescheduleJobResponse, error)
 	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays. Never bypasses a
 	// pause, a hold or a rate limit. Returns immediately; it does not wait for the send. OK
 	// without change when the job is already claimed, sending or done: the answer shows the
 	// state. A job that replies to another one still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
-	RunJobNow(context.Context, *RunJobNowRequest) (*RunJobNowResponse, error)
+	RunJobNow(context.Context, *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error)
 	// Sets a new retry budget and a new start window on a FAILED or EXPIRED job. A reply
 	// that is CANCELED because the job that it replies to had ended gets a new wait window,
 	// once that job goes on or has succeeded. Replies to the job stay unchanged until they
@@ -594,7 +594,7 @@ type JobServiceServer interface {
 	// the job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
 	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED;
 	// INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
-	RetryJob(context.Context, *RetryJobRequest) (*RetryJobResponse, error)
+	RetryJob(context.Context, *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error)
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
 	// required. DECISION_RESEND can duplicate the effect if the person is wrong;
@@ -602,7 +602,7 @@ type JobServiceServer interface {
 	// attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
-	ResolveJob(context.Context, *ResolveJobRequest) (*ResolveJobResponse, error)
+	ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call again with
 	// next_page_token until it is empty. Each job is decided separately; a job that changes
 	// meanwhile is judged as it is then, and left alone if the filter no longer selects it.
@@ -611,16 +611,16 @@ type JobServiceServer interface {
 	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
 	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
 	// filter.connection_keys.
-	BulkCancelJobs(context.Context, *BulkCancelJobsRequest) (*BulkCancelJobsResponse, error)
+	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
 	// that is CANCELED because the job that it replies to had ended, in the same way, but
 	// oldest job first: a reply follows the job that it replies to, also across pages. A
 	// dry run, which changes nothing, lists a reply among the failures if that job is on an
 	// earlier page.
-	BulkRetryJobs(context.Context, *BulkRetryJobsRequest) (*BulkRetryJobsResponse, error)
+	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
-	BulkResolveJobs(context.Context, *BulkResolveJobsRequest) (*BulkResolveJobsResponse, error)
+	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
 	// Erases a job that has ended: payload, labels, key, answers, texts and history are
 	// removed permanently; the answer has the rest. Repeats get the same answer. The
 	// idempotency key stays bound by its digest, as that of a job that retention has
@@ -633,7 +633,7 @@ type JobServiceServer interface {
 	//     replies to it; erase that one first.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
 	//     not believed, erase nothing.
-	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
+	DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error)
 	// Processes everything that is due, in all projects, and returns when that is done: for
 	// a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
 	// due jobs are sent and settled, and looks for unknown outcomes that are due are made.
@@ -641,15 +641,15 @@ type JobServiceServer interface {
 	//
 	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
 	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
-	RunDue(context.Context, *RunDueRequest) (*RunDueResponse, error)
+	RunDue(context.Context, *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListJobAttempts(context.Context, *ListJobAttemptsRequest) (*ListJobAttemptsResponse, error)
+	ListJobAttempts(context.Context, *fireoncev1.ListJobAttemptsRequest) (*fireoncev1.ListJobAttemptsResponse, error)
 	// The looks at the platform for effects whose outcome is unknown, newest first. Pages
 	// are bounded as those of ListJobAttempts are.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListJobObservations(context.Context, *ListJobObservationsRequest) (*ListJobObservationsResponse, error)
+	ListJobObservations(context.Context, *fireoncev1.ListJobObservationsRequest) (*fireoncev1.ListJobObservationsResponse, error)
 	// A page of the events of StreamJobEvents, oldest first, for callers that do not
 	// stream. Both share cursors: a list continues where a stream ended, and a stream where
 	// a list ended.
@@ -657,7 +657,7 @@ type JobServiceServer interface {
 	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
 	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
 	//     a key without a job or a connection, or one job alone, and there is no such job.
-	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
+	ListJobEvents(context.Context, *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
 }
 
@@ -668,61 +668,61 @@ type JobServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedJobServiceServer struct{}
 
-func (UnimplementedJobServiceServer) ScheduleJob(context.Context, *ScheduleJobRequest) (*ScheduleJobResponse, error) {
+func (UnimplementedJobServiceServer) ScheduleJob(context.Context, *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ScheduleJob not implemented")
 }
-func (UnimplementedJobServiceServer) BatchScheduleJobs(context.Context, *BatchScheduleJobsRequest) (*BatchScheduleJobsResponse, error) {
+func (UnimplementedJobServiceServer) BatchScheduleJobs(context.Context, *fireoncev1.BatchScheduleJobsRequest) (*fireoncev1.BatchScheduleJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BatchScheduleJobs not implemented")
 }
-func (UnimplementedJobServiceServer) GetJob(context.Context, *GetJobRequest) (*GetJobResponse, error) {
+func (UnimplementedJobServiceServer) GetJob(context.Context, *fireoncev1.GetJobRequest) (*fireoncev1.GetJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetJob not implemented")
 }
-func (UnimplementedJobServiceServer) ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error) {
+func (UnimplementedJobServiceServer) ListJobs(context.Context, *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobs not implemented")
 }
-func (UnimplementedJobServiceServer) StreamJobEvents(*StreamJobEventsRequest, grpc.ServerStreamingServer[StreamJobEventsResponse]) error {
+func (UnimplementedJobServiceServer) StreamJobEvents(*fireoncev1.StreamJobEventsRequest, grpc.ServerStreamingServer[fireoncev1.StreamJobEventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method StreamJobEvents not implemented")
 }
-func (UnimplementedJobServiceServer) UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error) {
+func (UnimplementedJobServiceServer) UpdateJob(context.Context, *fireoncev1.UpdateJobRequest) (*fireoncev1.UpdateJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateJob not implemented")
 }
-func (UnimplementedJobServiceServer) CancelJob(context.Context, *CancelJobRequest) (*CancelJobResponse, error) {
+func (UnimplementedJobServiceServer) CancelJob(context.Context, *fireoncev1.CancelJobRequest) (*fireoncev1.CancelJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelJob not implemented")
 }
-func (UnimplementedJobServiceServer) RescheduleJob(context.Context, *RescheduleJobRequest) (*RescheduleJobResponse, error) {
+func (UnimplementedJobServiceServer) RescheduleJob(context.Context, *fireoncev1.RescheduleJobRequest) (*fireoncev1.RescheduleJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RescheduleJob not implemented")
 }
-func (UnimplementedJobServiceServer) RunJobNow(context.Context, *RunJobNowRequest) (*RunJobNowResponse, error) {
+func (UnimplementedJobServiceServer) RunJobNow(context.Context, *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RunJobNow not implemented")
 }
-func (UnimplementedJobServiceServer) RetryJob(context.Context, *RetryJobRequest) (*RetryJobResponse, error) {
+func (UnimplementedJobServiceServer) RetryJob(context.Context, *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryJob not implemented")
 }
-func (UnimplementedJobServiceServer) ResolveJob(context.Context, *ResolveJobRequest) (*ResolveJobResponse, error) {
+func (UnimplementedJobServiceServer) ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveJob not implemented")
 }
-func (UnimplementedJobServiceServer) BulkCancelJobs(context.Context, *BulkCancelJobsRequest) (*BulkCancelJobsResponse, error) {
+func (UnimplementedJobServiceServer) BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BulkCancelJobs not implemented")
 }
-func (UnimplementedJobServiceServer) BulkRetryJobs(context.Context, *BulkRetryJobsRequest) (*BulkRetryJobsResponse, error) {
+func (UnimplementedJobServiceServer) BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BulkRetryJobs not implemented")
 }
-func (UnimplementedJobServiceServer) BulkResolveJobs(context.Context, *BulkResolveJobsRequest) (*BulkResolveJobsResponse, error) {
+func (UnimplementedJobServiceServer) BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BulkResolveJobs not implemented")
 }
-func (UnimplementedJobServiceServer) DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error) {
+func (UnimplementedJobServiceServer) DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteJob not implemented")
 }
-func (UnimplementedJobServiceServer) RunDue(context.Context, *RunDueRequest) (*RunDueResponse, error) {
+func (UnimplementedJobServiceServer) RunDue(context.Context, *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RunDue not implemented")
 }
-func (UnimplementedJobServiceServer) ListJobAttempts(context.Context, *ListJobAttemptsRequest) (*ListJobAttemptsResponse, error) {
+func (UnimplementedJobServiceServer) ListJobAttempts(context.Context, *fireoncev1.ListJobAttemptsRequest) (*fireoncev1.ListJobAttemptsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobAttempts not implemented")
 }
-func (UnimplementedJobServiceServer) ListJobObservations(context.Context, *ListJobObservationsRequest) (*ListJobObservationsResponse, error) {
+func (UnimplementedJobServiceServer) ListJobObservations(context.Context, *fireoncev1.ListJobObservationsRequest) (*fireoncev1.ListJobObservationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobObservations not implemented")
 }
-func (UnimplementedJobServiceServer) ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error) {
+func (UnimplementedJobServiceServer) ListJobEvents(context.Context, *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobEvents not implemented")
 }
 func (UnimplementedJobServiceServer) mustEmbedUnimplementedJobServiceServer() {}
@@ -747,7 +747,7 @@ func RegisterJobServiceServer(s grpc.ServiceRegistrar, srv JobServiceServer) {
 }
 
 func _JobService_ScheduleJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ScheduleJobRequest)
+	in := new(fireoncev1.ScheduleJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -759,13 +759,13 @@ func _JobService_ScheduleJob_Handler(srv interface{}, ctx context.Context, dec f
 		FullMethod: JobService_ScheduleJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).ScheduleJob(ctx, req.(*ScheduleJobRequest))
+		return srv.(JobServiceServer).ScheduleJob(ctx, req.(*fireoncev1.ScheduleJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_BatchScheduleJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BatchScheduleJobsRequest)
+	in := new(fireoncev1.BatchScheduleJobsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -777,13 +777,13 @@ func _JobService_BatchScheduleJobs_Handler(srv interface{}, ctx context.Context,
 		FullMethod: JobService_BatchScheduleJobs_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).BatchScheduleJobs(ctx, req.(*BatchScheduleJobsRequest))
+		return srv.(JobServiceServer).BatchScheduleJobs(ctx, req.(*fireoncev1.BatchScheduleJobsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_GetJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetJobRequest)
+	in := new(fireoncev1.GetJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -795,13 +795,13 @@ func _JobService_GetJob_Handler(srv interface{}, ctx context.Context, dec func(i
 		FullMethod: JobService_GetJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).GetJob(ctx, req.(*GetJobRequest))
+		return srv.(JobServiceServer).GetJob(ctx, req.(*fireoncev1.GetJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_ListJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListJobsRequest)
+	in := new(fireoncev1.ListJobsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -813,24 +813,24 @@ func _JobService_ListJobs_Handler(srv interface{}, ctx context.Context, dec func
 		FullMethod: JobService_ListJobs_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).ListJobs(ctx, req.(*ListJobsRequest))
+		return srv.(JobServiceServer).ListJobs(ctx, req.(*fireoncev1.ListJobsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_StreamJobEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(StreamJobEventsRequest)
+	m := new(fireoncev1.StreamJobEventsRequest)
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(JobServiceServer).StreamJobEvents(m, &grpc.GenericServerStream[StreamJobEventsRequest, StreamJobEventsResponse]{ServerStream: stream})
+	return srv.(JobServiceServer).StreamJobEvents(m, &grpc.GenericServerStream[fireoncev1.StreamJobEventsRequest, fireoncev1.StreamJobEventsResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type JobService_StreamJobEventsServer = grpc.ServerStreamingServer[StreamJobEventsResponse]
+type JobService_StreamJobEventsServer = grpc.ServerStreamingServer[fireoncev1.StreamJobEventsResponse]
 
 func _JobService_UpdateJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(UpdateJobRequest)
+	in := new(fireoncev1.UpdateJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -842,13 +842,13 @@ func _JobService_UpdateJob_Handler(srv interface{}, ctx context.Context, dec fun
 		FullMethod: JobService_UpdateJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).UpdateJob(ctx, req.(*UpdateJobRequest))
+		return srv.(JobServiceServer).UpdateJob(ctx, req.(*fireoncev1.UpdateJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_CancelJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CancelJobRequest)
+	in := new(fireoncev1.CancelJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -860,13 +860,13 @@ func _JobService_CancelJob_Handler(srv interface{}, ctx context.Context, dec fun
 		FullMethod: JobService_CancelJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).CancelJob(ctx, req.(*CancelJobRequest))
+		return srv.(JobServiceServer).CancelJob(ctx, req.(*fireoncev1.CancelJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_RescheduleJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RescheduleJobRequest)
+	in := new(fireoncev1.RescheduleJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -878,13 +878,13 @@ func _JobService_RescheduleJob_Handler(srv interface{}, ctx context.Context, dec
 		FullMethod: JobService_RescheduleJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).RescheduleJob(ctx, req.(*RescheduleJobRequest))
+		return srv.(JobServiceServer).RescheduleJob(ctx, req.(*fireoncev1.RescheduleJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_RunJobNow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RunJobNowRequest)
+	in := new(fireoncev1.RunJobNowRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -896,13 +896,13 @@ func _JobService_RunJobNow_Handler(srv interface{}, ctx context.Context, dec fun
 		FullMethod: JobService_RunJobNow_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).RunJobNow(ctx, req.(*RunJobNowRequest))
+		return srv.(JobServiceServer).RunJobNow(ctx, req.(*fireoncev1.RunJobNowRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_RetryJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RetryJobRequest)
+	in := new(fireoncev1.RetryJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -914,13 +914,13 @@ func _JobService_RetryJob_Handler(srv interface{}, ctx context.Context, dec func
 		FullMethod: JobService_RetryJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).RetryJob(ctx, req.(*RetryJobRequest))
+		return srv.(JobServiceServer).RetryJob(ctx, req.(*fireoncev1.RetryJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_ResolveJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ResolveJobRequest)
+	in := new(fireoncev1.ResolveJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -932,13 +932,13 @@ func _JobService_ResolveJob_Handler(srv interface{}, ctx context.Context, dec fu
 		FullMethod: JobService_ResolveJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).ResolveJob(ctx, req.(*ResolveJobRequest))
+		return srv.(JobServiceServer).ResolveJob(ctx, req.(*fireoncev1.ResolveJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_BulkCancelJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BulkCancelJobsRequest)
+	in := new(fireoncev1.BulkCancelJobsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -950,13 +950,13 @@ func _JobService_BulkCancelJobs_Handler(srv interface{}, ctx context.Context, de
 		FullMethod: JobService_BulkCancelJobs_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).BulkCancelJobs(ctx, req.(*BulkCancelJobsRequest))
+		return srv.(JobServiceServer).BulkCancelJobs(ctx, req.(*fireoncev1.BulkCancelJobsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_BulkRetryJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BulkRetryJobsRequest)
+	in := new(fireoncev1.BulkRetryJobsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -968,13 +968,13 @@ func _JobService_BulkRetryJobs_Handler(srv interface{}, ctx context.Context, dec
 		FullMethod: JobService_BulkRetryJobs_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).BulkRetryJobs(ctx, req.(*BulkRetryJobsRequest))
+		return srv.(JobServiceServer).BulkRetryJobs(ctx, req.(*fireoncev1.BulkRetryJobsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_BulkResolveJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BulkResolveJobsRequest)
+	in := new(fireoncev1.BulkResolveJobsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -986,13 +986,13 @@ func _JobService_BulkResolveJobs_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: JobService_BulkResolveJobs_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).BulkResolveJobs(ctx, req.(*BulkResolveJobsRequest))
+		return srv.(JobServiceServer).BulkResolveJobs(ctx, req.(*fireoncev1.BulkResolveJobsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_DeleteJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(DeleteJobRequest)
+	in := new(fireoncev1.DeleteJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -1004,13 +1004,13 @@ func _JobService_DeleteJob_Handler(srv interface{}, ctx context.Context, dec fun
 		FullMethod: JobService_DeleteJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).DeleteJob(ctx, req.(*DeleteJobRequest))
+		return srv.(JobServiceServer).DeleteJob(ctx, req.(*fireoncev1.DeleteJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_RunDue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RunDueRequest)
+	in := new(fireoncev1.RunDueRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -1022,13 +1022,13 @@ func _JobService_RunDue_Handler(srv interface{}, ctx context.Context, dec func(i
 		FullMethod: JobService_RunDue_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).RunDue(ctx, req.(*RunDueRequest))
+		return srv.(JobServiceServer).RunDue(ctx, req.(*fireoncev1.RunDueRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_ListJobAttempts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListJobAttemptsRequest)
+	in := new(fireoncev1.ListJobAttemptsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -1040,13 +1040,13 @@ func _JobService_ListJobAttempts_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: JobService_ListJobAttempts_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).ListJobAttempts(ctx, req.(*ListJobAttemptsRequest))
+		return srv.(JobServiceServer).ListJobAttempts(ctx, req.(*fireoncev1.ListJobAttemptsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_ListJobObservations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListJobObservationsRequest)
+	in := new(fireoncev1.ListJobObservationsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -1058,13 +1058,13 @@ func _JobService_ListJobObservations_Handler(srv interface{}, ctx context.Contex
 		FullMethod: JobService_ListJobObservations_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).ListJobObservations(ctx, req.(*ListJobObservationsRequest))
+		return srv.(JobServiceServer).ListJobObservations(ctx, req.(*fireoncev1.ListJobObservationsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _JobService_ListJobEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListJobEventsRequest)
+	in := new(fireoncev1.ListJobEventsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -1076,7 +1076,7 @@ func _JobService_ListJobEvents_Handler(srv interface{}, ctx context.Context, dec
 		FullMethod: JobService_ListJobEvents_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).ListJobEvents(ctx, req.(*ListJobEventsRequest))
+		return srv.(JobServiceServer).ListJobEvents(ctx, req.(*fireoncev1.ListJobEventsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }

@@ -8,7 +8,7 @@ package fireoncev1grpc
 
 import (
 	context "context"
-	. "github.com/fireonce/fireonce/clients/go/fireoncev1"
+	fireoncev1 "github.com/fireonce/fireonce/clients/go/fireoncev1"
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -72,13 +72,13 @@ type ScheduleServiceClient interface {
 	//   - INVALID_ARGUMENT / KEY_RESERVED. NOT_FOUND / CONNECTION_NOT_FOUND;
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedules".
-	CreateSchedule(ctx context.Context, in *CreateScheduleRequest, opts ...grpc.CallOption) (*CreateScheduleResponse, error)
+	CreateSchedule(ctx context.Context, in *fireoncev1.CreateScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.CreateScheduleResponse, error)
 	// NOT_FOUND / SCHEDULE_NOT_FOUND. A deleted schedule is still found.
-	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
+	GetSchedule(ctx context.Context, in *fireoncev1.GetScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.GetScheduleResponse, error)
 	// Newest first, without deleted ones unless requested. A page may be short, or empty,
 	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
 	// CONNECTION_NOT_FOUND: filter.connection_keys.
-	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
+	ListSchedules(ctx context.Context, in *fireoncev1.ListSchedulesRequest, opts ...grpc.CallOption) (*fireoncev1.ListSchedulesResponse, error)
 	// Sets the fields that update_mask names to the request's values. With another spec the
 	// schedule continues from now: past times without a decision are MISSED, skips are
 	// dropped, and names of firings get the prefix of a new version. A firing that waits in
@@ -89,29 +89,29 @@ type ScheduleServiceClient interface {
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
 	//     SCHEDULE_STATE: it is deleted.
 	//   - Otherwise as CreateSchedule.
-	UpdateSchedule(ctx context.Context, in *UpdateScheduleRequest, opts ...grpc.CallOption) (*UpdateScheduleResponse, error)
+	UpdateSchedule(ctx context.Context, in *fireoncev1.UpdateScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.UpdateScheduleResponse, error)
 	// Ends a schedule permanently and erases its template. OK when it is already deleted. A
 	// firing that waits in the buffer is MISSED, and so are past times without a decision.
 	// Jobs that it made go on: BulkCancelJobs with filter.schedule_id ends them. NOT_FOUND
 	// / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
-	DeleteSchedule(ctx context.Context, in *DeleteScheduleRequest, opts ...grpc.CallOption) (*DeleteScheduleResponse, error)
+	DeleteSchedule(ctx context.Context, in *fireoncev1.DeleteScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.DeleteScheduleResponse, error)
 	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED,
 	// and so are past times without a decision. Existing jobs go on. OK when it is already
 	// paused: the cause stays, and the request's note replaces the old one.
 	// FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or deleted. NOT_FOUND /
 	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
-	PauseSchedule(ctx context.Context, in *PauseScheduleRequest, opts ...grpc.CallOption) (*PauseScheduleResponse, error)
+	PauseSchedule(ctx context.Context, in *fireoncev1.PauseScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.PauseScheduleResponse, error)
 	// Fires again from now on; times in the pause are neither caught up nor counted.
 	// Without a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
 	// SCHEDULE_STATE: deleted, or its times cannot be evaluated. NOT_FOUND /
 	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
-	ResumeSchedule(ctx context.Context, in *ResumeScheduleRequest, opts ...grpc.CallOption) (*ResumeScheduleResponse, error)
+	ResumeSchedule(ctx context.Context, in *fireoncev1.ResumeScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.ResumeScheduleResponse, error)
 	// PauseSchedule for every ACTIVE schedule that a filter selects, at most 500 in a call:
 	// call again with next_page_token until it is empty. INVALID_ARGUMENT /
 	// PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
-	BulkPauseSchedules(ctx context.Context, in *BulkPauseSchedulesRequest, opts ...grpc.CallOption) (*BulkPauseSchedulesResponse, error)
+	BulkPauseSchedules(ctx context.Context, in *fireoncev1.BulkPauseSchedulesRequest, opts ...grpc.CallOption) (*fireoncev1.BulkPauseSchedulesResponse, error)
 	// ResumeSchedule for every PAUSED schedule that a filter selects, in the same way.
-	BulkResumeSchedules(ctx context.Context, in *BulkResumeSchedulesRequest, opts ...grpc.CallOption) (*BulkResumeSchedulesResponse, error)
+	BulkResumeSchedules(ctx context.Context, in *fireoncev1.BulkResumeSchedulesRequest, opts ...grpc.CallOption) (*fireoncev1.BulkResumeSchedulesResponse, error)
 	// Makes a job now, in every state of the schedule except DELETED. A trigger_key makes
 	// one job: a repeat returns that job's firing, for as long as firings are kept (400
 	// days). An earlier job that has not ended blocks the call unless the policy that
@@ -124,7 +124,7 @@ type ScheduleServiceClient interface {
 	//   - INVALID_ARGUMENT, FAILED_PRECONDITION and NOT_FOUND as for ScheduleJob, when the job
 	//     is refused. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED.
-	TriggerSchedule(ctx context.Context, in *TriggerScheduleRequest, opts ...grpc.CallOption) (*TriggerScheduleResponse, error)
+	TriggerSchedule(ctx context.Context, in *fireoncev1.TriggerScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.TriggerScheduleResponse, error)
 	// Takes out one future firing, by its name, or with undo restores it. It is then
 	// SKIPPED_BY_REQUEST at its time. OK when that is already so.
 	//
@@ -132,12 +132,12 @@ type ScheduleServiceClient interface {
 	//     deleted. NOT_FOUND / FIRING_NOT_FOUND: the next 1,000 firings have no such name.
 	//   - FAILED_PRECONDITION / FIRING_DECIDED: its time has passed.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "skips", 100 for a schedule.
-	SkipFiring(ctx context.Context, in *SkipFiringRequest, opts ...grpc.CallOption) (*SkipFiringResponse, error)
+	SkipFiring(ctx context.Context, in *fireoncev1.SkipFiringRequest, opts ...grpc.CallOption) (*fireoncev1.SkipFiringResponse, error)
 	// Firings so far, those without a job too, newest first. They are kept for 400 days. A
 	// waiting one is in Schedule.buffered_firing alone. There is no stream of firings: the
 	// events of jobs have those that made one, and for the others call this again.
 	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListFirings(ctx context.Context, in *ListFiringsRequest, opts ...grpc.CallOption) (*ListFiringsResponse, error)
+	ListFirings(ctx context.Context, in *fireoncev1.ListFiringsRequest, opts ...grpc.CallOption) (*fireoncev1.ListFiringsResponse, error)
 	// Returns when a spec fires, or a stored schedule, without storing anything.
 	//
 	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID, also where the times take more than 20
@@ -145,7 +145,7 @@ type ScheduleServiceClient interface {
 	//   - FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated,
 	//     or not in so many steps. Ask for fewer firings, or for earlier ones.
 	//   - RESOURCE_EXHAUSTED / SERVER_BUSY: other previews are being computed.
-	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
+	PreviewSchedule(ctx context.Context, in *fireoncev1.PreviewScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.PreviewScheduleResponse, error)
 	// Makes jobs for nominal times that have passed and made none: after an outage, a
 	// pause, a change of the spec, or before the schedule began. The present spec
 	// determines the times. A nominal time that has a job of this schedule gets no other
@@ -161,7 +161,7 @@ type ScheduleServiceClient interface {
 	//   - FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
 	//     about firings of the range itself. Repeat after the time in RetryInfo.
 	//   - Otherwise as TriggerSchedule, except FIRING_BLOCKED by a job and an empty queue.
-	BackfillSchedule(ctx context.Context, in *BackfillScheduleRequest, opts ...grpc.CallOption) (*BackfillScheduleResponse, error)
+	BackfillSchedule(ctx context.Context, in *fireoncev1.BackfillScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.BackfillScheduleResponse, error)
 	// Adds content to the queue of a schedule whose job_template has queue. An item is one
 	// job at most. It is checked as the job of the schedule's connection.
 	//
@@ -172,23 +172,23 @@ type ScheduleServiceClient interface {
 	//     content is refused.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedule-items" (1,000 that wait or were
 	//     refused), "schedule-item-bytes" (32 MiB), "bytes" of the project.
-	AddScheduleItem(ctx context.Context, in *AddScheduleItemRequest, opts ...grpc.CallOption) (*AddScheduleItemResponse, error)
+	AddScheduleItem(ctx context.Context, in *fireoncev1.AddScheduleItemRequest, opts ...grpc.CallOption) (*fireoncev1.AddScheduleItemResponse, error)
 	// Waiting items, in the order of the queue, then the others, the last that left it
 	// first. NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListScheduleItems(ctx context.Context, in *ListScheduleItemsRequest, opts ...grpc.CallOption) (*ListScheduleItemsResponse, error)
+	ListScheduleItems(ctx context.Context, in *fireoncev1.ListScheduleItemsRequest, opts ...grpc.CallOption) (*fireoncev1.ListScheduleItemsResponse, error)
 	// Replaces the content of a waiting item. Its position stays.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	//     FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it does not wait.
 	//   - Otherwise as AddScheduleItem.
-	UpdateScheduleItem(ctx context.Context, in *UpdateScheduleItemRequest, opts ...grpc.CallOption) (*UpdateScheduleItemResponse, error)
+	UpdateScheduleItem(ctx context.Context, in *fireoncev1.UpdateScheduleItemRequest, opts ...grpc.CallOption) (*fireoncev1.UpdateScheduleItemResponse, error)
 	// Moves an item in the queue. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND;
 	// ABORTED / ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE.
-	MoveScheduleItem(ctx context.Context, in *MoveScheduleItemRequest, opts ...grpc.CallOption) (*MoveScheduleItemResponse, error)
+	MoveScheduleItem(ctx context.Context, in *fireoncev1.MoveScheduleItemRequest, opts ...grpc.CallOption) (*fireoncev1.MoveScheduleItemResponse, error)
 	// Removes an item from the queue permanently, and erases its content. OK when it is
 	// already removed. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
 	// ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it is a job.
-	RemoveScheduleItem(ctx context.Context, in *RemoveScheduleItemRequest, opts ...grpc.CallOption) (*RemoveScheduleItemResponse, error)
+	RemoveScheduleItem(ctx context.Context, in *fireoncev1.RemoveScheduleItemRequest, opts ...grpc.CallOption) (*fireoncev1.RemoveScheduleItemResponse, error)
 }
 
 type scheduleServiceClient struct {
@@ -199,9 +199,9 @@ func NewScheduleServiceClient(cc grpc.ClientConnInterface) ScheduleServiceClient
 	return &scheduleServiceClient{cc}
 }
 
-func (c *scheduleServiceClient) CreateSchedule(ctx context.Context, in *CreateScheduleRequest, opts ...grpc.CallOption) (*CreateScheduleResponse, error) {
+func (c *scheduleServiceClient) CreateSchedule(ctx context.Context, in *fireoncev1.CreateScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.CreateScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CreateScheduleResponse)
+	out := new(fireoncev1.CreateScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_CreateSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -209,9 +209,9 @@ func (c *scheduleServiceClient) CreateSchedule(ctx context.Context, in *CreateSc
 	return out, nil
 }
 
-func (c *scheduleServiceClient) GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error) {
+func (c *scheduleServiceClient) GetSchedule(ctx context.Context, in *fireoncev1.GetScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.GetScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetScheduleResponse)
+	out := new(fireoncev1.GetScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_GetSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -219,9 +219,9 @@ func (c *scheduleServiceClient) GetSchedule(ctx context.Context, in *GetSchedule
 	return out, nil
 }
 
-func (c *scheduleServiceClient) ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error) {
+func (c *scheduleServiceClient) ListSchedules(ctx context.Context, in *fireoncev1.ListSchedulesRequest, opts ...grpc.CallOption) (*fireoncev1.ListSchedulesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListSchedulesResponse)
+	out := new(fireoncev1.ListSchedulesResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_ListSchedules_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -229,9 +229,9 @@ func (c *scheduleServiceClient) ListSchedules(ctx context.Context, in *ListSched
 	return out, nil
 }
 
-func (c *scheduleServiceClient) UpdateSchedule(ctx context.Context, in *UpdateScheduleRequest, opts ...grpc.CallOption) (*UpdateScheduleResponse, error) {
+func (c *scheduleServiceClient) UpdateSchedule(ctx context.Context, in *fireoncev1.UpdateScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.UpdateScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(UpdateScheduleResponse)
+	out := new(fireoncev1.UpdateScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_UpdateSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -239,9 +239,9 @@ func (c *scheduleServiceClient) UpdateSchedule(ctx context.Context, in *UpdateSc
 	return out, nil
 }
 
-func (c *scheduleServiceClient) DeleteSchedule(ctx context.Context, in *DeleteScheduleRequest, opts ...grpc.CallOption) (*DeleteScheduleResponse, error) {
+func (c *scheduleServiceClient) DeleteSchedule(ctx context.Context, in *fireoncev1.DeleteScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.DeleteScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(DeleteScheduleResponse)
+	out := new(fireoncev1.DeleteScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_DeleteSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -249,9 +249,9 @@ func (c *scheduleServiceClient) DeleteSchedule(ctx context.Context, in *DeleteSc
 	return out, nil
 }
 
-func (c *scheduleServiceClient) PauseSchedule(ctx context.Context, in *PauseScheduleRequest, opts ...grpc.CallOption) (*PauseScheduleResponse, error) {
+func (c *scheduleServiceClient) PauseSchedule(ctx context.Context, in *fireoncev1.PauseScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.PauseScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(PauseScheduleResponse)
+	out := new(fireoncev1.PauseScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_PauseSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -259,9 +259,9 @@ func (c *scheduleServiceClient) PauseSchedule(ctx context.Context, in *PauseSche
 	return out, nil
 }
 
-func (c *scheduleServiceClient) ResumeSchedule(ctx context.Context, in *ResumeScheduleRequest, opts ...grpc.CallOption) (*ResumeScheduleResponse, error) {
+func (c *scheduleServiceClient) ResumeSchedule(ctx context.Context, in *fireoncev1.ResumeScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.ResumeScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ResumeScheduleResponse)
+	out := new(fireoncev1.ResumeScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_ResumeSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -269,9 +269,9 @@ func (c *scheduleServiceClient) ResumeSchedule(ctx context.Context, in *ResumeSc
 	return out, nil
 }
 
-func (c *scheduleServiceClient) BulkPauseSchedules(ctx context.Context, in *BulkPauseSchedulesRequest, opts ...grpc.CallOption) (*BulkPauseSchedulesResponse, error) {
+func (c *scheduleServiceClient) BulkPauseSchedules(ctx context.Context, in *fireoncev1.BulkPauseSchedulesRequest, opts ...grpc.CallOption) (*fireoncev1.BulkPauseSchedulesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BulkPauseSchedulesResponse)
+	out := new(fireoncev1.BulkPauseSchedulesResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_BulkPauseSchedules_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -279,9 +279,9 @@ func (c *scheduleServiceClient) BulkPauseSchedules(ctx context.Context, in *Bulk
 	return out, nil
 }
 
-func (c *scheduleServiceClient) BulkResumeSchedules(ctx context.Context, in *BulkResumeSchedulesRequest, opts ...grpc.CallOption) (*BulkResumeSchedulesResponse, error) {
+func (c *scheduleServiceClient) BulkResumeSchedules(ctx context.Context, in *fireoncev1.BulkResumeSchedulesRequest, opts ...grpc.CallOption) (*fireoncev1.BulkResumeSchedulesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BulkResumeSchedulesResponse)
+	out := new(fireoncev1.BulkResumeSchedulesResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_BulkResumeSchedules_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -289,9 +289,9 @@ func (c *scheduleServiceClient) BulkResumeSchedules(ctx context.Context, in *Bul
 	return out, nil
 }
 
-func (c *scheduleServiceClient) TriggerSchedule(ctx context.Context, in *TriggerScheduleRequest, opts ...grpc.CallOption) (*TriggerScheduleResponse, error) {
+func (c *scheduleServiceClient) TriggerSchedule(ctx context.Context, in *fireoncev1.TriggerScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.TriggerScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(TriggerScheduleResponse)
+	out := new(fireoncev1.TriggerScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_TriggerSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -299,9 +299,9 @@ func (c *scheduleServiceClient) TriggerSchedule(ctx context.Context, in *Trigger
 	return out, nil
 }
 
-func (c *scheduleServiceClient) SkipFiring(ctx context.Context, in *SkipFiringRequest, opts ...grpc.CallOption) (*SkipFiringResponse, error) {
+func (c *scheduleServiceClient) SkipFiring(ctx context.Context, in *fireoncev1.SkipFiringRequest, opts ...grpc.CallOption) (*fireoncev1.SkipFiringResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(SkipFiringResponse)
+	out := new(fireoncev1.SkipFiringResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_SkipFiring_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -309,9 +309,9 @@ func (c *scheduleServiceClient) SkipFiring(ctx context.Context, in *SkipFiringRe
 	return out, nil
 }
 
-func (c *scheduleServiceClient) ListFirings(ctx context.Context, in *ListFiringsRequest, opts ...grpc.CallOption) (*ListFiringsResponse, error) {
+func (c *scheduleServiceClient) ListFirings(ctx context.Context, in *fireoncev1.ListFiringsRequest, opts ...grpc.CallOption) (*fireoncev1.ListFiringsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListFiringsResponse)
+	out := new(fireoncev1.ListFiringsResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_ListFirings_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -319,9 +319,9 @@ func (c *scheduleServiceClient) ListFirings(ctx context.Context, in *ListFirings
 	return out, nil
 }
 
-func (c *scheduleServiceClient) PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error) {
+func (c *scheduleServiceClient) PreviewSchedule(ctx context.Context, in *fireoncev1.PreviewScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.PreviewScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(PreviewScheduleResponse)
+	out := new(fireoncev1.PreviewScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_PreviewSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -329,9 +329,9 @@ func (c *scheduleServiceClient) PreviewSchedule(ctx context.Context, in *Preview
 	return out, nil
 }
 
-func (c *scheduleServiceClient) BackfillSchedule(ctx context.Context, in *BackfillScheduleRequest, opts ...grpc.CallOption) (*BackfillScheduleResponse, error) {
+func (c *scheduleServiceClient) BackfillSchedule(ctx context.Context, in *fireoncev1.BackfillScheduleRequest, opts ...grpc.CallOption) (*fireoncev1.BackfillScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BackfillScheduleResponse)
+	out := new(fireoncev1.BackfillScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_BackfillSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -339,9 +339,9 @@ func (c *scheduleServiceClient) BackfillSchedule(ctx context.Context, in *Backfi
 	return out, nil
 }
 
-func (c *scheduleServiceClient) AddScheduleItem(ctx context.Context, in *AddScheduleItemRequest, opts ...grpc.CallOption) (*AddScheduleItemResponse, error) {
+func (c *scheduleServiceClient) AddScheduleItem(ctx context.Context, in *fireoncev1.AddScheduleItemRequest, opts ...grpc.CallOption) (*fireoncev1.AddScheduleItemResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(AddScheduleItemResponse)
+	out := new(fireoncev1.AddScheduleItemResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_AddScheduleItem_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -349,9 +349,9 @@ func (c *scheduleServiceClient) AddScheduleItem(ctx context.Context, in *AddSche
 	return out, nil
 }
 
-func (c *scheduleServiceClient) ListScheduleItems(ctx context.Context, in *ListScheduleItemsRequest, opts ...grpc.CallOption) (*ListScheduleItemsResponse, error) {
+func (c *scheduleServiceClient) ListScheduleItems(ctx context.Context, in *fireoncev1.ListScheduleItemsRequest, opts ...grpc.CallOption) (*fireoncev1.ListScheduleItemsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListScheduleItemsResponse)
+	out := new(fireoncev1.ListScheduleItemsResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_ListScheduleItems_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -359,9 +359,9 @@ func (c *scheduleServiceClient) ListScheduleItems(ctx context.Context, in *ListS
 	return out, nil
 }
 
-func (c *scheduleServiceClient) UpdateScheduleItem(ctx context.Context, in *UpdateScheduleItemRequest, opts ...grpc.CallOption) (*UpdateScheduleItemResponse, error) {
+func (c *scheduleServiceClient) UpdateScheduleItem(ctx context.Context, in *fireoncev1.UpdateScheduleItemRequest, opts ...grpc.CallOption) (*fireoncev1.UpdateScheduleItemResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(UpdateScheduleItemResponse)
+	out := new(fireoncev1.UpdateScheduleItemResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_UpdateScheduleItem_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -369,9 +369,9 @@ func (c *scheduleServiceClient) UpdateScheduleItem(ctx context.Context, in *Upda
 	return out, nil
 }
 
-func (c *scheduleServiceClient) MoveScheduleItem(ctx context.Context, in *MoveScheduleItemRequest, opts ...grpc.CallOption) (*MoveScheduleItemResponse, error) {
+func (c *scheduleServiceClient) MoveScheduleItem(ctx context.Context, in *fireoncev1.MoveScheduleItemRequest, opts ...grpc.CallOption) (*fireoncev1.MoveScheduleItemResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(MoveScheduleItemResponse)
+	out := new(fireoncev1.MoveScheduleItemResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_MoveScheduleItem_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -379,9 +379,9 @@ func (c *scheduleServiceClient) MoveScheduleItem(ctx context.Context, in *MoveSc
 	return out, nil
 }
 
-func (c *scheduleServiceClient) RemoveScheduleItem(ctx context.Context, in *RemoveScheduleItemRequest, opts ...grpc.CallOption) (*RemoveScheduleItemResponse, error) {
+func (c *scheduleServiceClient) RemoveScheduleItem(ctx context.Context, in *fireoncev1.RemoveScheduleItemRequest, opts ...grpc.CallOption) (*fireoncev1.RemoveScheduleItemResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RemoveScheduleItemResponse)
+	out := new(fireoncev1.RemoveScheduleItemResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_RemoveScheduleItem_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -420,13 +420,13 @@ type ScheduleServiceServer interface {
 	//   - INVALID_ARGUMENT / KEY_RESERVED. NOT_FOUND / CONNECTION_NOT_FOUND;
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedules".
-	CreateSchedule(context.Context, *CreateScheduleRequest) (*CreateScheduleResponse, error)
+	CreateSchedule(context.Context, *fireoncev1.CreateScheduleRequest) (*fireoncev1.CreateScheduleResponse, error)
 	// NOT_FOUND / SCHEDULE_NOT_FOUND. A deleted schedule is still found.
-	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
+	GetSchedule(context.Context, *fireoncev1.GetScheduleRequest) (*fireoncev1.GetScheduleResponse, error)
 	// Newest first, without deleted ones unless requested. A page may be short, or empty,
 	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
 	// CONNECTION_NOT_FOUND: filter.connection_keys.
-	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
+	ListSchedules(context.Context, *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error)
 	// Sets the fields that update_mask names to the request's values. With another spec the
 	// schedule continues from now: past times without a decision are MISSED, skips are
 	// dropped, and names of firings get the prefix of a new version. A firing that waits in
@@ -437,29 +437,29 @@ type ScheduleServiceServer interface {
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
 	//     SCHEDULE_STATE: it is deleted.
 	//   - Otherwise as CreateSchedule.
-	UpdateSchedule(context.Context, *UpdateScheduleRequest) (*UpdateScheduleResponse, error)
+	UpdateSchedule(context.Context, *fireoncev1.UpdateScheduleRequest) (*fireoncev1.UpdateScheduleResponse, error)
 	// Ends a schedule permanently and erases its template. OK when it is already deleted. A
 	// firing that waits in the buffer is MISSED, and so are past times without a decision.
 	// Jobs that it made go on: BulkCancelJobs with filter.schedule_id ends them. NOT_FOUND
 	// / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
-	DeleteSchedule(context.Context, *DeleteScheduleRequest) (*DeleteScheduleResponse, error)
+	DeleteSchedule(context.Context, *fireoncev1.DeleteScheduleRequest) (*fireoncev1.DeleteScheduleResponse, error)
 	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED,
 	// and so are past times without a decision. Existing jobs go on. OK when it is already
 	// paused: the cause stays, and the request's note replaces the old one.
 	// FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or deleted. NOT_FOUND /
 	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
-	PauseSchedule(context.Context, *PauseScheduleRequest) (*PauseScheduleResponse, error)
+	PauseSchedule(context.Context, *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error)
 	// Fires again from now on; times in the pause are neither caught up nor counted.
 	// Without a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
 	// SCHEDULE_STATE: deleted, or its times cannot be evaluated. NOT_FOUND /
 	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
-	ResumeSchedule(context.Context, *ResumeScheduleRequest) (*ResumeScheduleResponse, error)
+	ResumeSchedule(context.Context, *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error)
 	// PauseSchedule for every ACTIVE schedule that a filter selects, at most 500 in a call:
 	// call again with next_page_token until it is empty. INVALID_ARGUMENT /
 	// PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
-	BulkPauseSchedules(context.Context, *BulkPauseSchedulesRequest) (*BulkPauseSchedulesResponse, error)
+	BulkPauseSchedules(context.Context, *fireoncev1.BulkPauseSchedulesRequest) (*fireoncev1.BulkPauseSchedulesResponse, error)
 	// ResumeSchedule for every PAUSED schedule that a filter selects, in the same way.
-	BulkResumeSchedules(context.Context, *BulkResumeSchedulesRequest) (*BulkResumeSchedulesResponse, error)
+	BulkResumeSchedules(context.Context, *fireoncev1.BulkResumeSchedulesRequest) (*fireoncev1.BulkResumeSchedulesResponse, error)
 	// Makes a job now, in every state of the schedule except DELETED. A trigger_key makes
 	// one job: a repeat returns that job's firing, for as long as firings are kept (400
 	// days). An earlier job that has not ended blocks the call unless the policy that
@@ -472,7 +472,7 @@ type ScheduleServiceServer interface {
 	//   - INVALID_ARGUMENT, FAILED_PRECONDITION and NOT_FOUND as for ScheduleJob, when the job
 	//     is refused. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED.
-	TriggerSchedule(context.Context, *TriggerScheduleRequest) (*TriggerScheduleResponse, error)
+	TriggerSchedule(context.Context, *fireoncev1.TriggerScheduleRequest) (*fireoncev1.TriggerScheduleResponse, error)
 	// Takes out one future firing, by its name, or with undo restores it. It is then
 	// SKIPPED_BY_REQUEST at its time. OK when that is already so.
 	//
@@ -480,12 +480,12 @@ type ScheduleServiceServer interface {
 	//     deleted. NOT_FOUND / FIRING_NOT_FOUND: the next 1,000 firings have no such name.
 	//   - FAILED_PRECONDITION / FIRING_DECIDED: its time has passed.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "skips", 100 for a schedule.
-	SkipFiring(context.Context, *SkipFiringRequest) (*SkipFiringResponse, error)
+	SkipFiring(context.Context, *fireoncev1.SkipFiringRequest) (*fireoncev1.SkipFiringResponse, error)
 	// Firings so far, those without a job too, newest first. They are kept for 400 days. A
 	// waiting one is in Schedule.buffered_firing alone. There is no stream of firings: the
 	// events of jobs have those that made one, and for the others call this again.
 	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListFirings(context.Context, *ListFiringsRequest) (*ListFiringsResponse, error)
+	ListFirings(context.Context, *fireoncev1.ListFiringsRequest) (*fireoncev1.ListFiringsResponse, error)
 	// Returns when a spec fires, or a stored schedule, without storing anything.
 	//
 	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID, also where the times take more than 20
@@ -493,7 +493,7 @@ type ScheduleServiceServer interface {
 	//   - FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated,
 	//     or not in so many steps. Ask for fewer firings, or for earlier ones.
 	//   - RESOURCE_EXHAUSTED / SERVER_BUSY: other previews are being computed.
-	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
+	PreviewSchedule(context.Context, *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error)
 	// Makes jobs for nominal times that have passed and made none: after an outage, a
 	// pause, a change of the spec, or before the schedule began. The present spec
 	// determines the times. A nominal time that has a job of this schedule gets no other
@@ -509,7 +509,7 @@ type ScheduleServiceServer interface {
 	//   - FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
 	//     about firings of the range itself. Repeat after the time in RetryInfo.
 	//   - Otherwise as TriggerSchedule, except FIRING_BLOCKED by a job and an empty queue.
-	BackfillSchedule(context.Context, *BackfillScheduleRequest) (*BackfillScheduleResponse, error)
+	BackfillSchedule(context.Context, *fireoncev1.BackfillScheduleRequest) (*fireoncev1.BackfillScheduleResponse, error)
 	// Adds content to the queue of a schedule whose job_template has queue. An item is one
 	// job at most. It is checked as the job of the schedule's connection.
 	//
@@ -520,23 +520,23 @@ type ScheduleServiceServer interface {
 	//     content is refused.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedule-items" (1,000 that wait or were
 	//     refused), "schedule-item-bytes" (32 MiB), "bytes" of the project.
-	AddScheduleItem(context.Context, *AddScheduleItemRequest) (*AddScheduleItemResponse, error)
+	AddScheduleItem(context.Context, *fireoncev1.AddScheduleItemRequest) (*fireoncev1.AddScheduleItemResponse, error)
 	// Waiting items, in the order of the queue, then the others, the last that left it
 	// first. NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListScheduleItems(context.Context, *ListScheduleItemsRequest) (*ListScheduleItemsResponse, error)
+	ListScheduleItems(context.Context, *fireoncev1.ListScheduleItemsRequest) (*fireoncev1.ListScheduleItemsResponse, error)
 	// Replaces the content of a waiting item. Its position stays.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	//     FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it does not wait.
 	//   - Otherwise as AddScheduleItem.
-	UpdateScheduleItem(context.Context, *UpdateScheduleItemRequest) (*UpdateScheduleItemResponse, error)
+	UpdateScheduleItem(context.Context, *fireoncev1.UpdateScheduleItemRequest) (*fireoncev1.UpdateScheduleItemResponse, error)
 	// Moves an item in the queue. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND;
 	// ABORTED / ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE.
-	MoveScheduleItem(context.Context, *MoveScheduleItemRequest) (*MoveScheduleItemResponse, error)
+	MoveScheduleItem(context.Context, *fireoncev1.MoveScheduleItemRequest) (*fireoncev1.MoveScheduleItemResponse, error)
 	// Removes an item from the queue permanently, and erases its content. OK when it is
 	// already removed. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
 	// ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it is a job.
-	RemoveScheduleItem(context.Context, *RemoveScheduleItemRequest) (*RemoveScheduleItemResponse, error)
+	RemoveScheduleItem(context.Context, *fireoncev1.RemoveScheduleItemRequest) (*fireoncev1.RemoveScheduleItemResponse, error)
 	mustEmbedUnimplementedScheduleServiceServer()
 }
 
@@ -547,61 +547,61 @@ type ScheduleServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedScheduleServiceServer struct{}
 
-func (UnimplementedScheduleServiceServer) CreateSchedule(context.Context, *CreateScheduleRequest) (*CreateScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) CreateSchedule(context.Context, *fireoncev1.CreateScheduleRequest) (*fireoncev1.CreateScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) GetSchedule(context.Context, *fireoncev1.GetScheduleRequest) (*fireoncev1.GetScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error) {
+func (UnimplementedScheduleServiceServer) ListSchedules(context.Context, *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSchedules not implemented")
 }
-func (UnimplementedScheduleServiceServer) UpdateSchedule(context.Context, *UpdateScheduleRequest) (*UpdateScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) UpdateSchedule(context.Context, *fireoncev1.UpdateScheduleRequest) (*fireoncev1.UpdateScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) DeleteSchedule(context.Context, *DeleteScheduleRequest) (*DeleteScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) DeleteSchedule(context.Context, *fireoncev1.DeleteScheduleRequest) (*fireoncev1.DeleteScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) PauseSchedule(context.Context, *PauseScheduleRequest) (*PauseScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) PauseSchedule(context.Context, *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) ResumeSchedule(context.Context, *ResumeScheduleRequest) (*ResumeScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) ResumeSchedule(context.Context, *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) BulkPauseSchedules(context.Context, *BulkPauseSchedulesRequest) (*BulkPauseSchedulesResponse, error) {
+func (UnimplementedScheduleServiceServer) BulkPauseSchedules(context.Context, *fireoncev1.BulkPauseSchedulesRequest) (*fireoncev1.BulkPauseSchedulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BulkPauseSchedules not implemented")
 }
-func (UnimplementedScheduleServiceServer) BulkResumeSchedules(context.Context, *BulkResumeSchedulesRequest) (*BulkResumeSchedulesResponse, error) {
+func (UnimplementedScheduleServiceServer) BulkResumeSchedules(context.Context, *fireoncev1.BulkResumeSchedulesRequest) (*fireoncev1.BulkResumeSchedulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BulkResumeSchedules not implemented")
 }
-func (UnimplementedScheduleServiceServer) TriggerSchedule(context.Context, *TriggerScheduleRequest) (*TriggerScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) TriggerSchedule(context.Context, *fireoncev1.TriggerScheduleRequest) (*fireoncev1.TriggerScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TriggerSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) SkipFiring(context.Context, *SkipFiringRequest) (*SkipFiringResponse, error) {
+func (UnimplementedScheduleServiceServer) SkipFiring(context.Context, *fireoncev1.SkipFiringRequest) (*fireoncev1.SkipFiringResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SkipFiring not implemented")
 }
-func (UnimplementedScheduleServiceServer) ListFirings(context.Context, *ListFiringsRequest) (*ListFiringsResponse, error) {
+func (UnimplementedScheduleServiceServer) ListFirings(context.Context, *fireoncev1.ListFiringsRequest) (*fireoncev1.ListFiringsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListFirings not implemented")
 }
-func (UnimplementedScheduleServiceServer) PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) PreviewSchedule(context.Context, *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreviewSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) BackfillSchedule(context.Context, *BackfillScheduleRequest) (*BackfillScheduleResponse, error) {
+func (UnimplementedScheduleServiceServer) BackfillSchedule(context.Context, *fireoncev1.BackfillScheduleRequest) (*fireoncev1.BackfillScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BackfillSchedule not implemented")
 }
-func (UnimplementedScheduleServiceServer) AddScheduleItem(context.Context, *AddScheduleItemRequest) (*AddScheduleItemResponse, error) {
+func (UnimplementedScheduleServiceServer) AddScheduleItem(context.Context, *fireoncev1.AddScheduleItemRequest) (*fireoncev1.AddScheduleItemResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AddScheduleItem not implemented")
 }
-func (UnimplementedScheduleServiceServer) ListScheduleItems(context.Context, *ListScheduleItemsRequest) (*ListScheduleItemsResponse, error) {
+func (UnimplementedScheduleServiceServer) ListScheduleItems(context.Context, *fireoncev1.ListScheduleItemsRequest) (*fireoncev1.ListScheduleItemsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListScheduleItems not implemented")
 }
-func (UnimplementedScheduleServiceServer) UpdateScheduleItem(context.Context, *UpdateScheduleItemRequest) (*UpdateScheduleItemResponse, error) {
+func (UnimplementedScheduleServiceServer) UpdateScheduleItem(context.Context, *fireoncev1.UpdateScheduleItemRequest) (*fireoncev1.UpdateScheduleItemResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateScheduleItem not implemented")
 }
-func (UnimplementedScheduleServiceServer) MoveScheduleItem(context.Context, *MoveScheduleItemRequest) (*MoveScheduleItemResponse, error) {
+func (UnimplementedScheduleServiceServer) MoveScheduleItem(context.Context, *fireoncev1.MoveScheduleItemRequest) (*fireoncev1.MoveScheduleItemResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MoveScheduleItem not implemented")
 }
-func (UnimplementedScheduleServiceServer) RemoveScheduleItem(context.Context, *RemoveScheduleItemRequest) (*RemoveScheduleItemResponse, error) {
+func (UnimplementedScheduleServiceServer) RemoveScheduleItem(context.Context, *fireoncev1.RemoveScheduleItemRequest) (*fireoncev1.RemoveScheduleItemResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveScheduleItem not implemented")
 }
 func (UnimplementedScheduleServiceServer) mustEmbedUnimplementedScheduleServiceServer() {}
@@ -626,7 +626,7 @@ func RegisterScheduleServiceServer(s grpc.ServiceRegistrar, srv ScheduleServiceS
 }
 
 func _ScheduleService_CreateSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CreateScheduleRequest)
+	in := new(fireoncev1.CreateScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -638,13 +638,13 @@ func _ScheduleService_CreateSchedule_Handler(srv interface{}, ctx context.Contex
 		FullMethod: ScheduleService_CreateSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).CreateSchedule(ctx, req.(*CreateScheduleRequest))
+		return srv.(ScheduleServiceServer).CreateSchedule(ctx, req.(*fireoncev1.CreateScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_GetSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetScheduleRequest)
+	in := new(fireoncev1.GetScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -656,13 +656,13 @@ func _ScheduleService_GetSchedule_Handler(srv interface{}, ctx context.Context, 
 		FullMethod: ScheduleService_GetSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).GetSchedule(ctx, req.(*GetScheduleRequest))
+		return srv.(ScheduleServiceServer).GetSchedule(ctx, req.(*fireoncev1.GetScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_ListSchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListSchedulesRequest)
+	in := new(fireoncev1.ListSchedulesRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -674,13 +674,13 @@ func _ScheduleService_ListSchedules_Handler(srv interface{}, ctx context.Context
 		FullMethod: ScheduleService_ListSchedules_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).ListSchedules(ctx, req.(*ListSchedulesRequest))
+		return srv.(ScheduleServiceServer).ListSchedules(ctx, req.(*fireoncev1.ListSchedulesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_UpdateSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(UpdateScheduleRequest)
+	in := new(fireoncev1.UpdateScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -692,13 +692,13 @@ func _ScheduleService_UpdateSchedule_Handler(srv interface{}, ctx context.Contex
 		FullMethod: ScheduleService_UpdateSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).UpdateSchedule(ctx, req.(*UpdateScheduleRequest))
+		return srv.(ScheduleServiceServer).UpdateSchedule(ctx, req.(*fireoncev1.UpdateScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_DeleteSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(DeleteScheduleRequest)
+	in := new(fireoncev1.DeleteScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -710,13 +710,13 @@ func _ScheduleService_DeleteSchedule_Handler(srv interface{}, ctx context.Contex
 		FullMethod: ScheduleService_DeleteSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).DeleteSchedule(ctx, req.(*DeleteScheduleRequest))
+		return srv.(ScheduleServiceServer).DeleteSchedule(ctx, req.(*fireoncev1.DeleteScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_PauseSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(PauseScheduleRequest)
+	in := new(fireoncev1.PauseScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -728,13 +728,13 @@ func _ScheduleService_PauseSchedule_Handler(srv interface{}, ctx context.Context
 		FullMethod: ScheduleService_PauseSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).PauseSchedule(ctx, req.(*PauseScheduleRequest))
+		return srv.(ScheduleServiceServer).PauseSchedule(ctx, req.(*fireoncev1.PauseScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_ResumeSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ResumeScheduleRequest)
+	in := new(fireoncev1.ResumeScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -746,13 +746,13 @@ func _ScheduleService_ResumeSchedule_Handler(srv interface{}, ctx context.Contex
 		FullMethod: ScheduleService_ResumeSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).ResumeSchedule(ctx, req.(*ResumeScheduleRequest))
+		return srv.(ScheduleServiceServer).ResumeSchedule(ctx, req.(*fireoncev1.ResumeScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_BulkPauseSchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BulkPauseSchedulesRequest)
+	in := new(fireoncev1.BulkPauseSchedulesRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -764,13 +764,13 @@ func _ScheduleService_BulkPauseSchedules_Handler(srv interface{}, ctx context.Co
 		FullMethod: ScheduleService_BulkPauseSchedules_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).BulkPauseSchedules(ctx, req.(*BulkPauseSchedulesRequest))
+		return srv.(ScheduleServiceServer).BulkPauseSchedules(ctx, req.(*fireoncev1.BulkPauseSchedulesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_BulkResumeSchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BulkResumeSchedulesRequest)
+	in := new(fireoncev1.BulkResumeSchedulesRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -782,13 +782,13 @@ func _ScheduleService_BulkResumeSchedules_Handler(srv interface{}, ctx context.C
 		FullMethod: ScheduleService_BulkResumeSchedules_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).BulkResumeSchedules(ctx, req.(*BulkResumeSchedulesRequest))
+		return srv.(ScheduleServiceServer).BulkResumeSchedules(ctx, req.(*fireoncev1.BulkResumeSchedulesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_TriggerSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(TriggerScheduleRequest)
+	in := new(fireoncev1.TriggerScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -800,13 +800,13 @@ func _ScheduleService_TriggerSchedule_Handler(srv interface{}, ctx context.Conte
 		FullMethod: ScheduleService_TriggerSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).TriggerSchedule(ctx, req.(*TriggerScheduleRequest))
+		return srv.(ScheduleServiceServer).TriggerSchedule(ctx, req.(*fireoncev1.TriggerScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_SkipFiring_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(SkipFiringRequest)
+	in := new(fireoncev1.SkipFiringRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -818,13 +818,13 @@ func _ScheduleService_SkipFiring_Handler(srv interface{}, ctx context.Context, d
 		FullMethod: ScheduleService_SkipFiring_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).SkipFiring(ctx, req.(*SkipFiringRequest))
+		return srv.(ScheduleServiceServer).SkipFiring(ctx, req.(*fireoncev1.SkipFiringRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_ListFirings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListFiringsRequest)
+	in := new(fireoncev1.ListFiringsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -836,13 +836,13 @@ func _ScheduleService_ListFirings_Handler(srv interface{}, ctx context.Context, 
 		FullMethod: ScheduleService_ListFirings_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).ListFirings(ctx, req.(*ListFiringsRequest))
+		return srv.(ScheduleServiceServer).ListFirings(ctx, req.(*fireoncev1.ListFiringsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_PreviewSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(PreviewScheduleRequest)
+	in := new(fireoncev1.PreviewScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -854,13 +854,13 @@ func _ScheduleService_PreviewSchedule_Handler(srv interface{}, ctx context.Conte
 		FullMethod: ScheduleService_PreviewSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).PreviewSchedule(ctx, req.(*PreviewScheduleRequest))
+		return srv.(ScheduleServiceServer).PreviewSchedule(ctx, req.(*fireoncev1.PreviewScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_BackfillSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BackfillScheduleRequest)
+	in := new(fireoncev1.BackfillScheduleRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -872,13 +872,13 @@ func _ScheduleService_BackfillSchedule_Handler(srv interface{}, ctx context.Cont
 		FullMethod: ScheduleService_BackfillSchedule_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).BackfillSchedule(ctx, req.(*BackfillScheduleRequest))
+		return srv.(ScheduleServiceServer).BackfillSchedule(ctx, req.(*fireoncev1.BackfillScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_AddScheduleItem_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(AddScheduleItemRequest)
+	in := new(fireoncev1.AddScheduleItemRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -890,13 +890,13 @@ func _ScheduleService_AddScheduleItem_Handler(srv interface{}, ctx context.Conte
 		FullMethod: ScheduleService_AddScheduleItem_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).AddScheduleItem(ctx, req.(*AddScheduleItemRequest))
+		return srv.(ScheduleServiceServer).AddScheduleItem(ctx, req.(*fireoncev1.AddScheduleItemRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_ListScheduleItems_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListScheduleItemsRequest)
+	in := new(fireoncev1.ListScheduleItemsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -908,13 +908,13 @@ func _ScheduleService_ListScheduleItems_Handler(srv interface{}, ctx context.Con
 		FullMethod: ScheduleService_ListScheduleItems_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).ListScheduleItems(ctx, req.(*ListScheduleItemsRequest))
+		return srv.(ScheduleServiceServer).ListScheduleItems(ctx, req.(*fireoncev1.ListScheduleItemsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_UpdateScheduleItem_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(UpdateScheduleItemRequest)
+	in := new(fireoncev1.UpdateScheduleItemRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -926,13 +926,13 @@ func _ScheduleService_UpdateScheduleItem_Handler(srv interface{}, ctx context.Co
 		FullMethod: ScheduleService_UpdateScheduleItem_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).UpdateScheduleItem(ctx, req.(*UpdateScheduleItemRequest))
+		return srv.(ScheduleServiceServer).UpdateScheduleItem(ctx, req.(*fireoncev1.UpdateScheduleItemRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_MoveScheduleItem_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(MoveScheduleItemRequest)
+	in := new(fireoncev1.MoveScheduleItemRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -944,13 +944,13 @@ func _ScheduleService_MoveScheduleItem_Handler(srv interface{}, ctx context.Cont
 		FullMethod: ScheduleService_MoveScheduleItem_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).MoveScheduleItem(ctx, req.(*MoveScheduleItemRequest))
+		return srv.(ScheduleServiceServer).MoveScheduleItem(ctx, req.(*fireoncev1.MoveScheduleItemRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _ScheduleService_RemoveScheduleItem_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RemoveScheduleItemRequest)
+	in := new(fireoncev1.RemoveScheduleItemRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -962,7 +962,7 @@ func _ScheduleService_RemoveScheduleItem_Handler(srv interface{}, ctx context.Co
 		FullMethod: ScheduleService_RemoveScheduleItem_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScheduleServiceServer).RemoveScheduleItem(ctx, req.(*RemoveScheduleItemRequest))
+		return srv.(ScheduleServiceServer).RemoveScheduleItem(ctx, req.(*fireoncev1.RemoveScheduleItemRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }

@@ -8,7 +8,7 @@ package fireoncev1grpc
 
 import (
 	context "context"
-	. "github.com/fireonce/fireonce/clients/go/fireoncev1"
+	fireoncev1 "github.com/fireonce/fireonce/clients/go/fireoncev1"
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -36,14 +36,14 @@ const (
 type StatsServiceClient interface {
 	// For a dashboard, and for an operator who is paged. An answer may be up to 5 s old:
 	// as_of_time is when it was measured. NOT_FOUND / CONNECTION_NOT_FOUND.
-	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
+	GetStats(ctx context.Context, in *fireoncev1.GetStatsRequest, opts ...grpc.CallOption) (*fireoncev1.GetStatsResponse, error)
 	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
 	// bound above it: StateCount.capped distinguishes the two. The limit is 100,000 jobs of
 	// a state if the filter has only states and schedule times and group_by is unset, and
 	// 10,000 jobs read in each state otherwise. If the filter itself names at most 10,000
 	// jobs by an index, the count is exact. NOT_FOUND / CONNECTION_NOT_FOUND:
 	// filter.connection_keys.
-	CountJobs(ctx context.Context, in *CountJobsRequest, opts ...grpc.CallOption) (*CountJobsResponse, error)
+	CountJobs(ctx context.Context, in *fireoncev1.CountJobsRequest, opts ...grpc.CallOption) (*fireoncev1.CountJobsResponse, error)
 	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
 	// started, and what became of unknown outcomes. Each event of the log counts once, in
 	// the bucket of its own time, also after its job's end; a removed job stays counted.
@@ -52,7 +52,7 @@ type StatsServiceClient interface {
 	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
 	// buckets times connections, or an answer of more than 3 MiB, which bins can cause.
 	// NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
-	QueryStats(ctx context.Context, in *QueryStatsRequest, opts ...grpc.CallOption) (*QueryStatsResponse, error)
+	QueryStats(ctx context.Context, in *fireoncev1.QueryStatsRequest, opts ...grpc.CallOption) (*fireoncev1.QueryStatsResponse, error)
 }
 
 type statsServiceClient struct {
@@ -63,9 +63,9 @@ func NewStatsServiceClient(cc grpc.ClientConnInterface) StatsServiceClient {
 	return &statsServiceClient{cc}
 }
 
-func (c *statsServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error) {
+func (c *statsServiceClient) GetStats(ctx context.Context, in *fireoncev1.GetStatsRequest, opts ...grpc.CallOption) (*fireoncev1.GetStatsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetStatsResponse)
+	out := new(fireoncev1.GetStatsResponse)
 	err := c.cc.Invoke(ctx, StatsService_GetStats_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -73,9 +73,9 @@ func (c *statsServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, 
 	return out, nil
 }
 
-func (c *statsServiceClient) CountJobs(ctx context.Context, in *CountJobsRequest, opts ...grpc.CallOption) (*CountJobsResponse, error) {
+func (c *statsServiceClient) CountJobs(ctx context.Context, in *fireoncev1.CountJobsRequest, opts ...grpc.CallOption) (*fireoncev1.CountJobsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CountJobsResponse)
+	out := new(fireoncev1.CountJobsResponse)
 	err := c.cc.Invoke(ctx, StatsService_CountJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -83,9 +83,9 @@ func (c *statsServiceClient) CountJobs(ctx context.Context, in *CountJobsRequest
 	return out, nil
 }
 
-func (c *statsServiceClient) QueryStats(ctx context.Context, in *QueryStatsRequest, opts ...grpc.CallOption) (*QueryStatsResponse, error) {
+func (c *statsServiceClient) QueryStats(ctx context.Context, in *fireoncev1.QueryStatsRequest, opts ...grpc.CallOption) (*fireoncev1.QueryStatsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(QueryStatsResponse)
+	out := new(fireoncev1.QueryStatsResponse)
 	err := c.cc.Invoke(ctx, StatsService_QueryStats_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -104,14 +104,14 @@ func (c *statsServiceClient) QueryStats(ctx context.Context, in *QueryStatsReque
 type StatsServiceServer interface {
 	// For a dashboard, and for an operator who is paged. An answer may be up to 5 s old:
 	// as_of_time is when it was measured. NOT_FOUND / CONNECTION_NOT_FOUND.
-	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
+	GetStats(context.Context, *fireoncev1.GetStatsRequest) (*fireoncev1.GetStatsResponse, error)
 	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
 	// bound above it: StateCount.capped distinguishes the two. The limit is 100,000 jobs of
 	// a state if the filter has only states and schedule times and group_by is unset, and
 	// 10,000 jobs read in each state otherwise. If the filter itself names at most 10,000
 	// jobs by an index, the count is exact. NOT_FOUND / CONNECTION_NOT_FOUND:
 	// filter.connection_keys.
-	CountJobs(context.Context, *CountJobsRequest) (*CountJobsResponse, error)
+	CountJobs(context.Context, *fireoncev1.CountJobsRequest) (*fireoncev1.CountJobsResponse, error)
 	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
 	// started, and what became of unknown outcomes. Each event of the log counts once, in
 	// the bucket of its own time, also after its job's end; a removed job stays counted.
@@ -120,7 +120,7 @@ type StatsServiceServer interface {
 	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
 	// buckets times connections, or an answer of more than 3 MiB, which bins can cause.
 	// NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
-	QueryStats(context.Context, *QueryStatsRequest) (*QueryStatsResponse, error)
+	QueryStats(context.Context, *fireoncev1.QueryStatsRequest) (*fireoncev1.QueryStatsResponse, error)
 	mustEmbedUnimplementedStatsServiceServer()
 }
 
@@ -131,13 +131,13 @@ type StatsServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedStatsServiceServer struct{}
 
-func (UnimplementedStatsServiceServer) GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error) {
+func (UnimplementedStatsServiceServer) GetStats(context.Context, *fireoncev1.GetStatsRequest) (*fireoncev1.GetStatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStats not implemented")
 }
-func (UnimplementedStatsServiceServer) CountJobs(context.Context, *CountJobsRequest) (*CountJobsResponse, error) {
+func (UnimplementedStatsServiceServer) CountJobs(context.Context, *fireoncev1.CountJobsRequest) (*fireoncev1.CountJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CountJobs not implemented")
 }
-func (UnimplementedStatsServiceServer) QueryStats(context.Context, *QueryStatsRequest) (*QueryStatsResponse, error) {
+func (UnimplementedStatsServiceServer) QueryStats(context.Context, *fireoncev1.QueryStatsRequest) (*fireoncev1.QueryStatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueryStats not implemented")
 }
 func (UnimplementedStatsServiceServer) mustEmbedUnimplementedStatsServiceServer() {}
@@ -162,7 +162,7 @@ func RegisterStatsServiceServer(s grpc.ServiceRegistrar, srv StatsServiceServer)
 }
 
 func _StatsService_GetStats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetStatsRequest)
+	in := new(fireoncev1.GetStatsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -174,13 +174,13 @@ func _StatsService_GetStats_Handler(srv interface{}, ctx context.Context, dec fu
 		FullMethod: StatsService_GetStats_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(StatsServiceServer).GetStats(ctx, req.(*GetStatsRequest))
+		return srv.(StatsServiceServer).GetStats(ctx, req.(*fireoncev1.GetStatsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _StatsService_CountJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CountJobsRequest)
+	in := new(fireoncev1.CountJobsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -192,13 +192,13 @@ func _StatsService_CountJobs_Handler(srv interface{}, ctx context.Context, dec f
 		FullMethod: StatsService_CountJobs_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(StatsServiceServer).CountJobs(ctx, req.(*CountJobsRequest))
+		return srv.(StatsServiceServer).CountJobs(ctx, req.(*fireoncev1.CountJobsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
 func _StatsService_QueryStats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(QueryStatsRequest)
+	in := new(fireoncev1.QueryStatsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func _StatsService_QueryStats_Handler(srv interface{}, ctx context.Context, dec 
 		FullMethod: StatsService_QueryStats_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(StatsServiceServer).QueryStats(ctx, req.(*QueryStatsRequest))
+		return srv.(StatsServiceServer).QueryStats(ctx, req.(*fireoncev1.QueryStatsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
