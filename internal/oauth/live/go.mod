@@ -3,7 +3,10 @@ module github.com/fireonce/fireonce/internal/oauth/live
 go 1.26.0
 
 // Its own module: what an OAuth server needs is none of the service's dependencies.
-replace github.com/fireonce/fireonce => ../../../
+replace (
+	github.com/fireonce/fireonce => ../../../
+	github.com/fireonce/fireonce/clients/go => ../../../clients/go
+)
 
 require (
 	connectrpc.com/connect v1.21.1

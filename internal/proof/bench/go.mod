@@ -3,7 +3,10 @@ module github.com/fireonce/fireonce/internal/proof/bench
 go 1.26.0
 
 // Its own module: what peers need is none of the service's dependencies.
-replace github.com/fireonce/fireonce => ../../../
+replace (
+	github.com/fireonce/fireonce => ../../../
+	github.com/fireonce/fireonce/clients/go => ../../../clients/go
+)
 
 require (
 	github.com/fireonce/fireonce v0.0.0

@@ -3,7 +3,10 @@ module github.com/fireonce/fireonce/cmd/fireonce/internal/certs/live
 go 1.26.0
 
 // Its own module: what an ACME server needs is none of the service's dependencies.
-replace github.com/fireonce/fireonce => ../../../../../
+replace (
+	github.com/fireonce/fireonce => ../../../../../
+	github.com/fireonce/fireonce/clients/go => ../../../../../clients/go
+)
 
 require (
 	github.com/fireonce/fireonce v0.0.0
