@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
 )

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
 
 // Rules of this file: the table alone decides what a key may do. No scope includes another. An RPC

@@ -12,7 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"

@@ -23,8 +23,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 )
 
 // client calls the API in one protocol. Errors are *wireError.
@@ -209,7 +210,7 @@ func overGRPC(f *fixture) client   { return onlyPaths(f, grpcClient(dialGRPC(f))
 func overNative(f *fixture) client { return onlyPaths(f, grpcClient(dialNative(f))) }
 
 func grpcClient(conn *grpc.ClientConn) client {
-	jobs := fireoncev1.NewJobServiceClient(conn)
+	jobs := fireoncev1grpc.NewJobServiceClient(conn)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
 			return fromGRPC(conn.Invoke(ctx, procedure, req, res))

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/oauth"
 )
 

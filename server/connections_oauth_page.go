@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"regexp"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/store"
 )
 

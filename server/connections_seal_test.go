@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 )

@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -138,7 +139,7 @@ func TestSlowReaderOverGRPC(t *testing.T) {
 	for i := range 300 {
 		f.schedule(f.request(strconv.Itoa(i)))
 	}
-	stuck, err := fireoncev1.NewJobServiceClient(dialGRPC(f, grpc.WithStaticStreamWindowSize(64<<10))).
+	stuck, err := fireoncev1grpc.NewJobServiceClient(dialGRPC(f, grpc.WithStaticStreamWindowSize(64<<10))).
 		StreamJobEvents(t.Context(), &streamRequest{
 			Start: &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true}, IncludeJob: true,
 		})

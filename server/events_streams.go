@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"sync"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // openStreams counts the open event streams and ends them all at a shutdown.

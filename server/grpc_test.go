@@ -21,7 +21,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/server/grpcserver"
 )
@@ -68,7 +69,7 @@ func TestNativeHost(t *testing.T) {
 		"evil.example": codes.PermissionDenied, "localhost.evil.example:8080": codes.PermissionDenied,
 	} {
 		conn := dialNative(f, grpc.WithAuthority(host))
-		_, err := fireoncev1.NewJobServiceClient(conn).ListJobs(t.Context(), &fireoncev1.ListJobsRequest{})
+		_, err := fireoncev1grpc.NewJobServiceClient(conn).ListJobs(t.Context(), &fireoncev1.ListJobsRequest{})
 		_, healthy := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 		if status.Code(err) != want || status.Code(healthy) != want {
 			t.Errorf("authority %q: %v and %v, want %s", host, err, healthy, want)
@@ -80,7 +81,7 @@ func TestNativeHost(t *testing.T) {
 func TestNativeSurroundings(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.APIKey = "open-sesame" })
 	conn := dialNative(f)
-	jobs := fireoncev1.NewJobServiceClient(conn)
+	jobs := fireoncev1grpc.NewJobServiceClient(conn)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "bearer open-sesame", "x-request-id", "mine-1")
 	var header metadata.MD
 	made, err := jobs.ScheduleJob(ctx, f.request("k"), grpc.Header(&header), grpc.UseCompressor(gzip.Name))
@@ -167,7 +168,7 @@ func TestProbesAreSmall(t *testing.T) {
 // anything is kept of the call.
 func TestNativeHeaderFlood(t *testing.T) {
 	f := start(t)
-	jobs := fireoncev1.NewJobServiceClient(dialNative(f))
+	jobs := fireoncev1grpc.NewJobServiceClient(dialNative(f))
 	for lines, want := range map[int]codes.Code{50: codes.OK, 150: codes.ResourceExhausted, 2000: codes.ResourceExhausted} {
 		ctx := t.Context()
 		for i := range lines {
@@ -219,7 +220,7 @@ func TestNativeProbes(t *testing.T) {
 func TestNativeDeadlines(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	f := start(t, func(c *server.Config) { c.Store = timed{c.Store, left} })
-	jobs := fireoncev1.NewJobServiceClient(dialNative(f))
+	jobs := fireoncev1grpc.NewJobServiceClient(dialNative(f))
 	for asked, want := range map[time.Duration][2]time.Duration{
 		0: {20 * time.Second, 30 * time.Second}, 5 * time.Second: {time.Second, 5 * time.Second}, time.Hour: {50 * time.Second, 60 * time.Second},
 	} {
@@ -248,7 +249,7 @@ func TestNativeSlowReader(t *testing.T) {
 			r.Labels = map[string]string{"filler": strings.Repeat("x", 200)}
 		}))
 	}
-	api := fireoncev1.NewJobServiceClient(dialNative(f, grpc.WithStaticStreamWindowSize(64<<10)))
+	api := fireoncev1grpc.NewJobServiceClient(dialNative(f, grpc.WithStaticStreamWindowSize(64<<10)))
 	req := &streamRequest{Start: &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true}, IncludeJob: true}
 	stuck, err := api.StreamJobEvents(t.Context(), req)
 	f.must(err)
@@ -265,7 +266,7 @@ func TestNativeSlowReader(t *testing.T) {
 		}
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS)
 	}
-	read := func(from fireoncev1.JobService_StreamJobEventsClient) error {
+	read := func(from fireoncev1grpc.JobService_StreamJobEventsClient) error {
 		for {
 			m, err := from.Recv()
 			if err != nil {

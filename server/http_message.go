@@ -18,8 +18,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/inflight"
 	"github.com/fireonce/fireonce/internal/wirelimit"
 	"github.com/fireonce/fireonce/server/wire"

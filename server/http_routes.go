@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/grpcreflect"
 	"github.com/rs/cors"
 
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/server/wire"
 )

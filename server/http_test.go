@@ -21,7 +21,8 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/proto"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -86,7 +87,7 @@ func TestKeyRequired(t *testing.T) {
 	}
 	conn := dialGRPC(f)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer open-sesame-0123456789")
-	j, err := fireoncev1.NewJobServiceClient(conn).ScheduleJob(ctx, f.request("k"))
+	j, err := fireoncev1grpc.NewJobServiceClient(conn).ScheduleJob(ctx, f.request("k"))
 	if err != nil {
 		t.Fatal(err)
 	}

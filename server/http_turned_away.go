@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // Rules of this file: refused calls cost little, also in the log. Of each reason the first one in

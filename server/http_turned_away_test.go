@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/server"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // TestConnectorAway: while a connector cannot be asked, jobs are stored all the

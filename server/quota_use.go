@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // quotaUse returns every quota of a project and how much of it is used.

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/inflight"
 	"github.com/fireonce/fireonce/store"
 )

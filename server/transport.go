@@ -14,8 +14,8 @@ import (
 	"connectrpc.com/grpchealth"
 	"google.golang.org/protobuf/proto"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/server/wire"
 )

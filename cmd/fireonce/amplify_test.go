@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	attack "github.com/fireonce/fireonce/internal/proof/hostile"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"

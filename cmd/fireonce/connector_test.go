@@ -15,9 +15,9 @@ import (
 	rpc "connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/loopback"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"

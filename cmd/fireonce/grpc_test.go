@@ -15,7 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/internal/proof/heldport"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
@@ -43,7 +44,7 @@ func TestGRPCListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	jobs := fireoncev1.NewJobServiceClient(conn)
+	jobs := fireoncev1grpc.NewJobServiceClient(conn)
 	events, err := jobs.StreamJobEvents(waiting(t), &fireoncev1.StreamJobEventsRequest{})
 	if err != nil {
 		t.Fatal(err)

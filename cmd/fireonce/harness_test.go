@@ -16,7 +16,7 @@ import (
 	rpc "connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/litetest"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/internal/proof/proc"

@@ -21,9 +21,9 @@ import (
 
 	connectrpc "connectrpc.com/connect"
 
-	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // Platforms for TestNoSecretOfPlatformsGetsOut. Each answers in the way that the secret itself

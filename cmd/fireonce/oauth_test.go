@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
 	"github.com/fireonce/fireonce/internal/proof/litetest"

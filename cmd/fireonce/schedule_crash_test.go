@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/store"
 )

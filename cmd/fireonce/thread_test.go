@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/x/xtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"

@@ -23,9 +23,10 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs/certstest"
@@ -94,7 +95,7 @@ func (s *secured) calls(t *testing.T, files certs.Client) (web, native error) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, native = fireoncev1.NewJobServiceClient(conn).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{})
+	_, native = fireoncev1grpc.NewJobServiceClient(conn).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{})
 	return web, native
 }
 
@@ -144,7 +145,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := fireoncev1.NewJobServiceClient(conn).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err == nil {
+	if _, err := fireoncev1grpc.NewJobServiceClient(conn).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err == nil {
 		t.Error("a gRPC call without TLS was answered")
 	}
 	// The main port supports gRPC too.
@@ -153,7 +154,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer both.Close()
-	if _, err := fireoncev1.NewJobServiceClient(both).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err != nil {
+	if _, err := fireoncev1grpc.NewJobServiceClient(both).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err != nil {
 		t.Errorf("gRPC on the main port: %v", err)
 	}
 }

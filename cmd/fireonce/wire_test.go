@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/commitproxy"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )

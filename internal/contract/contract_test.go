@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	_ "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
-	_ "github.com/fireonce/fireonce/gen/fireonce/v1"
+	_ "github.com/fireonce/fireonce/clients/go/connectorv1"
+	_ "github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 func files(t *testing.T) []protoreflect.FileDescriptor {

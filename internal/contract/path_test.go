@@ -3,7 +3,7 @@ package contract_test
 import (
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/contract"
 )
 

@@ -22,8 +22,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -80,11 +81,11 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 		grpc.WaitForHandlers(true),
 	)
 	services := transport.Services()
-	l.register(g, fireoncev1.JobService_ServiceDesc, jobs{JobServiceHandler: services.Jobs, transport: transport})
-	l.register(g, fireoncev1.ConnectionService_ServiceDesc, connections{ConnectionServiceHandler: services.Connections})
-	l.register(g, fireoncev1.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
-	l.register(g, fireoncev1.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
-	l.register(g, fireoncev1.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
+	l.register(g, fireoncev1grpc.JobService_ServiceDesc, jobs{JobServiceHandler: services.Jobs, transport: transport})
+	l.register(g, fireoncev1grpc.ConnectionService_ServiceDesc, connections{ConnectionServiceHandler: services.Connections})
+	l.register(g, fireoncev1grpc.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
+	l.register(g, fireoncev1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
+	l.register(g, fireoncev1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
 	grpc_health_v1.RegisterHealthServer(g, health{checker: transport.Health()})
 	reflection.Register(g)
 	return g
@@ -93,28 +94,28 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 // jobs, connections, schedules, stats and access are the handlers, as grpc-go wants them. The
 // methods are promoted, so one that is added to the contract and forgotten does not compile.
 type jobs struct {
-	fireoncev1.UnsafeJobServiceServer
+	fireoncev1grpc.UnsafeJobServiceServer
 	fireoncev1connect.JobServiceHandler
 	transport *server.Transport
 }
 
 type connections struct {
-	fireoncev1.UnsafeConnectionServiceServer
+	fireoncev1grpc.UnsafeConnectionServiceServer
 	fireoncev1connect.ConnectionServiceHandler
 }
 
 type schedules struct {
-	fireoncev1.UnsafeScheduleServiceServer
+	fireoncev1grpc.UnsafeScheduleServiceServer
 	fireoncev1connect.ScheduleServiceHandler
 }
 
 type stats struct {
-	fireoncev1.UnsafeStatsServiceServer
+	fireoncev1grpc.UnsafeStatsServiceServer
 	fireoncev1connect.StatsServiceHandler
 }
 
 type access struct {
-	fireoncev1.UnsafeAccessServiceServer
+	fireoncev1grpc.UnsafeAccessServiceServer
 	fireoncev1connect.AccessServiceHandler
 }
 

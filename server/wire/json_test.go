@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // What a client put into the wrong place may be a secret.

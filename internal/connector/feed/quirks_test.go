@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 	"github.com/fireonce/fireonce/internal/connector/transport"

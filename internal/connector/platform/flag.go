@@ -1,6 +1,6 @@
 package platform
 
-import fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+import "github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 // Flag is a flag of the command line that sets one field of a message. The field's type decides
 // the flag's: a text, a number, a switch, a duration, an enum, or a list of one of them.

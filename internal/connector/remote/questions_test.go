@@ -14,9 +14,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/job"

@@ -3,7 +3,7 @@ package remote_test
 import (
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"
 	"github.com/fireonce/fireonce/internal/job"

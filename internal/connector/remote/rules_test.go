@@ -13,7 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"

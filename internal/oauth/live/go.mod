@@ -11,6 +11,7 @@ replace (
 require (
 	connectrpc.com/connect v1.21.1
 	github.com/fireonce/fireonce v0.0.0
+	github.com/fireonce/fireonce/clients/go v0.1.0
 	github.com/google/uuid v1.6.0
 	github.com/ory/fosite v0.49.0
 	golang.org/x/crypto v0.58.0

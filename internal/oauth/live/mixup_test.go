@@ -13,8 +13,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
 
 // mixUp is a server with an app at each of two platforms. The hostile one sends the

@@ -10,6 +10,7 @@ replace (
 
 require (
 	github.com/fireonce/fireonce v0.0.0
+	github.com/fireonce/fireonce/clients/go v0.1.0
 	github.com/google/uuid v1.6.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.12.0

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // TestAFollowerCountsEachEventOnce: what comes again after a cursor is written, for the

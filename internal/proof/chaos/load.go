@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/chaos/judge"
 	"github.com/fireonce/fireonce/internal/proof/chaos/meter"

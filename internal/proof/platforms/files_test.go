@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"

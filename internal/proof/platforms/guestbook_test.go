@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"

@@ -3,7 +3,7 @@ package client
 import (
 	"github.com/urfave/cli/v3"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )

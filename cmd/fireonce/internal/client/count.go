@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 func countCommand() *cli.Command {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // TestJSONDrivesNoTerminal: JSON and lines hold no control characters but line breaks.

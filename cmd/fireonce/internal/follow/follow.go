@@ -10,8 +10,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
 
 // ErrStop is returned by a handler that has seen enough. Events then returns nil.

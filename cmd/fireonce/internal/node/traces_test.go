@@ -24,8 +24,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/tracing"
 )
@@ -190,7 +191,7 @@ func (n *traced) ways(t *testing.T) map[string]func(key, traceparent string) err
 				md.Append("traceparent", traceparent)
 				md.Append("tracestate", "vendor=1")
 			}
-			_, err := fireoncev1.NewJobServiceClient(conn).ScheduleJob(grpcmetadata.NewOutgoingContext(t.Context(), md), n.request(key))
+			_, err := fireoncev1grpc.NewJobServiceClient(conn).ScheduleJob(grpcmetadata.NewOutgoingContext(t.Context(), md), n.request(key))
 			return err
 		},
 	}

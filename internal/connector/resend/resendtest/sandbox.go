@@ -3,7 +3,7 @@ package resendtest
 import (
 	"strings"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 	"github.com/fireonce/fireonce/internal/proof/heldport"

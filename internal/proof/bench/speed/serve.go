@@ -20,7 +20,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/receiver"
@@ -116,7 +117,7 @@ func (s *served) dial(lines int) error {
 func (s *served) connect(ctx context.Context) error {
 	// As in process, the bound bounds nothing that is measured. What bounds requests is
 	// the senders: a job that was answered is under way until that is recorded.
-	c, err := fireoncev1.NewConnectionServiceClient(s.lines[0]).CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
+	c, err := fireoncev1grpc.NewConnectionServiceClient(s.lines[0]).CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
 		IdempotencyKey: "bench", Connection: &fireoncev1.Connection{
 			Connector: "webhook", DisplayName: "bench", Limits: &fireoncev1.ConnectionLimits{MaxInFlight: int32(max(s.Senders, store.MaxBatch))},
 			Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
@@ -129,8 +130,8 @@ func (s *served) connect(ctx context.Context) error {
 }
 
 // jobs returns a client; they take turns on the connections.
-func (s *served) jobs() fireoncev1.JobServiceClient {
-	return fireoncev1.NewJobServiceClient(s.lines[int(s.turn.Add(1))%len(s.lines)])
+func (s *served) jobs() fireoncev1grpc.JobServiceClient {
+	return fireoncev1grpc.NewJobServiceClient(s.lines[int(s.turn.Add(1))%len(s.lines)])
 }
 
 // request is job n's; at zero: due now.
@@ -148,7 +149,7 @@ func (s *served) request(n int, body []byte, at time.Time) *fireoncev1.ScheduleJ
 }
 
 // one submits a job.
-func (s *served) one(ctx context.Context, c fireoncev1.JobServiceClient, n int, body []byte, at time.Time) error {
+func (s *served) one(ctx context.Context, c fireoncev1grpc.JobServiceClient, n int, body []byte, at time.Time) error {
 	resp, err := c.ScheduleJob(ctx, s.request(n, body, at))
 	if err == nil && !resp.GetCreated() {
 		err = fmt.Errorf("job %d was there already", n)
@@ -179,7 +180,7 @@ func (s *served) many(ctx context.Context, at time.Time, from, to int) error {
 
 // stored wants so many jobs that wait for their time.
 func (s *served) stored(ctx context.Context, want int) error {
-	resp, err := fireoncev1.NewStatsServiceClient(s.lines[0]).GetStats(ctx, &fireoncev1.GetStatsRequest{})
+	resp, err := fireoncev1grpc.NewStatsServiceClient(s.lines[0]).GetStats(ctx, &fireoncev1.GetStatsRequest{})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/receiver"
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/stats"
@@ -30,7 +31,7 @@ const (
 // subscriber follows the project's events from its first message on, and comes
 // back with its cursor when its stream ends.
 type subscriber struct {
-	jobs   fireoncev1.JobServiceClient
+	jobs   fireoncev1grpc.JobServiceClient
 	cursor string
 	// seen are the events by job; an event that comes again after a resume is no
 	// fault.
