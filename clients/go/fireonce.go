@@ -14,9 +14,8 @@
 //
 // The module has all generated Go code of the contract: fireoncev1 for clients, with gRPC's
 // own stubs in fireoncev1grpc, and connectorv1 for connectors. One program may use all of
-// them. It must not also import github.com/fireonce/fireonce/gen or server, which have the
-// server's own copy: both copies register the same protobuf files, and protobuf-go panics
-// at start.
+// them, and the server has them from here. The messages carry the contract's rules: with
+// buf.build/go/protovalidate, a program can check a request as the server does before it calls.
 package fireonce
 
 import (

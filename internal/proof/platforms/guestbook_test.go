@@ -27,7 +27,7 @@ func buildGuestbook(t *testing.T) (binary string) {
 	root := filepath.Join("..", "..", "..")
 	// What the compiler reads is opened here too, so that `go test` takes no result from
 	// its cache when one of these files has changed.
-	for _, dir := range []string{"examples/connector-go", "clients/go"} {
+	for _, dir := range []string{"examples/connector-go", "examples/go.work", "clients/go"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.Type().IsRegular() {
 				_, err = os.ReadFile(path)
