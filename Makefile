@@ -3,7 +3,7 @@
 TOOLS := .tools/bin
 STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
-SQL_GEN := gen/sqlitedb gen/pgdb
+SQL_GEN := gen/sqlitedb gen/pgdb gen/shareddb
 GO_GEN := clients/go/fireoncev1 clients/go/connectorv1
 GEN := gen/ts $(SQL_GEN) $(GO_GEN)
 

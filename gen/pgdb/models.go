@@ -10,18 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-type ApiKey struct {
-	ID         string
-	Project    string
-	Name       string
-	Hash       []byte
-	Scopes     string
-	CreatedAt  time.Time
-	ExpiresAt  *time.Time
-	LastUsedAt *time.Time
-	RevokedAt  *time.Time
-}
-
 type ClockDoubt struct {
 	Server string
 	Beats  int64

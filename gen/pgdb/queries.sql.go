@@ -325,37 +325,6 @@ func (q *Queries) CountWaiting(ctx context.Context, ids []pgtype.UUID) ([]CountW
 	return items, nil
 }
 
-const credentialKeys = `-- name: CredentialKeys :many
-WITH RECURSIVE k AS (
-    (SELECT key_id FROM connection_credentials ORDER BY key_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT c.key_id FROM connection_credentials AS c WHERE c.key_id > k.key_id ORDER BY c.key_id LIMIT 1)
-    FROM k WHERE k.key_id IS NOT NULL
-)
-SELECT key_id::text AS key_id FROM k WHERE key_id IS NOT NULL
-`
-
-// From key to key, each by the index: there are few keys and many credentials.
-func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
-	rows, err := q.db.Query(ctx, credentialKeys)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var key_id string
-		if err := rows.Scan(&key_id); err != nil {
-			return nil, err
-		}
-		items = append(items, key_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const doubtfulIDs = `-- name: DoubtfulIDs :many
 SELECT d.job_id FROM (
     (SELECT s.job_id, s.start_deadline FROM job_state AS s

@@ -7,54 +7,7 @@ package pgdb
 
 import (
 	"context"
-	"time"
 )
-
-const countAPIKeys = `-- name: CountAPIKeys :one
-SELECT count(*) FROM api_keys
-WHERE project = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2::timestamptz)
-`
-
-type CountAPIKeysParams struct {
-	Project string
-	Now     time.Time
-}
-
-// Keys that are live at now.
-func (q *Queries) CountAPIKeys(ctx context.Context, arg CountAPIKeysParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countAPIKeys, arg.Project, arg.Now)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countConnections = `-- name: CountConnections :one
-SELECT count(*) FROM connections WHERE project = $1 AND deleted_at IS NULL
-`
-
-func (q *Queries) CountConnections(ctx context.Context, project string) (int64, error) {
-	row := q.db.QueryRow(ctx, countConnections, project)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countLogins = `-- name: CountLogins :one
-SELECT count(*) FROM oauth_logins WHERE project = $1 AND expires_at > $2
-`
-
-type CountLoginsParams struct {
-	Project string
-	Now     time.Time
-}
-
-// Logins that may still be completed at now.
-func (q *Queries) CountLogins(ctx context.Context, arg CountLoginsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countLogins, arg.Project, arg.Now)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
 
 const foldUse = `-- name: FoldUse :exec
 WITH gone AS (

@@ -12,17 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const countSchedules = `-- name: CountSchedules :one
-SELECT count(*) FROM schedules WHERE project = $1 AND state < 4
-`
-
-func (q *Queries) CountSchedules(ctx context.Context, project string) (int64, error) {
-	row := q.db.QueryRow(ctx, countSchedules, project)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const endedJobs = `-- name: EndedJobs :many
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state, o.decided_at
 FROM (SELECT unnest($1::uuid[]) AS schedule_id, unnest($2::bigint[]) AS most) AS u CROSS JOIN LATERAL (

@@ -8,18 +8,6 @@ import (
 	"database/sql"
 )
 
-type ApiKey struct {
-	ID         string
-	Project    string
-	Name       string
-	Hash       []byte
-	Scopes     string
-	CreatedAt  int64
-	ExpiresAt  sql.NullInt64
-	LastUsedAt sql.NullInt64
-	RevokedAt  sql.NullInt64
-}
-
 type Attempt struct {
 	JobID             []byte
 	Number            int64

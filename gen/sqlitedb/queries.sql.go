@@ -602,33 +602,6 @@ func (q *Queries) CreateMeta(ctx context.Context, arg CreateMetaParams) error {
 	return err
 }
 
-const credentialKeys = `-- name: CredentialKeys :many
-SELECT DISTINCT key_id FROM connection_credentials ORDER BY key_id
-`
-
-func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
-	rows, err := q.db.QueryContext(ctx, credentialKeys)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var key_id string
-		if err := rows.Scan(&key_id); err != nil {
-			return nil, err
-		}
-		items = append(items, key_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const doubtfulIDs = `-- name: DoubtfulIDs :many
 SELECT job_id FROM job_state
 WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline > ?1 AND (state = 2 OR next_at <= ?2)

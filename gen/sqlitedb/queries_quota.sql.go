@@ -7,7 +7,6 @@ package sqlitedb
 
 import (
 	"context"
-	"database/sql"
 )
 
 const addUse = `-- name: AddUse :exec
@@ -26,52 +25,6 @@ type AddUseParams struct {
 func (q *Queries) AddUse(ctx context.Context, arg AddUseParams) error {
 	_, err := q.db.ExecContext(ctx, addUse, arg.Project, arg.Jobs, arg.Bytes)
 	return err
-}
-
-const countAPIKeys = `-- name: CountAPIKeys :one
-SELECT count(*) FROM api_keys
-WHERE project = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)
-`
-
-type CountAPIKeysParams struct {
-	Project string
-	Now     sql.NullInt64
-}
-
-// Keys that are live at now.
-func (q *Queries) CountAPIKeys(ctx context.Context, arg CountAPIKeysParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countAPIKeys, arg.Project, arg.Now)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countConnections = `-- name: CountConnections :one
-SELECT count(*) FROM connections WHERE project = ?1 AND deleted_at IS NULL
-`
-
-func (q *Queries) CountConnections(ctx context.Context, project string) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countConnections, project)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countLogins = `-- name: CountLogins :one
-SELECT count(*) FROM oauth_logins WHERE project = ?1 AND expires_at > ?2
-`
-
-type CountLoginsParams struct {
-	Project string
-	Now     int64
-}
-
-// Logins that may still be completed at now.
-func (q *Queries) CountLogins(ctx context.Context, arg CountLoginsParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countLogins, arg.Project, arg.Now)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
 }
 
 const storedJobs = `-- name: StoredJobs :one

@@ -25,17 +25,6 @@ func (q *Queries) AddScheduleJob(ctx context.Context, arg AddScheduleJobParams) 
 	return err
 }
 
-const countSchedules = `-- name: CountSchedules :one
-SELECT count(*) FROM schedules WHERE project = ? AND state < 4
-`
-
-func (q *Queries) CountSchedules(ctx context.Context, project string) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countSchedules, project)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const dueSchedules = `-- name: DueSchedules :many
 SELECT id FROM schedules
 WHERE next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= +CAST(?1 AS INTEGER)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Rules of this file: batches go to the database column by column, so most arguments are
@@ -18,6 +20,9 @@ func writeColumns(conn *pgx.Conn) {
 	types := conn.TypeMap()
 	encode[pgtype.UUID](types, pgtype.UUIDArrayOID, pgtype.UUIDOID, func(b []byte, v pgtype.UUID) ([]byte, bool) {
 		return append(b, v.Bytes[:]...), v.Valid
+	})
+	encode[job.ID](types, pgtype.UUIDArrayOID, pgtype.UUIDOID, func(b []byte, v job.ID) ([]byte, bool) {
+		return append(b, v[:]...), true
 	})
 	encode[string](types, pgtype.TextArrayOID, pgtype.TextOID, func(b []byte, v string) ([]byte, bool) {
 		return append(b, v...), true
@@ -52,14 +57,14 @@ func encode[T any](types *pgtype.Map, array, element uint32, put func([]byte, T)
 		return
 	}
 	own := *known
-	own.Codec = columnCodec[T]{Codec: known.Codec, plan: column[T]{element: element, put: put}}
+	own.Codec = columnCodec[T]{Codec: known.Codec, plan: listPlan[T]{element: element, put: put}}
 	types.RegisterType(&own)
 }
 
 // columnCodec is a driver's codec that writes []T by itself.
 type columnCodec[T any] struct {
 	pgtype.Codec
-	plan column[T]
+	plan listPlan[T]
 }
 
 // PlanEncode implements pgtype.Codec.
@@ -70,14 +75,14 @@ func (c columnCodec[T]) PlanEncode(m *pgtype.Map, oid uint32, format int16, valu
 	return c.Codec.PlanEncode(m, oid, format, value)
 }
 
-// column writes a list in the binary format of arrays.
-type column[T any] struct {
+// listPlan writes a list in the binary format of arrays.
+type listPlan[T any] struct {
 	element uint32
 	put     func([]byte, T) ([]byte, bool)
 }
 
 // Encode implements pgtype.EncodePlan.
-func (c column[T]) Encode(value any, buf []byte) ([]byte, error) {
+func (c listPlan[T]) Encode(value any, buf []byte) ([]byte, error) {
 	list, ok := value.([]T)
 	if !ok {
 		return nil, fmt.Errorf("%T is no column", value)

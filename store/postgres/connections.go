@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // CreateConnection implements store.Store. Of concurrent calls with one key, one
@@ -19,7 +19,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 	created := false
 	conn, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (store.Connection, error) {
 		created = false
-		if err := t.lockCount(ctx, countedConnections, c.Connection.Project, c.Most); err != nil {
+		if err := t.lockCount(ctx, sqlstore.CountedConnections, c.Connection.Project, c.Most); err != nil {
 			return store.Connection{}, err
 		}
 		n, err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now))
@@ -49,7 +49,7 @@ func (t *tx) connectionOf(ctx context.Context, c store.NewConnection) (job.ID, e
 
 // completeConnection writes the other rows of a connection that was inserted.
 func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) error {
-	if err := t.view().counts(c.Connection.Project).Connections.Before().OneMore(ctx, c.Most); err != nil {
+	if err := t.shared().Counts(c.Connection.Project).Connections.Before().OneMore(ctx, c.Most); err != nil {
 		return err
 	}
 	if err := t.q.InsertClaimRow(ctx, fromID(c.Connection.ID)); err != nil {
@@ -140,14 +140,5 @@ func (s *Store) Credential(ctx context.Context, id job.ID) (store.Sealed, error)
 			return store.Sealed{}, err
 		}
 		return toSealed(row), nil
-	})
-}
-
-// CredentialKeys implements store.Store.
-func (s *Store) CredentialKeys(ctx context.Context) ([]string, error) {
-	return readOne(ctx, s, "credential keys", func(ctx context.Context, v view) ([]string, error) {
-		keys, err := v.q.CredentialKeys(ctx)
-		slices.Sort(keys) // the database has an order of its own for texts
-		return keys, err
 	})
 }

@@ -169,14 +169,10 @@ type projectErasure struct {
 // refuse refuses a project that does not exist, or that has live API keys. It locks the
 // project's row, so that no key is created meanwhile.
 func (e *projectErasure) refuse(ctx context.Context) error {
-	n, err := e.q.LockProject(ctx, e.project)
-	if err != nil {
-		return fmt.Errorf("project: %w", err)
+	if err := e.shared().LockProject(ctx, e.project); err != nil {
+		return err
 	}
-	if n == 0 {
-		return store.ErrNotFound
-	}
-	live, err := e.view().counts(e.project).APIKeys(ctx)
+	live, err := e.shared().Counts(e.project).APIKeys(ctx)
 	if err == nil && live > 0 {
 		return store.ErrProjectLive
 	}

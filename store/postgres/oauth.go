@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: it locks its own tables only, and one row of them.
@@ -18,10 +19,10 @@ import (
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
 	return writeOnly(ctx, s, "start login", func(ctx context.Context, t *tx) error {
-		if err := t.lockCount(ctx, countedLogins, l.Project, l.Most); err != nil {
+		if err := t.lockCount(ctx, sqlstore.CountedLogins, l.Project, l.Most); err != nil {
 			return err
 		}
-		if err := t.view().counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {
+		if err := t.shared().Counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {
 			return err
 		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {

@@ -98,6 +98,11 @@ func generatedQueries(t *testing.T) map[string]string {
 	if err != nil || len(files) < 4 {
 		t.Fatalf("generated queries: %v, %v", files, err)
 	}
+	shared, err := filepath.Glob("../../gen/shareddb/queries*.sql.go")
+	if err != nil || len(shared) < 2 {
+		t.Fatalf("shared queries: %v, %v", shared, err)
+	}
+	files = append(files, shared...)
 	queries := make(map[string]string)
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -27,6 +27,7 @@ import (
 	"github.com/fireonce/fireonce/internal/redact"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Options configure which database to open, and how.
@@ -64,6 +65,7 @@ type Options struct {
 
 // Store is one open database. It implements store.Store.
 type Store struct {
+	sqlstore.Roles
 	opts Options
 	pool *pgxpool.Pool
 	// readers bounds the connections of reading calls.
@@ -124,6 +126,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts, closed: make(chan struct{}), registry: newWorkerRegistry()}
+	s.Roles = s.shared()
 	if opts.Now != nil {
 		s.registry.now = opts.Now
 		s.began = opts.Now()
@@ -189,6 +192,7 @@ func (s *Store) prepareOn(ctx context.Context, conn *pgx.Conn) error {
 
 // greet prepares a new connection.
 func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
+	writeValues(conn)
 	writeColumns(conn)
 	if err := session(ctx, conn); err != nil {
 		return err

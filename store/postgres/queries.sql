@@ -411,13 +411,3 @@ VALUES (@connection_id, @version, @key_id, @data, @fingerprint, @expires_at, @cr
 SELECT sqlc.embed(d), c.project, c.connector, c.settings, c.account_identity
 FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
 WHERE d.connection_id = @connection_id ORDER BY d.version DESC LIMIT 1;
-
--- name: CredentialKeys :many
--- From key to key, each by the index: there are few keys and many credentials.
-WITH RECURSIVE k AS (
-    (SELECT key_id FROM connection_credentials ORDER BY key_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT c.key_id FROM connection_credentials AS c WHERE c.key_id > k.key_id ORDER BY c.key_id LIMIT 1)
-    FROM k WHERE k.key_id IS NOT NULL
-)
-SELECT key_id::text AS key_id FROM k WHERE key_id IS NOT NULL;

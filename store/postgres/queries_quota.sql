@@ -20,15 +20,3 @@ INSERT INTO project_use (project, jobs, bytes) SELECT project, sum(jobs), sum(by
 -- Serializes transactions that add the same kind of object to a project: each counts what
 -- those before it have added.
 SELECT pg_advisory_xact_lock(@kind::integer, hashtext(@project::text));
-
--- name: CountConnections :one
-SELECT count(*) FROM connections WHERE project = @project AND deleted_at IS NULL;
-
--- name: CountAPIKeys :one
--- Keys that are live at now.
-SELECT count(*) FROM api_keys
-WHERE project = @project AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > @now::timestamptz);
-
--- name: CountLogins :one
--- Logins that may still be completed at now.
-SELECT count(*) FROM oauth_logins WHERE project = @project AND expires_at > @now;

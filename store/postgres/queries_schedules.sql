@@ -150,9 +150,6 @@ UPDATE schedules AS s SET
     next_at = CASE WHEN s.state = 1 THEN @now::timestamptz END, postponed_until = NULL
 FROM held WHERE s.id = held.id;
 
--- name: CountSchedules :one
-SELECT count(*) FROM schedules WHERE project = @project AND state < 4;
-
 -- name: OpenJobs :many
 -- Of each schedule the newest job under way, then the newest one whose outcome is unknown.
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state

@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // CreateSchedule implements store.Store. Of concurrent calls with one key, one inserts; the
@@ -22,7 +23,7 @@ func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 	created := false
 	out, err := write(ctx, s, "create schedule", func(ctx context.Context, t *tx) (store.Schedule, error) {
 		created = false
-		if err := t.lockCount(ctx, countedSchedules, n.Schedule.Project, n.Most); err != nil {
+		if err := t.lockCount(ctx, sqlstore.CountedSchedules, n.Schedule.Project, n.Most); err != nil {
 			return store.Schedule{}, err
 		}
 		digest := digestOf(n.Schedule.Project, n.Schedule.Key)
@@ -48,7 +49,7 @@ func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 		if took == 0 {
 			return store.Schedule{}, errRestart // bound concurrently
 		}
-		if err := t.view().counts(next.Project).Schedules.Before().OneMore(ctx, n.Most); err != nil {
+		if err := t.shared().Counts(next.Project).Schedules.Before().OneMore(ctx, n.Most); err != nil {
 			return store.Schedule{}, err
 		}
 		created = true

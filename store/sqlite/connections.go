@@ -25,7 +25,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 				return store.Connection{}, err
 			}
 		}
-		if err := t.view().counts(c.Connection.Project).Connections.OneMore(ctx, c.Most); err != nil {
+		if err := t.shared().Counts(c.Connection.Project).Connections.OneMore(ctx, c.Most); err != nil {
 			return store.Connection{}, err
 		}
 		if err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now)); err != nil {
@@ -111,12 +111,5 @@ func (s *Store) Credential(ctx context.Context, id job.ID) (store.Sealed, error)
 			return store.Sealed{}, orNotFound(err)
 		}
 		return toSealed(row), nil
-	})
-}
-
-// CredentialKeys implements store.Store.
-func (s *Store) CredentialKeys(ctx context.Context) ([]string, error) {
-	return read(ctx, s, "credential keys", func(ctx context.Context, v view) ([]string, error) {
-		return v.q.CredentialKeys(ctx)
 	})
 }

@@ -185,14 +185,10 @@ type projectErasure struct {
 
 // refuse refuses a project that does not exist, or that has live API keys.
 func (e *projectErasure) refuse(ctx context.Context) error {
-	there, err := e.q.ProjectExists(ctx, e.project)
-	if err != nil {
-		return fmt.Errorf("project: %w", err)
+	if err := e.shared().LockProject(ctx, e.project); err != nil {
+		return err
 	}
-	if there == 0 {
-		return store.ErrNotFound
-	}
-	live, err := e.view().counts(e.project).APIKeys(ctx)
+	live, err := e.shared().Counts(e.project).APIKeys(ctx)
 	if err == nil && live > 0 {
 		return store.ErrProjectLive
 	}

@@ -14,7 +14,7 @@ import (
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
 	return writeOnly(ctx, s, "start login", func(ctx context.Context, t *tx) error {
-		if err := t.view().counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {
+		if err := t.shared().Counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {
 			return err
 		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {

@@ -599,6 +599,3 @@ VALUES (?, ?, ?, ?, ?, ?, ?);
 SELECT sqlc.embed(d), c.project, c.connector, c.settings, c.account_identity
 FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
 WHERE d.connection_id = ? ORDER BY d.version DESC LIMIT 1;
-
--- name: CredentialKeys :many
-SELECT DISTINCT key_id FROM connection_credentials ORDER BY key_id;

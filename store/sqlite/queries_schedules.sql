@@ -79,9 +79,6 @@ UPDATE schedules SET
     next_at = CASE WHEN state = 1 THEN @held_until END, postponed_until = NULL
 WHERE state < 4;
 
--- name: CountSchedules :one
-SELECT count(*) FROM schedules WHERE project = ? AND state < 4;
-
 -- name: NewestOpenJob :one
 SELECT s.job_id, s.state FROM schedule_jobs AS o JOIN job_state AS s ON s.job_id = o.job_id
 WHERE o.schedule_id = @schedule_id AND o.unresolved = @unresolved ORDER BY o.job_id DESC LIMIT 1;

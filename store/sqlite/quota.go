@@ -58,24 +58,3 @@ func (s *Store) StoredJobs(ctx context.Context, project string) (store.StoredJob
 		return store.StoredJobs(row), err
 	})
 }
-
-// Holdings implements store.Store.
-func (s *Store) Holdings(ctx context.Context, project string) (store.Holdings, error) {
-	return read(ctx, s, "holdings", func(ctx context.Context, v view) (store.Holdings, error) {
-		return v.counts(project).Holdings(ctx)
-	})
-}
-
-// counts returns the counts of a project. In the writer a count stays valid until the commit.
-func (v view) counts(project string) store.Counts {
-	return store.Counts{
-		Connections: func(ctx context.Context) (int64, error) { return v.q.CountConnections(ctx, project) },
-		APIKeys: func(ctx context.Context) (int64, error) {
-			return v.q.CountAPIKeys(ctx, sqlitedb.CountAPIKeysParams{Project: project, Now: someMicros(v.now)})
-		},
-		Logins: func(ctx context.Context) (int64, error) {
-			return v.q.CountLogins(ctx, sqlitedb.CountLoginsParams{Project: project, Now: v.now})
-		},
-		Schedules: func(ctx context.Context) (int64, error) { return v.q.CountSchedules(ctx, project) },
-	}
-}

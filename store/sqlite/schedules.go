@@ -29,7 +29,7 @@ func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 		if err != nil {
 			return store.Schedule{}, err
 		}
-		if err := t.view().counts(next.Project).Schedules.OneMore(ctx, n.Most); err != nil {
+		if err := t.shared().Counts(next.Project).Schedules.OneMore(ctx, n.Most); err != nil {
 			return store.Schedule{}, err
 		}
 		if row, err = fromSchedule(next); err != nil {

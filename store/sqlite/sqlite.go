@@ -23,9 +23,11 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Options configure which database to open, and how.
@@ -68,6 +70,7 @@ const (
 
 // Store is one open database. It implements store.Store.
 type Store struct {
+	sqlstore.Roles
 	opts   Options
 	clock  *clock
 	lock   *fileLock
@@ -98,6 +101,7 @@ var _ store.Store = (*Store)(nil)
 type reader struct {
 	ses *session
 	q   *sqlitedb.Queries
+	sq  *shareddb.Queries
 }
 
 // Open takes the database for this process. It fails with ErrLocked when
@@ -123,6 +127,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 		readers: make(chan *reader, opts.Readers), closed: make(chan struct{}), loss: newLoss(),
 		watched: &watched{lock: lock, log: lock.path + "-wal", epoch: newEpoch()},
 	}
+	s.Roles = s.shared()
 	s.memory.reporter.Report = opts.NoteFailed
 	defer func() {
 		if err != nil {
@@ -182,12 +187,13 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 		return nil, fmt.Errorf("reader: %w", err)
 	}
 	ses := newSession(conn, nil)
-	return &reader{ses: ses, q: sqlitedb.New(ses)}, nil
+	return &reader{ses: ses, q: sqlitedb.New(ses), sq: sharedQueries(ses)}, nil
 }
 
 // view is what a reading method sees: one state of the whole database.
 type view struct {
 	q    *sqlitedb.Queries
+	sq   *shareddb.Queries
 	conn sqlitedb.DBTX
 	now  int64
 	// suspect describes a clock that is not believed.
@@ -237,7 +243,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	s.clock.steps.RLock()
 	defer s.clock.steps.RUnlock()
 	m := s.clock.moment()
-	v, err := fn(ctx, view{q: r.q, conn: r.ses.conn, now: m.Now, suspect: m.Suspect})
+	v, err := fn(ctx, view{q: r.q, sq: r.sq, conn: r.ses.conn, now: m.Now, suspect: m.Suspect})
 	cerr := r.ses.control(ctx, "COMMIT")
 	ended = cerr == nil
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -69,6 +70,7 @@ type writer struct {
 	log   *eventLog
 	usage *usage
 	q     *sqlitedb.Queries
+	sq    *shareddb.Queries
 	queue chan *op
 	ended chan struct{}
 	quit  chan struct{}
@@ -96,7 +98,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	}
 	w.cache, w.log, w.usage = newCache(), &eventLog{base: unknownPosition}, newUsage()
 	w.ses = newSession(conn, w)
-	w.q = sqlitedb.New(w.ses)
+	w.q, w.sq = sqlitedb.New(w.ses), sharedQueries(w.ses)
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
 	if w.served, err = w.q.LastTurn(ctx); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
@@ -443,7 +445,9 @@ func (t *tx) setTime() (step bool) {
 	return m.Step != nil
 }
 
-func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now, suspect: t.suspect} }
+func (t *tx) view() view {
+	return view{q: t.q, sq: t.w.sq, conn: t.conn, now: t.now, suspect: t.suspect}
+}
 
 // runItem runs one of n items of a batch and returns its verdict. With a verdict nothing of the
 // item is written. fatal is a failure of the whole call, or a verdict that came too late to

@@ -3,14 +3,45 @@
 //   sqlc v1.31.1
 // source: queries_keys.sql
 
-package pgdb
+package shareddb
 
 import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
 )
+
+const credentialKeys = `-- name: CredentialKeys :many
+WITH RECURSIVE k AS (
+    SELECT f.key_id FROM (SELECT key_id FROM connection_credentials ORDER BY key_id LIMIT 1) AS f
+    UNION ALL
+    SELECT (SELECT c.key_id FROM connection_credentials AS c WHERE c.key_id > k.key_id ORDER BY c.key_id LIMIT 1)
+    FROM k WHERE k.key_id IS NOT NULL
+)
+SELECT k.key_id::text AS key_id FROM k WHERE k.key_id IS NOT NULL
+`
+
+// From key to key, each by the index: there are few keys and many credentials.
+func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, credentialKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var key_id string
+		if err := rows.Scan(&key_id); err != nil {
+			return nil, err
+		}
+		items = append(items, key_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const credentialsOfOthers = `-- name: CredentialsOfOthers :many
 SELECT d.connection_id, d.version, d.key_id, d.data, c.project, c.connector, c.settings, c.account_identity
@@ -20,14 +51,14 @@ ORDER BY d.connection_id, d.version LIMIT $4
 `
 
 type CredentialsOfOthersParams struct {
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	Version      int64
 	KeyID        string
 	MaxRows      int32
 }
 
 type CredentialsOfOthersRow struct {
-	ConnectionID    pgtype.UUID
+	ConnectionID    job.ID
 	Version         int64
 	KeyID           string
 	Data            []byte
@@ -105,7 +136,7 @@ type InsertAPIKeyParams struct {
 	Hash      []byte
 	Scopes    string
 	Now       time.Time
-	ExpiresAt *time.Time
+	ExpiresAt time.Time
 }
 
 func (q *Queries) InsertAPIKey(ctx context.Context, arg InsertAPIKeyParams) error {
@@ -207,17 +238,16 @@ func (q *Queries) ListAPIKeys(ctx context.Context, arg ListAPIKeysParams) ([]Api
 	return items, nil
 }
 
-const lockProject = `-- name: LockProject :execrows
-SELECT 1 FROM projects WHERE id = $1 FOR NO KEY UPDATE
+const lockProject = `-- name: LockProject :one
+SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE
 `
 
 // Waits only for other transactions that create a key of the project.
-func (q *Queries) LockProject(ctx context.Context, id string) (int64, error) {
-	result, err := q.db.Exec(ctx, lockProject, id)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) LockProject(ctx context.Context, id string) (string, error) {
+	row := q.db.QueryRow(ctx, lockProject, id)
+	var id_2 string
+	err := row.Scan(&id_2)
+	return id_2, err
 }
 
 const loginKeyUse = `-- name: LoginKeyUse :many
@@ -277,7 +307,7 @@ WHERE connection_id = $3 AND version = $4 AND key_id = $5 AND data = $6
 type ResealParams struct {
 	NewKeyID     string
 	NewData      []byte
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	Version      int64
 	KeyID        string
 	Data         []byte

@@ -20,9 +20,9 @@ WHERE connection_id = @connection_id AND version = @version AND key_id = @key_id
 -- name: InsertProject :exec
 INSERT INTO projects (id, created_at) VALUES (@id, @now) ON CONFLICT (id) DO NOTHING;
 
--- name: LockProject :execrows
+-- name: LockProject :one
 -- Waits only for other transactions that create a key of the project.
-SELECT 1 FROM projects WHERE id = @id FOR NO KEY UPDATE;
+SELECT id FROM projects WHERE id = @id FOR NO KEY UPDATE;
 
 -- name: NameTaken :one
 SELECT EXISTS (
@@ -47,3 +47,13 @@ UPDATE api_keys SET revoked_at = @now::timestamptz WHERE id = @id AND revoked_at
 -- name: TouchAPIKey :execrows
 UPDATE api_keys SET last_used_at = @now::timestamptz
 WHERE id = @id AND (last_used_at IS NULL OR last_used_at <= @before::timestamptz);
+
+-- name: CredentialKeys :many
+-- From key to key, each by the index: there are few keys and many credentials.
+WITH RECURSIVE k AS (
+    SELECT f.key_id FROM (SELECT key_id FROM connection_credentials ORDER BY key_id LIMIT 1) AS f
+    UNION ALL
+    SELECT (SELECT c.key_id FROM connection_credentials AS c WHERE c.key_id > k.key_id ORDER BY c.key_id LIMIT 1)
+    FROM k WHERE k.key_id IS NOT NULL
+)
+SELECT k.key_id::text AS key_id FROM k WHERE k.key_id IS NOT NULL;

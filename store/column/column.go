@@ -1,0 +1,13 @@
+// Package column has the types of columns that both SQL engines read and write the same way,
+// where the domain's own type does not say enough. Other columns have the domain's types:
+// job.ID, and time.Time, whose zero value is NULL.
+package column
+
+import "github.com/fireonce/fireonce/internal/job"
+
+// OptionalID is an id whose column may be NULL: the zero id.
+type OptionalID job.ID
+
+// Labels are a job's, connection's, item's or schedule's labels as store.EncodeLabels has
+// them: bytea in PostgreSQL, TEXT in SQLite.
+type Labels []byte

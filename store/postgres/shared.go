@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
+)
+
+// shared returns the roles that both engines share.
+func (s *Store) shared() sqlstore.Roles {
+	none := struct{}{}
+	return sqlstore.New(sqlstore.Engine{
+		Read: func(ctx context.Context, name string, fn func(context.Context, sqlstore.View) error) error {
+			_, err := read(ctx, s, name, func(ctx context.Context, v view) (struct{}, error) { return none, fn(ctx, v.shared()) })
+			return err
+		},
+		ReadOne: func(ctx context.Context, name string, fn func(context.Context, sqlstore.View) error) error {
+			_, err := readOne(ctx, s, name, func(ctx context.Context, v view) (struct{}, error) { return none, fn(ctx, v.shared()) })
+			return err
+		},
+		Write: func(ctx context.Context, name string, fn func(context.Context, sqlstore.Tx) error) error {
+			return writeOnly(ctx, s, name, func(ctx context.Context, t *tx) error { return fn(ctx, t.shared()) })
+		},
+	})
+}
+
+// shared returns the view as shared bodies see it.
+func (v view) shared() sqlstore.View {
+	return sqlstore.View{Q: shareddb.New(v.conn), DB: v.conn, Now: v.now, Suspect: v.suspect}
+}
+
+// shared returns the transaction as shared bodies see it.
+func (t *tx) shared() sqlstore.Tx { return sqlstore.Tx{View: t.view().shared(), Writing: writing{t}} }
+
+// writing is a transaction as shared bodies see it.
+type writing struct{ t *tx }
+
+var _ sqlstore.Writing = writing{}
+
+// lockCount is LockCount where there is a limit.
+func (t *tx) lockCount(ctx context.Context, kind sqlstore.CountedKind, project string, most int64) error {
+	if most <= 0 {
+		return nil
+	}
+	return writing{t}.LockCount(ctx, kind, project)
+}
+
+// LockCount implements sqlstore.Writing.
+func (w writing) LockCount(ctx context.Context, kind sqlstore.CountedKind, project string) error {
+	return named("count lock", w.t.q.LockUse(ctx, pgdb.LockUseParams{Kind: int32(kind), Project: project}))
+}
+
+// RefuseQuarantined implements sqlstore.Writing.
+func (w writing) RefuseQuarantined(context.Context) error { return w.t.refuseQuarantined() }
+
+// Wake implements sqlstore.Writing.
+func (w writing) Wake(kind store.WatchKind) { w.t.hint[kind] = true }

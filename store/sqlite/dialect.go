@@ -1,0 +1,232 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fireonce/fireonce/gen/shareddb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
+)
+
+// Rules of this file: it runs the queries that both engines share (store/sqlstore), which are
+// PostgreSQL's SQL, on SQLite. It changes spellings, and not what a query means:
+//   - casts go, and locks of rows, because one transaction writes at a time;
+//   - a list is one JSON argument, read by json_each; ids in it are hexadecimal;
+//   - times are microseconds of Unix time; the zero time and the zero optional id are NULL.
+//
+// What else a query needs, both engines have under the same name (greatest and least are the
+// exception: SQLite calls them max and min). TestSharedQueriesPrepare prepares each one.
+
+// spellings are the changes of a query's text, in their order.
+var spellings = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`= ANY \(?\((\$\d+)::uuid\[\]\)\)?`), `IN (SELECT unhex(value) FROM json_each($1))`},
+	{regexp.MustCompile(`<> ALL \(?\((\$\d+)::uuid\[\]\)\)?`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
+	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
+	{regexp.MustCompile(`<> ALL ?\((\$\d+)::\w+\[\]\)`), `NOT IN (SELECT value FROM json_each($1))`},
+	{regexp.MustCompile(`::\w+(\[\])?`), ``},
+	{regexp.MustCompile(`\s+FOR (NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)( OF \w+)?( SKIP LOCKED)?`), ``},
+	{regexp.MustCompile(` COLLATE "C"`), ``},
+	{regexp.MustCompile(`\bgreatest\(`), `max(`},
+	{regexp.MustCompile(`\bleast\(`), `min(`},
+}
+
+// spelled returns a shared query as SQLite reads it.
+func spelled(query string) string {
+	for _, s := range spellings {
+		query = s.from.ReplaceAllString(query, s.to)
+	}
+	return query
+}
+
+// dialect runs shared queries on a connection.
+type dialect struct {
+	conn sqlitedb.DBTX
+	// known has the queries that were spelled before; nil: they are not kept.
+	known map[string]string
+}
+
+var _ shareddb.DBTX = dialect{}
+
+func (d dialect) text(query string) string {
+	if text, ok := d.known[query]; ok {
+		return text
+	}
+	text := spelled(query)
+	if d.known != nil {
+		d.known[query] = text
+	}
+	return text
+}
+
+// Exec implements shareddb.DBTX.
+func (d dialect) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
+	values, err := arguments(args)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	res, err := d.conn.ExecContext(ctx, d.text(query), values...)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	n, err := res.RowsAffected()
+	return pgconn.NewCommandTag(fmt.Sprintf("UPDATE %d", n)), err
+}
+
+// Query implements shareddb.DBTX.
+func (d dialect) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
+	values, err := arguments(args)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := d.conn.QueryContext(ctx, d.text(query), values...) //nolint:rowserrcheck // the caller has the rows
+	if err != nil {
+		return nil, err
+	}
+	return sharedRows{rows}, nil
+}
+
+// QueryRow implements shareddb.DBTX.
+func (d dialect) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
+	values, err := arguments(args)
+	if err != nil {
+		return failedRow{err}
+	}
+	return sharedRow{d.conn.QueryRowContext(ctx, d.text(query), values...)}
+}
+
+// failedRow is a row that was not read.
+type failedRow struct{ err error }
+
+// Scan implements pgx.Row.
+func (r failedRow) Scan(...any) error { return r.err }
+
+type sharedRow struct{ *sql.Row }
+
+// Scan implements pgx.Row.
+func (r sharedRow) Scan(dest ...any) error { return r.Row.Scan(targets(dest)...) }
+
+// sharedRows are rows as the generated code reads them; it calls nothing else of pgx.Rows.
+type sharedRows struct{ *sql.Rows }
+
+// Close implements pgx.Rows. An error of the rows is Err's.
+func (r sharedRows) Close() { _ = r.Rows.Close() }
+
+// Scan implements pgx.Rows.
+func (r sharedRows) Scan(dest ...any) error { return r.Rows.Scan(targets(dest)...) }
+
+// CommandTag implements pgx.Rows.
+func (sharedRows) CommandTag() pgconn.CommandTag { return pgconn.CommandTag{} }
+
+// FieldDescriptions implements pgx.Rows.
+func (sharedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }
+
+// Values implements pgx.Rows.
+func (sharedRows) Values() ([]any, error) { return nil, errors.ErrUnsupported }
+
+// RawValues implements pgx.Rows.
+func (sharedRows) RawValues() [][]byte { return nil }
+
+// TypeMap implements pgx.Rows.
+func (sharedRows) TypeMap() *pgtype.Map { return nil }
+
+// Conn implements pgx.Rows.
+func (sharedRows) Conn() *pgx.Conn { return nil }
+
+// arguments converts a shared query's arguments to SQLite's types.
+func arguments(args []any) ([]any, error) {
+	out := make([]any, len(args))
+	for i, a := range args {
+		var err error
+		switch a := a.(type) {
+		case time.Time:
+			out[i] = toMicros(a)
+		case job.ID:
+			out[i] = a[:]
+		case column.OptionalID:
+			out[i] = fromOptionalID(job.ID(a))
+		case column.Labels:
+			out[i] = string(a)
+		case bool:
+			out[i] = toBool(a)
+		case []job.ID:
+			out[i], err = list(hexes(a))
+		case []string:
+			out[i], err = list(a)
+		case []int64:
+			out[i], err = list(a)
+		case []int16:
+			out[i], err = list(a)
+		default:
+			out[i] = a
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func hexes(ids []job.ID) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = hex.EncodeToString(id[:])
+	}
+	return out
+}
+
+// list writes a list for json_each. A nil list is an empty one.
+func list[T any](items []T) (string, error) {
+	if items == nil {
+		return "[]", nil
+	}
+	text, err := json.Marshal(items)
+	return string(text), err
+}
+
+// targets returns what to scan columns into.
+func targets(dest []any) []any {
+	out := make([]any, len(dest))
+	for i, d := range dest {
+		switch d := d.(type) {
+		case *time.Time:
+			out[i] = scanner[int64](func(us sql.Null[int64]) { *d = fromNullMicros(sql.NullInt64{Int64: us.V, Valid: us.Valid}) })
+		case *job.ID:
+			out[i] = scanner[[]byte](func(b sql.Null[[]byte]) { *d = toID(b.V) })
+		case *column.OptionalID:
+			out[i] = scanner[[]byte](func(b sql.Null[[]byte]) { *d = column.OptionalID(toID(b.V)) })
+		case *column.Labels:
+			out[i] = (*[]byte)(d)
+		default:
+			out[i] = d
+		}
+	}
+	return out
+}
+
+// scanner passes on a column of a type of the driver's.
+type scanner[T any] func(sql.Null[T])
+
+// Scan implements sql.Scanner.
+func (s scanner[T]) Scan(src any) error {
+	var v sql.Null[T]
+	if err := v.Scan(src); err != nil {
+		return err
+	}
+	s(v)
+	return nil
+}

@@ -1,0 +1,95 @@
+package sqlite
+
+import (
+	"go/ast"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
+)
+
+// TestSharedQueriesPrepare: SQLite can prepare each query that both engines share.
+func TestSharedQueriesPrepare(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Options{Path: filepath.Join(t.TempDir(), "jobs.db")})
+	paths, err := filepath.Glob("../../gen/shareddb/*.sql.go")
+	must(t, err)
+	found := 0
+	for _, path := range paths {
+		ast.Inspect(parsed(t, path), func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING || !strings.Contains(lit.Value, "-- name: ") {
+				return true
+			}
+			query, err := strconv.Unquote(lit.Value)
+			must(t, err)
+			found++
+			stmt, err := s.db.PrepareContext(t.Context(), spelled(query))
+			if err != nil {
+				t.Errorf("%v\n%s", err, spelled(query))
+				return true
+			}
+			must(t, stmt.Close())
+			return true
+		})
+	}
+	if found < 10 {
+		t.Errorf("only %d queries were found", found)
+	}
+}
+
+// TestDialect: what a shared query gives and reads has PostgreSQL's meaning.
+func TestDialect(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Options{Path: filepath.Join(t.TempDir(), "jobs.db")})
+	conn, err := s.db.Conn(t.Context())
+	must(t, err)
+	defer func() { must(t, conn.Close()) }()
+	d := dialect{conn: conn}
+	at := time.UnixMicro(1_234_567).UTC()
+	ids := []job.ID{{1}, {2}}
+	for _, c := range []struct {
+		query string
+		args  []any
+		want  bool
+	}{
+		{"SELECT $1::timestamptz IS NULL", []any{time.Time{}}, true},
+		{"SELECT $1::timestamptz = 1234567", []any{at}, true},
+		{"SELECT $1::uuid IS NULL", []any{column.OptionalID{}}, true},
+		{"SELECT $1::uuid IS NULL", []any{job.ID{}}, false},
+		{"SELECT $1 = ANY ($2::uuid[])", []any{ids[1], ids}, true},
+		{"SELECT $1 = ANY ($2::uuid[])", []any{job.ID{3}, ids}, false},
+		{"SELECT $1 <> ALL ($2::uuid[])", []any{job.ID{3}, ids}, true},
+		{"SELECT $1 <> ALL ($2::uuid[])", []any{job.ID{3}, []job.ID(nil)}, true},
+		{"SELECT $1 = ANY($2::text[])", []any{"<b>", []string{"a", "<b>"}}, true},
+		{"SELECT $1 <> ALL($2::bigint[])", []any{int64(3), []int64{3}}, false},
+		{"SELECT $1 = ANY($2::smallint[])", []any{int16(3), []int16{3}}, true},
+		{"SELECT typeof($1) = 'text'", []any{column.Labels("{}")}, true},
+		{"SELECT greatest($1, $2) = $2 AND least($1, $2) = $1", []any{int64(1), int64(2)}, true},
+		{"SELECT $1", []any{true}, true},
+	} {
+		var got bool
+		if err := d.QueryRow(t.Context(), c.query, c.args...).Scan(&got); err != nil || got != c.want {
+			t.Errorf("%s %v: %v (%v), want %v", c.query, c.args, got, err, c.want)
+		}
+	}
+	var none, some time.Time
+	var id, other job.ID
+	var optional column.OptionalID
+	var labels column.Labels
+	rows, err := d.Query(t.Context(), "SELECT NULL, $1::timestamptz, NULL, $2::uuid, NULL, $3", at, ids[0], column.Labels("{}"))
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		must(t, rows.Scan(&none, &some, &id, &other, &optional, &labels))
+	}
+	must(t, rows.Err())
+	if !none.IsZero() || some != at || !id.IsZero() || other != ids[0] || optional != (column.OptionalID{}) || string(labels) != "{}" {
+		t.Errorf("read %v %v %v %v %v %s", none, some, id, other, optional, labels)
+	}
+}

@@ -1,0 +1,138 @@
+// Package sqlstore has what both SQL engines do at human pace, written once: one body over
+// one SQL. What is hot (create, claim, arm, apply, the log) each engine has of its own.
+//
+// Rules of this package:
+//
+//   - The SQL is PostgreSQL's. sqlc compiles it against PostgreSQL's schema (gen/shareddb);
+//     SQLite runs it through a dialect (store/sqlite/dialect.go), and a test prepares each
+//     query there. A query that needs more than the dialect has belongs to the engines.
+//   - Where locks, isolation or steps differ, the body calls a method of Writing or Reading.
+//     Its comment says what each engine does, and why; the engines implement it.
+//   - A body may run more than once (PostgreSQL repeats a transaction that lost), so it starts
+//     afresh each time: it returns values, and changes nothing outside.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/shareddb"
+	"github.com/fireonce/fireonce/store"
+)
+
+// View is what a reading call sees: one state of the whole database.
+type View struct {
+	Q *shareddb.Queries
+	// DB runs statements that are put together at run time. They are not kept prepared.
+	DB shareddb.DBTX
+	// Now counts as the present for the whole call.
+	Now time.Time
+	// Suspect describes a clock that is not believed.
+	Suspect store.SuspectClock
+}
+
+// Tx is a writing transaction: all of it is durable when the call returns, or nothing.
+type Tx struct {
+	View
+	Writing
+}
+
+// Writing is what an engine's transaction does its own way.
+type Writing interface {
+	// LockCount keeps the project's objects of a kind from growing by other transactions until
+	// this one ends, so that what it counts stays true. It must be the first lock that the
+	// transaction takes. PostgreSQL: an advisory lock of the project and the kind. SQLite:
+	// nothing, because one transaction writes at a time.
+	LockCount(ctx context.Context, kind CountedKind, project string) error
+	// RefuseQuarantined fails with store.ErrQuarantined while claims are off: another copy of
+	// the database may make the same call.
+	RefuseQuarantined(ctx context.Context) error
+	// Wake wakes those that watch a kind, after the commit.
+	Wake(kind store.WatchKind)
+}
+
+// Engine runs bodies.
+type Engine struct {
+	// Read runs fn on one state of the database. PostgreSQL: REPEATABLE READ, READ ONLY.
+	Read func(ctx context.Context, name string, fn func(context.Context, View) error) error
+	// ReadOne runs fn, which runs a single statement and needs no time: Now is not set.
+	// PostgreSQL saves the transaction's round trips.
+	ReadOne func(ctx context.Context, name string, fn func(context.Context, View) error) error
+	// Write runs fn in one transaction. PostgreSQL: READ COMMITTED, again if it lost to another
+	// one. SQLite: in the writer's group.
+	Write func(ctx context.Context, name string, fn func(context.Context, Tx) error) error
+}
+
+// Roles implements the roles of store.Store that both engines share. An engine embeds it.
+type Roles struct{ engine Engine }
+
+// New returns the roles over an engine.
+func New(e Engine) Roles { return Roles{engine: e} }
+
+func read[T any](ctx context.Context, r *Roles, name string, fn func(context.Context, View) (T, error)) (T, error) {
+	return result(ctx, r.engine.Read, name, fn)
+}
+
+func readOne[T any](ctx context.Context, r *Roles, name string, fn func(context.Context, View) (T, error)) (T, error) {
+	return result(ctx, r.engine.ReadOne, name, fn)
+}
+
+func write[T any](ctx context.Context, r *Roles, name string, fn func(context.Context, Tx) (T, error)) (T, error) {
+	return result(ctx, r.engine.Write, name, fn)
+}
+
+// result runs a body that returns a value. The value of a failed call is the zero one.
+func result[S, T any](
+	ctx context.Context, run func(context.Context, string, func(context.Context, S) error) error, name string,
+	fn func(context.Context, S) (T, error),
+) (T, error) {
+	var v, zero T
+	err := run(ctx, name, func(ctx context.Context, s S) (err error) {
+		v, err = fn(ctx, s)
+		return err
+	})
+	if err != nil {
+		return zero, err
+	}
+	return v, nil
+}
+
+// writeOnly is write for a body without a value.
+func writeOnly(ctx context.Context, r *Roles, name string, fn func(context.Context, Tx) error) error {
+	return r.engine.Write(ctx, name, fn)
+}
+
+// named adds to an error what failed.
+func named(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// orNotFound converts the lack of a row. Other drivers' errors wrap database/sql's.
+func orNotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// filled keeps empty bytes apart from NULL.
+func filled(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// bytesOf returns nil for empty bytes.
+func bytesOf(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
