@@ -29,12 +29,11 @@ func TestSharedQueriesPrepare(t *testing.T) {
 			query, err := strconv.Unquote(lit.Value)
 			must(t, err)
 			found++
-			stmt, err := s.db.PrepareContext(t.Context(), spelled(query))
-			if err != nil {
+			if stmt, err := s.db.PrepareContext(t.Context(), spelled(query)); err != nil {
 				t.Errorf("%v\n%s", err, spelled(query))
-				return true
+			} else {
+				defer func() { must(t, stmt.Close()) }()
 			}
-			must(t, stmt.Close())
 			return true
 		})
 	}
