@@ -12,17 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const armedEver = `-- name: ArmedEver :one
-SELECT armed_before FROM meta WHERE id = 1
-`
-
-func (q *Queries) ArmedEver(ctx context.Context) (bool, error) {
-	row := q.db.QueryRow(ctx, armedEver)
-	var armed_before bool
-	err := row.Scan(&armed_before)
-	return armed_before, err
-}
-
 const bindKeys = `-- name: BindKeys :many
 WITH u AS (
     SELECT unnest($1::text[]) AS project, unnest($2::bytea[]) AS digest, unnest($3::uuid[]) AS job_id,
@@ -983,33 +972,6 @@ func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsPara
 	return items, nil
 }
 
-const lockLooks = `-- name: LockLooks :many
-SELECT s.job_id FROM job_state AS s
-WHERE s.state = 3 OR s.state = 5
-ORDER BY s.job_id FOR NO KEY UPDATE
-`
-
-// Locks jobs that may be looked at. It waits for transactions that change them.
-func (q *Queries) LockLooks(ctx context.Context) ([]pgtype.UUID, error) {
-	rows, err := q.db.Query(ctx, lockLooks)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []pgtype.UUID
-	for rows.Next() {
-		var job_id pgtype.UUID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const lockPredecessors = `-- name: LockPredecessors :many
 SELECT job_id, project, state FROM job_state WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
@@ -1304,56 +1266,6 @@ func (q *Queries) Prospects(ctx context.Context, ids []pgtype.UUID) ([]Prospects
 		return nil, err
 	}
 	return items, nil
-}
-
-const quarantine = `-- name: Quarantine :exec
-UPDATE meta SET quarantined = $1, incarnation = incarnation + 1 WHERE id = 1
-`
-
-func (q *Queries) Quarantine(ctx context.Context, reason string) error {
-	_, err := q.db.Exec(ctx, quarantine, reason)
-	return err
-}
-
-const raiseFences = `-- name: RaiseFences :exec
-UPDATE job_state SET
-    peer_ended = false, negatives = 0, claim_token = NULL,
-    fence_at = greatest(fence_at, answer_deadline - armed_at + $1::timestamptz),
-    next_at = greatest(next_at, fence_at, answer_deadline - armed_at + $1::timestamptz)
-WHERE job_id = ANY ($2::uuid[])
-`
-
-type RaiseFencesParams struct {
-	NotBefore time.Time
-	Ids       []pgtype.UUID
-}
-
-// Treats their newest attempts as armed now (see store.Admin.Release): looks are not due
-// before that. No change of the jobs: no version, no event.
-func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error {
-	_, err := q.db.Exec(ctx, raiseFences, arg.NotBefore, arg.Ids)
-	return err
-}
-
-const release = `-- name: Release :execrows
-UPDATE meta SET quarantined = '', released_at = $1 WHERE id = 1 AND quarantined <> ''
-`
-
-func (q *Queries) Release(ctx context.Context, now *time.Time) (int64, error) {
-	result, err := q.db.Exec(ctx, release, now)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const setNamespace = `-- name: SetNamespace :exec
-UPDATE meta SET namespace = $1 WHERE id = 1
-`
-
-func (q *Queries) SetNamespace(ctx context.Context, namespace string) error {
-	_, err := q.db.Exec(ctx, setNamespace, namespace)
-	return err
 }
 
 const snapshots = `-- name: Snapshots :many

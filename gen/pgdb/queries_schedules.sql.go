@@ -166,24 +166,6 @@ func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, er
 	return i, err
 }
 
-const holdSchedules = `-- name: HoldSchedules :exec
-WITH held AS MATERIALIZED (
-    SELECT id FROM schedules WHERE state < 4 ORDER BY created_at, id FOR UPDATE
-)
-UPDATE schedules AS s SET
-    held_until = $1::timestamptz, revision = s.revision + 1,
-    version = CASE WHEN s.queued AND s.state <> 1 THEN s.version + 1 ELSE s.version END,
-    next_at = CASE WHEN s.state = 1 THEN $1::timestamptz END, postponed_until = NULL
-FROM held WHERE s.id = held.id
-`
-
-// Their lost time is not settled: those that fire are decided about now. A queue that does not
-// fire gets a new etag: its cause of a pause is another one.
-func (q *Queries) HoldSchedules(ctx context.Context, now time.Time) error {
-	_, err := q.db.Exec(ctx, holdSchedules, now)
-	return err
-}
-
 const insertFirings = `-- name: InsertFirings :exec
 INSERT INTO firings (
     schedule_id, name, number, nominal_at, local_time, mark, origin, outcome, reason, job_id, blocking_job, run,

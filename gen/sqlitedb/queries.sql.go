@@ -2416,50 +2416,6 @@ func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedPara
 	return column_1, err
 }
 
-const orphanIDs = `-- name: OrphanIDs :many
-SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND worker NOT IN (SELECT value FROM json_each(?1))
-    AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
-    AND next_at >= ?2 AND (next_at > ?2 OR job_id > ?3)
-ORDER BY next_at, job_id LIMIT ?4
-`
-
-type OrphanIDsParams struct {
-	Workers interface{}
-	AfterAt sql.NullInt64
-	AfterID []byte
-	MaxRows int64
-}
-
-// workers is a JSON list of the live ones. Class 1 is KEYED.
-func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, orphanIDs,
-		arg.Workers,
-		arg.AfterAt,
-		arg.AfterID,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var job_id []byte
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const overdueIDs = `-- name: OverdueIDs :many
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= ?1 ORDER BY next_at LIMIT ?2
 `
@@ -2664,30 +2620,6 @@ func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
 	return err
 }
 
-const quarantine = `-- name: Quarantine :exec
-UPDATE meta SET quarantined = ?, incarnation = incarnation + 1 WHERE id = 1
-`
-
-func (q *Queries) Quarantine(ctx context.Context, quarantined string) error {
-	_, err := q.db.ExecContext(ctx, quarantine, quarantined)
-	return err
-}
-
-const raiseFences = `-- name: RaiseFences :exec
-UPDATE job_state SET
-    fence_at = max(fence_at, CAST(?1 AS INTEGER) + answer_deadline - armed_at),
-    peer_ended = 0, negatives = 0, claim_token = NULL,
-    next_at = max(next_at, fence_at, CAST(?1 AS INTEGER) + answer_deadline - armed_at)
-WHERE state IN (3, 5)
-`
-
-// Treats the newest attempts of jobs whose outcome is open as armed now, and moves nothing
-// earlier. See store.Admin.Release. No change of the jobs: no version, no event.
-func (q *Queries) RaiseFences(ctx context.Context, notBefore int64) error {
-	_, err := q.db.ExecContext(ctx, raiseFences, notBefore)
-	return err
-}
-
 const recount = `-- name: Recount :exec
 UPDATE connection_ready SET next_at = (
     SELECT s.next_at FROM job_state AS s
@@ -2706,15 +2638,6 @@ type RecountParams struct {
 // For a job that left the row without a claim.
 func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
 	_, err := q.db.ExecContext(ctx, recount, arg.ConnectionID, arg.HoldKey)
-	return err
-}
-
-const release = `-- name: Release :exec
-UPDATE meta SET quarantined = '', file_identity = ?1 WHERE id = 1
-`
-
-func (q *Queries) Release(ctx context.Context, fileIdentity string) error {
-	_, err := q.db.ExecContext(ctx, release, fileIdentity)
 	return err
 }
 
@@ -2997,15 +2920,6 @@ func (q *Queries) SetLastArm(ctx context.Context, arg SetLastArmParams) error {
 	return err
 }
 
-const setNamespace = `-- name: SetNamespace :exec
-UPDATE meta SET namespace = ? WHERE id = 1
-`
-
-func (q *Queries) SetNamespace(ctx context.Context, namespace string) error {
-	_, err := q.db.ExecContext(ctx, setNamespace, namespace)
-	return err
-}
-
 const setOpened = `-- name: SetOpened :exec
 UPDATE meta SET file_identity = ?, generation = ?, quarantined = ?, incarnation = ? WHERE id = 1
 `
@@ -3039,16 +2953,6 @@ type SetPredecessorEndParams struct {
 // No change of the replies: no version, no event.
 func (q *Queries) SetPredecessorEnd(ctx context.Context, arg SetPredecessorEndParams) error {
 	_, err := q.db.ExecContext(ctx, setPredecessorEnd, arg.PredecessorEnd, arg.WaitsFor)
-	return err
-}
-
-const setReleased = `-- name: SetReleased :exec
-UPDATE meta SET released_at = ?1 WHERE id = 1
-`
-
-// See store.DueSchedule.HeldUntil.
-func (q *Queries) SetReleased(ctx context.Context, releasedAt sql.NullInt64) error {
-	_, err := q.db.ExecContext(ctx, setReleased, releasedAt)
 	return err
 }
 

@@ -274,20 +274,6 @@ func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) 
 	return i, err
 }
 
-const holdSchedules = `-- name: HoldSchedules :exec
-UPDATE schedules SET
-    held_until = ?1, revision = revision + 1, version = version + (queued AND state <> 1),
-    next_at = CASE WHEN state = 1 THEN ?1 END, postponed_until = NULL
-WHERE state < 4
-`
-
-// The firings of the lost time are not settled: active schedules are due for a decision now.
-// A queue that is not active gets a new etag, because the cause of its pause changes.
-func (q *Queries) HoldSchedules(ctx context.Context, heldUntil sql.NullInt64) error {
-	_, err := q.db.ExecContext(ctx, holdSchedules, heldUntil)
-	return err
-}
-
 const insertFiring = `-- name: InsertFiring :execrows
 INSERT INTO firings (
     schedule_id, name, number, nominal_at, local_time, mark, origin, outcome, reason, job_id, blocking_job, run,

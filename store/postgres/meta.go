@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/pgdb"
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -47,66 +45,9 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	})
 }
 
-// Quarantine turns claims off until Release. An empty reason would be no quarantine.
-func (s *Store) Quarantine(ctx context.Context, reason string) error {
-	if reason == "" {
-		return fmt.Errorf("quarantine: %w: without a reason", store.ErrIllegal)
-	}
-	return writeOnly(ctx, s, "quarantine", func(ctx context.Context, t *tx) error {
-		return t.q.Quarantine(ctx, reason)
-	})
-}
-
-// Release ends the quarantine: an operator has made sure that no other copy of this database
-// is at work and that its contents are right.
-func (s *Store) Release(ctx context.Context) error {
-	return writeOnly(ctx, s, "release", func(ctx context.Context, t *tx) error {
-		t.hint[store.WatchWork] = true
-		n, err := t.q.Release(ctx, &t.now)
-		if err != nil || n == 0 {
-			return err
-		}
-		if err := t.q.HoldSchedules(ctx, t.now); err != nil {
-			return fmt.Errorf("schedules: %w", err)
-		}
-		t.hint[store.WatchSchedules] = true
-		return t.raiseFences(ctx)
-	})
-}
-
-// raiseFences treats every job whose outcome is open as armed just now by a lost state.
-func (t *tx) raiseFences(ctx context.Context) error {
-	ids, err := t.q.LockLooks(ctx)
-	if err != nil {
-		return fmt.Errorf("jobs: %w", err)
-	}
-	return named("fences", t.q.RaiseFences(ctx, pgdb.RaiseFencesParams{Ids: ids, NotBefore: soon(t.now, store.LostGrace)}))
-}
-
 // SetNamespace implements store.Store.
 func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool) error {
-	if err := job.CheckNamespace(namespace); err != nil {
-		return fmt.Errorf("set namespace: %w", err)
-	}
-	err := writeOnly(ctx, s, "set namespace", func(ctx context.Context, t *tx) error {
-		// It first waits for transactions that may arm, and delays new ones (see
-		// keepNamespace).
-		if _, err := t.conn.Exec(ctx, "SELECT FROM meta WHERE id = 1 FOR UPDATE"); err != nil {
-			return fmt.Errorf("lock: %w", err)
-		}
-		m, err := t.q.GetMeta(ctx)
-		if err != nil || m.Namespace == namespace {
-			return err
-		}
-		armed, err := t.q.ArmedEver(ctx)
-		if err != nil {
-			return err
-		}
-		if armed && !(copied && m.Quarantined != "") {
-			return &store.NamespaceError{Have: m.Namespace}
-		}
-		return t.q.SetNamespace(ctx, namespace)
-	})
+	err := s.Roles.SetNamespace(ctx, namespace, copied)
 	if err == nil {
 		s.namespace.Store(&namespace)
 	}

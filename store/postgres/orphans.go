@@ -9,10 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: a server holds a lock for each of its workers on the connection that
@@ -164,37 +162,14 @@ func (s *Store) Enlist(ctx context.Context, worker string) error {
 	}
 }
 
-// Orphans implements store.Store.
-func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
-	return read(ctx, s, "orphans", func(ctx context.Context, v view) ([]store.Leased, error) {
-		m, err := v.q.GetMeta(ctx)
-		if err != nil || v.suspension(m).Suspended() {
-			return nil, err
-		}
-		others, err := v.q.OtherWorkers(ctx, s.registry.names())
-		if err != nil {
-			return nil, fmt.Errorf("workers: %w", err)
-		}
-		gone, err := s.gone(ctx, v, others)
-		if err != nil || len(gone) == 0 {
-			return nil, err
-		}
-		rows, err := v.q.OrphanIDs(ctx, pgdb.OrphanIDsParams{
-			Workers: gone, AfterAt: after.At, AfterID: fromID(after.ID), MaxRows: int32(rules.Page(limit)),
-		})
-		if err != nil {
-			return nil, fmt.Errorf("jobs: %w", err)
-		}
-		return v.withConnections(ctx, toIDs(rows))
-	})
-}
-
-// gone returns the workers that count as gone.
-func (s *Store) gone(ctx context.Context, v view, others []string) ([]string, error) {
+// Gone implements sqlstore.Reading.
+func (v sharedView) Gone(ctx context.Context, workers []string) ([]string, error) {
+	own := v.s.registry.names()
+	others := slices.DeleteFunc(workers, func(w string) bool { return slices.Contains(own, w) })
 	if len(others) == 0 {
-		return s.registry.missed(nil), nil
+		return v.s.registry.missed(nil), nil
 	}
-	rows, err := v.conn.Query(ctx, absentSQL, append(others, s.registry.names()...), workerLock)
+	rows, err := v.conn.Query(ctx, absentSQL, append(others, own...), workerLock)
 	if err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
@@ -202,26 +177,26 @@ func (s *Store) gone(ctx context.Context, v view, others []string) ([]string, er
 	if err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
-	return s.registry.missed(absent), nil
+	return v.s.registry.missed(absent), nil
 }
 
-// withConnections reads jobs and their connections.
-func (v view) withConnections(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
-	snaps, err := v.snapshots(ctx, ids, true)
+// Leased implements sqlstore.Reading.
+func (v sharedView) Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
+	snaps, err := v.inOrder(ctx, ids, true)
 	if err != nil {
 		return nil, err
 	}
-	var conns []job.ID
-	for _, s := range snaps {
-		conns = append(conns, s.Connection)
+	conns := make([]job.ID, len(snaps))
+	for i, s := range snaps {
+		conns[i] = s.Connection
 	}
 	connections, err := v.connections(ctx, conns)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]store.Leased, len(ids))
-	for i, id := range ids {
-		out[i] = store.Leased{Snapshot: snaps[id], Connection: connections[snaps[id].Connection]}
+	out := make([]store.Leased, len(snaps))
+	for i, s := range snaps {
+		out[i] = store.Leased{Snapshot: s, Connection: connections[s.Connection]}
 	}
 	return out, nil
 }

@@ -3,33 +3,6 @@
 -- name: GetMeta :one
 SELECT * FROM meta WHERE id = 1;
 
--- name: ArmedEver :one
-SELECT armed_before FROM meta WHERE id = 1;
-
--- name: SetNamespace :exec
-UPDATE meta SET namespace = @namespace WHERE id = 1;
-
--- name: Quarantine :exec
-UPDATE meta SET quarantined = @reason, incarnation = incarnation + 1 WHERE id = 1;
-
--- name: Release :execrows
-UPDATE meta SET quarantined = '', released_at = @now WHERE id = 1 AND quarantined <> '';
-
--- name: LockLooks :many
--- Locks jobs that may be looked at. It waits for transactions that change them.
-SELECT s.job_id FROM job_state AS s
-WHERE s.state = 3 OR s.state = 5
-ORDER BY s.job_id FOR NO KEY UPDATE;
-
--- name: RaiseFences :exec
--- Treats their newest attempts as armed now (see store.Admin.Release): looks are not due
--- before that. No change of the jobs: no version, no event.
-UPDATE job_state SET
-    peer_ended = false, negatives = 0, claim_token = NULL,
-    fence_at = greatest(fence_at, answer_deadline - armed_at + @not_before::timestamptz),
-    next_at = greatest(next_at, fence_at, answer_deadline - armed_at + @not_before::timestamptz)
-WHERE job_id = ANY (@ids::uuid[]);
-
 -- jobs
 
 -- name: Snapshots :many

@@ -259,18 +259,6 @@ WHERE state IN (2, 3) AND state = 3
     AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
 ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
 
--- name: OtherWorkers :many
--- The workers that claimed or armed the jobs under way, except these.
-SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3) AND NOT worker = ANY (@enlisted::text[]);
-
--- name: OrphanIDs :many
--- Class 1 is KEYED.
-SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND worker = ANY (@workers::text[])
-    AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
-    AND (next_at, job_id) > (@after_at::timestamptz, @after_id::uuid)
-ORDER BY next_at, job_id LIMIT @max_rows;
-
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= @now AND start_deadline < 'infinity'
 ORDER BY start_deadline LIMIT @max_rows;

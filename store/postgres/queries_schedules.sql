@@ -138,18 +138,6 @@ UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_
 UPDATE schedules SET postponed_until = @until::timestamptz, refused_decisions = refused_decisions + 1
 WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL;
 
--- name: HoldSchedules :exec
--- Their lost time is not settled: those that fire are decided about now. A queue that does not
--- fire gets a new etag: its cause of a pause is another one.
-WITH held AS MATERIALIZED (
-    SELECT id FROM schedules WHERE state < 4 ORDER BY created_at, id FOR UPDATE
-)
-UPDATE schedules AS s SET
-    held_until = @now::timestamptz, revision = s.revision + 1,
-    version = CASE WHEN s.queued AND s.state <> 1 THEN s.version + 1 ELSE s.version END,
-    next_at = CASE WHEN s.state = 1 THEN @now::timestamptz END, postponed_until = NULL
-FROM held WHERE s.id = held.id;
-
 -- name: OpenJobs :many
 -- Of each schedule the newest job under way, then the newest one whose outcome is unknown.
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state

@@ -29,11 +29,16 @@ func (s *Store) shared() sqlstore.Roles {
 
 // shared returns the view as shared bodies see it.
 func (v view) shared() sqlstore.View {
-	return sqlstore.View{Q: shareddb.New(v.conn), DB: v.conn, Now: v.now, Suspect: v.suspect}
+	return sqlstore.View{Q: shareddb.New(v.conn), DB: v.conn, Now: v.now, Suspect: v.suspect, Reading: sharedView{v}}
 }
 
 // shared returns the transaction as shared bodies see it.
 func (t *tx) shared() sqlstore.Tx { return sqlstore.Tx{View: t.view().shared(), Writing: writing{t}} }
+
+// sharedView is a view as shared bodies see it.
+type sharedView struct{ view }
+
+var _ sqlstore.Reading = sharedView{}
 
 // writing is a transaction as shared bodies see it.
 type writing struct{ t *tx }

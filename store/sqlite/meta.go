@@ -196,64 +196,8 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	})
 }
 
-// Release implements store.Store.
-func (s *Store) Release(ctx context.Context) error {
-	return writeOnly(ctx, s, "release", func(ctx context.Context, t *tx) error {
-		identity, err := s.identity()
-		if err != nil {
-			return err
-		}
-		m, err := t.q.GetMeta(ctx)
-		if err != nil {
-			return err
-		}
-		if m.Quarantined != "" {
-			now := someMicros(t.now)
-			if err := inSequence(ctx, t.raiseFences, with(t.q.SetReleased, now), with(t.q.HoldSchedules, now)); err != nil {
-				return err
-			}
-			t.hint[store.WatchSchedules] = true
-		}
-		t.hint[store.WatchWork] = true
-		return t.q.Release(ctx, identity)
-	})
-}
-
-// raiseFences treats every job whose outcome is open as armed just now by a lost state.
-func (t *tx) raiseFences(ctx context.Context) error {
-	from := t.now + micros(store.LostGrace)
-	return named("fences", t.q.RaiseFences(ctx, from))
-}
-
 func randomID() job.ID {
 	var id job.ID
 	crand.Read(id[:])
 	return id
-}
-
-// Quarantine implements store.Store.
-func (s *Store) Quarantine(ctx context.Context, reason string) error {
-	if reason == "" {
-		return fmt.Errorf("quarantine: %w: without a reason", store.ErrIllegal)
-	}
-	return writeOnly(ctx, s, "quarantine", func(ctx context.Context, t *tx) error {
-		return t.q.Quarantine(ctx, reason)
-	})
-}
-
-// SetNamespace implements store.Store.
-func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool) error {
-	if err := job.CheckNamespace(namespace); err != nil {
-		return fmt.Errorf("set namespace: %w", err)
-	}
-	return writeOnly(ctx, s, "set namespace", func(ctx context.Context, t *tx) error {
-		m, err := t.q.GetMeta(ctx)
-		if err != nil || m.Namespace == namespace {
-			return err
-		}
-		if m.ArmedBefore == 1 && !(copied && m.Quarantined != "") {
-			return &store.NamespaceError{Have: m.Namespace}
-		}
-		return t.q.SetNamespace(ctx, namespace)
-	})
 }

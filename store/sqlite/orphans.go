@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fireonce/fireonce/gen/sqlitedb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -35,40 +35,28 @@ func (s *Store) Enlist(_ context.Context, worker string) error {
 	return nil
 }
 
-// list returns the names as a JSON list.
-func (e *enlisted) list() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return asJSON(append([]string{}, e.names...))
+// Gone implements sqlstore.Reading.
+func (v sharedView) Gone(_ context.Context, workers []string) ([]string, error) {
+	v.s.enlisted.mu.Lock()
+	defer v.s.enlisted.mu.Unlock()
+	return slices.DeleteFunc(workers, func(w string) bool { return slices.Contains(v.s.enlisted.names, w) }), nil
 }
 
-// Orphans implements store.Store.
-func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
-	return read(ctx, s, "orphans", func(ctx context.Context, v view) ([]store.Leased, error) {
-		m, err := v.q.GetMeta(ctx)
-		if err != nil || v.suspension(m).Suspended() {
-			return nil, err
-		}
-		ids, err := v.q.OrphanIDs(ctx, sqlitedb.OrphanIDsParams{
-			Workers: s.enlisted.list(), AfterAt: someMicros(after.At.UnixMicro()), AfterID: fromID(after.ID), MaxRows: page(limit),
-		})
+// Leased implements sqlstore.Reading.
+func (v sharedView) Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
+	out := make([]store.Leased, len(ids))
+	for i, id := range ids {
+		snap, err := v.snapshot(ctx, fromID(id))
 		if err != nil {
 			return nil, err
 		}
-		snaps, err := v.snapshots(ctx, ids)
+		conn, err := v.connection(ctx, fromID(snap.Connection))
 		if err != nil {
 			return nil, err
 		}
-		out := make([]store.Leased, len(snaps))
-		for i, snap := range snaps {
-			conn, err := v.connection(ctx, fromID(snap.Connection))
-			if err != nil {
-				return nil, err
-			}
-			if out[i], err = v.leased(ctx, snap, conn); err != nil {
-				return nil, err
-			}
+		if out[i], err = v.leased(ctx, snap, conn); err != nil {
+			return nil, err
 		}
-		return out, nil
-	})
+	}
+	return out, nil
 }

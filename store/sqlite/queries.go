@@ -14,7 +14,7 @@ const last = -1
 
 // drops has the queries by name.
 var drops = map[string]drop{
-	"CreateMeta": dropMeta, "SetNamespace": dropMeta, "SetOpened": dropMeta, "Release": dropMeta, "SetReleased": dropMeta,
+	"CreateMeta": dropMeta, "SetNamespace": dropMeta, "SetOpened": dropMeta, "Release": dropMeta,
 	"Quarantine": dropMeta, "RaiseEventsFrom": dropMeta, "SetDroppedTo": dropMeta, "SetArmed": dropMeta,
 
 	"InsertConnection": dropConnection(0), "SetConnection": dropConnection(last), "SetBucket": dropConnection(last),

@@ -10,30 +10,8 @@ ON CONFLICT (id) DO NOTHING;
 -- name: SetArmed :exec
 UPDATE meta SET armed_before = 1 WHERE id = 1;
 
--- name: SetNamespace :exec
-UPDATE meta SET namespace = ? WHERE id = 1;
-
 -- name: SetOpened :exec
 UPDATE meta SET file_identity = ?, generation = ?, quarantined = ?, incarnation = ? WHERE id = 1;
-
--- name: Release :exec
-UPDATE meta SET quarantined = '', file_identity = @file_identity WHERE id = 1;
-
--- name: SetReleased :exec
--- See store.DueSchedule.HeldUntil.
-UPDATE meta SET released_at = @released_at WHERE id = 1;
-
--- name: RaiseFences :exec
--- Treats the newest attempts of jobs whose outcome is open as armed now, and moves nothing
--- earlier. See store.Admin.Release. No change of the jobs: no version, no event.
-UPDATE job_state SET
-    fence_at = max(fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at),
-    peer_ended = 0, negatives = 0, claim_token = NULL,
-    next_at = max(next_at, fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at)
-WHERE state IN (3, 5);
-
--- name: Quarantine :exec
-UPDATE meta SET quarantined = ?, incarnation = incarnation + 1 WHERE id = 1;
 
 -- name: LastTurn :one
 SELECT CAST(coalesce(max(served_turn), 0) AS INTEGER) FROM connection_ready;
@@ -243,14 +221,6 @@ SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY 
 
 -- name: FencesOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
-
--- name: OrphanIDs :many
--- workers is a JSON list of the live ones. Class 1 is KEYED.
-SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND worker NOT IN (SELECT value FROM json_each(@workers))
-    AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
-    AND next_at >= @after_at AND (next_at > @after_at OR job_id > @after_id)
-ORDER BY next_at, job_id LIMIT @max_rows;
 
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state

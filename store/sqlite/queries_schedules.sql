@@ -71,14 +71,6 @@ UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_
 UPDATE schedules SET postponed_until = CAST(@until AS INTEGER), refused_decisions = refused_decisions + 1
 WHERE id = @id AND next_at IS NOT NULL;
 
--- name: HoldSchedules :exec
--- The firings of the lost time are not settled: active schedules are due for a decision now.
--- A queue that is not active gets a new etag, because the cause of its pause changes.
-UPDATE schedules SET
-    held_until = @held_until, revision = revision + 1, version = version + (queued AND state <> 1),
-    next_at = CASE WHEN state = 1 THEN @held_until END, postponed_until = NULL
-WHERE state < 4;
-
 -- name: NewestOpenJob :one
 SELECT s.job_id, s.state FROM schedule_jobs AS o JOIN job_state AS s ON s.job_id = o.job_id
 WHERE o.schedule_id = @schedule_id AND o.unresolved = @unresolved ORDER BY o.job_id DESC LIMIT 1;

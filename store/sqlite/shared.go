@@ -25,7 +25,7 @@ func (s *Store) shared() sqlstore.Roles {
 
 // shared returns the view as shared bodies see it.
 func (v view) shared() sqlstore.View {
-	return sqlstore.View{Q: v.sq, DB: dialect{conn: v.conn}, Now: fromMicros(v.now), Suspect: v.suspect}
+	return sqlstore.View{Q: v.sq, DB: dialect{conn: v.conn}, Now: fromMicros(v.now), Suspect: v.suspect, Reading: sharedView{v}}
 }
 
 // shared returns the transaction as shared bodies see it.
@@ -35,6 +35,11 @@ func (t *tx) shared() sqlstore.Tx { return sqlstore.Tx{View: t.view().shared(), 
 func sharedQueries(conn sqlitedb.DBTX) *shareddb.Queries {
 	return shareddb.New(dialect{conn: conn, known: make(map[string]string)})
 }
+
+// sharedView is a view as shared bodies see it.
+type sharedView struct{ view }
+
+var _ sqlstore.Reading = sharedView{}
 
 // writing is an operation as shared bodies see it.
 type writing struct{ t *tx }

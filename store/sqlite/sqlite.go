@@ -192,6 +192,7 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 
 // view is what a reading method sees: one state of the whole database.
 type view struct {
+	s    *Store
 	q    *sqlitedb.Queries
 	sq   *shareddb.Queries
 	conn sqlitedb.DBTX
@@ -243,7 +244,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	s.clock.steps.RLock()
 	defer s.clock.steps.RUnlock()
 	m := s.clock.moment()
-	v, err := fn(ctx, view{q: r.q, sq: r.sq, conn: r.ses.conn, now: m.Now, suspect: m.Suspect})
+	v, err := fn(ctx, view{s: s, q: r.q, sq: r.sq, conn: r.ses.conn, now: m.Now, suspect: m.Suspect})
 	cerr := r.ses.control(ctx, "COMMIT")
 	ended = cerr == nil
 	if err == nil {

@@ -446,7 +446,7 @@ func (t *tx) setTime() (step bool) {
 }
 
 func (t *tx) view() view {
-	return view{q: t.q, sq: t.w.sq, conn: t.conn, now: t.now, suspect: t.suspect}
+	return view{s: t.w.s, q: t.q, sq: t.w.sq, conn: t.conn, now: t.now, suspect: t.suspect}
 }
 
 // runItem runs one of n items of a batch and returns its verdict. With a verdict nothing of the

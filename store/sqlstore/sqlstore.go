@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -32,6 +33,18 @@ type View struct {
 	Now time.Time
 	// Suspect describes a clock that is not believed.
 	Suspect store.SuspectClock
+	Reading
+}
+
+// Reading is what an engine reads its own way.
+type Reading interface {
+	// Gone returns those of the workers that count as gone (see store.Store.Orphans).
+	// PostgreSQL: those whose server holds no lock. SQLite: all that are not of this process,
+	// which has the file for itself.
+	Gone(ctx context.Context, workers []string) ([]string, error)
+	// Leased reads jobs with what their preparation needs, in the order of the ids. The engines
+	// read the rows that claims write, each in its own form.
+	Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error)
 }
 
 // Tx is a writing transaction: all of it is durable when the call returns, or nothing.
