@@ -125,15 +125,3 @@ func (p RenewalParams) Grant(row RenewalRow, present int, now time.Time) (Renewa
 	row.Tries++
 	return row, Renewal{Granted: true, Tries: row.Tries - 1}, nil
 }
-
-// Ended returns the row after its owner's lease; false: the owner no longer has the lease.
-func (r RenewalRow) Ended(owner job.ID, rest time.Duration, unspent bool, now time.Time) (RenewalRow, bool) {
-	if r.Owner != owner || owner.IsZero() {
-		return r, false
-	}
-	if unspent {
-		r.Tries--
-	}
-	r.Owner, r.Until = job.ID{}, now.Add(rest)
-	return r, true
-}

@@ -202,29 +202,6 @@ type Meta struct {
 	ArmedBefore bool
 }
 
-type OauthLogin struct {
-	State       []byte
-	Project     string
-	Actor       string
-	App         string
-	Target      []byte
-	KeyID       string
-	Sealed      []byte
-	RedirectUrl string
-	ReturnUrl   string
-	ExpiresAt   time.Time
-}
-
-type OauthRenewal struct {
-	ConnectionID pgtype.UUID
-	Version      int64
-	Owner        pgtype.UUID
-	Until        time.Time
-	Tries        int64
-	BegunAt      *time.Time
-	BeforeAt     *time.Time
-}
-
 type Observation struct {
 	ID          int64
 	JobID       pgtype.UUID

@@ -6,6 +6,9 @@ package shareddb
 
 import (
 	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
 )
 
 type ApiKey struct {
@@ -18,4 +21,27 @@ type ApiKey struct {
 	ExpiresAt  time.Time
 	LastUsedAt time.Time
 	RevokedAt  time.Time
+}
+
+type OauthLogin struct {
+	State       []byte
+	Project     string
+	Actor       string
+	App         string
+	Target      []byte
+	KeyID       string
+	Sealed      []byte
+	RedirectUrl string
+	ReturnUrl   string
+	ExpiresAt   time.Time
+}
+
+type OauthRenewal struct {
+	ConnectionID job.ID
+	Version      int64
+	Owner        column.OptionalID
+	Until        time.Time
+	Tries        int64
+	BegunAt      time.Time
+	BeforeAt     time.Time
 }

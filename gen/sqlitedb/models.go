@@ -262,29 +262,6 @@ type Meta struct {
 	ArmedBefore  int64
 }
 
-type OauthLogin struct {
-	State       []byte
-	Project     string
-	Actor       string
-	App         string
-	Target      []byte
-	KeyID       string
-	Sealed      []byte
-	RedirectUrl string
-	ReturnUrl   string
-	ExpiresAt   int64
-}
-
-type OauthRenewal struct {
-	ConnectionID []byte
-	Version      int64
-	Owner        []byte
-	Until        int64
-	Tries        int64
-	BegunAt      sql.NullInt64
-	BeforeAt     sql.NullInt64
-}
-
 type Observation struct {
 	ID          int64
 	JobID       []byte

@@ -81,7 +81,11 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 // EndRenewal implements store.Store.
 func (s *Store) EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error {
 	_, err := call(ctx, s, "end renewal", func(t *tx) (struct{}, error) {
-		if row, his := t.renewals[connection].Ended(owner, rest, unspent, t.now); his {
+		if row := t.renewals[connection]; row.Owner == owner && !owner.IsZero() {
+			if unspent {
+				row.Tries--
+			}
+			row.Owner, row.Until = job.ID{}, t.now.Add(rest)
 			t.renewals[connection] = row
 		}
 		return struct{}{}, nil

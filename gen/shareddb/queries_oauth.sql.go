@@ -3,30 +3,21 @@
 //   sqlc v1.31.1
 // source: queries_oauth.sql
 
-package pgdb
+package shareddb
 
 import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
 )
-
-const addRenewal = `-- name: AddRenewal :exec
-INSERT INTO oauth_renewals (connection_id, version, until, tries) VALUES ($1, 0, 'epoch', 0)
-ON CONFLICT (connection_id) DO NOTHING
-`
-
-func (q *Queries) AddRenewal(ctx context.Context, connectionID pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, addRenewal, connectionID)
-	return err
-}
 
 const credentialVersion = `-- name: CredentialVersion :one
 SELECT credential_version FROM connections WHERE id = $1
 `
 
-func (q *Queries) CredentialVersion(ctx context.Context, id pgtype.UUID) (int64, error) {
+func (q *Queries) CredentialVersion(ctx context.Context, id job.ID) (int64, error) {
 	row := q.db.QueryRow(ctx, credentialVersion, id)
 	var credential_version int64
 	err := row.Scan(&credential_version)
@@ -44,12 +35,39 @@ func (q *Queries) DropOldLogins(ctx context.Context, now time.Time) error {
 	return err
 }
 
-const getLogin = `-- name: GetLogin :one
-SELECT state, project, actor, app, target, key_id, sealed, redirect_url, return_url, expires_at FROM oauth_logins WHERE state = $1
+const endRenewal = `-- name: EndRenewal :exec
+UPDATE oauth_renewals SET owner = NULL, until = $1, tries = tries - $2::bigint
+WHERE connection_id = $3 AND owner = $4
 `
 
-func (q *Queries) GetLogin(ctx context.Context, state []byte) (OauthLogin, error) {
-	row := q.db.QueryRow(ctx, getLogin, state)
+type EndRenewalParams struct {
+	Until        time.Time
+	Unspent      int64
+	ConnectionID job.ID
+	Owner        column.OptionalID
+}
+
+func (q *Queries) EndRenewal(ctx context.Context, arg EndRenewalParams) error {
+	_, err := q.db.Exec(ctx, endRenewal,
+		arg.Until,
+		arg.Unspent,
+		arg.ConnectionID,
+		arg.Owner,
+	)
+	return err
+}
+
+const getLogin = `-- name: GetLogin :one
+SELECT state, project, actor, app, target, key_id, sealed, redirect_url, return_url, expires_at FROM oauth_logins WHERE state = $1 AND expires_at > $2
+`
+
+type GetLoginParams struct {
+	State []byte
+	Now   time.Time
+}
+
+func (q *Queries) GetLogin(ctx context.Context, arg GetLoginParams) (OauthLogin, error) {
+	row := q.db.QueryRow(ctx, getLogin, arg.State, arg.Now)
 	var i OauthLogin
 	err := row.Scan(
 		&i.State,
@@ -67,11 +85,20 @@ func (q *Queries) GetLogin(ctx context.Context, state []byte) (OauthLogin, error
 }
 
 const lockRenewal = `-- name: LockRenewal :one
-SELECT connection_id, version, owner, until, tries, begun_at, before_at FROM oauth_renewals WHERE connection_id = $1 FOR UPDATE
+INSERT INTO oauth_renewals (connection_id, version, until, tries)
+SELECT c.id, 0, $1::timestamptz, 0 FROM connections AS c WHERE c.id = $2
+ON CONFLICT (connection_id) DO UPDATE SET version = oauth_renewals.version
+RETURNING connection_id, version, owner, until, tries, begun_at, before_at
 `
 
-func (q *Queries) LockRenewal(ctx context.Context, connectionID pgtype.UUID) (OauthRenewal, error) {
-	row := q.db.QueryRow(ctx, lockRenewal, connectionID)
+type LockRenewalParams struct {
+	Until        time.Time
+	ConnectionID job.ID
+}
+
+// Adds the row where it is missing.
+func (q *Queries) LockRenewal(ctx context.Context, arg LockRenewalParams) (OauthRenewal, error) {
+	row := q.db.QueryRow(ctx, lockRenewal, arg.Until, arg.ConnectionID)
 	var i OauthRenewal
 	err := row.Scan(
 		&i.ConnectionID,
@@ -93,12 +120,12 @@ WHERE connection_id = $7
 
 type SetRenewalParams struct {
 	Version      int64
-	Owner        pgtype.UUID
+	Owner        column.OptionalID
 	Until        time.Time
 	Tries        int64
-	BegunAt      *time.Time
-	BeforeAt     *time.Time
-	ConnectionID pgtype.UUID
+	BegunAt      time.Time
+	BeforeAt     time.Time
+	ConnectionID job.ID
 }
 
 func (q *Queries) SetRenewal(ctx context.Context, arg SetRenewalParams) error {
@@ -151,17 +178,19 @@ func (q *Queries) StartLogin(ctx context.Context, arg StartLoginParams) error {
 }
 
 const takeLogin = `-- name: TakeLogin :one
-DELETE FROM oauth_logins WHERE state = $1 AND ($2::text = '' OR project = $2) RETURNING state, project, actor, app, target, key_id, sealed, redirect_url, return_url, expires_at
+DELETE FROM oauth_logins
+WHERE state = $1 AND ($2::text = '' OR project = $2) AND expires_at > $3 RETURNING state, project, actor, app, target, key_id, sealed, redirect_url, return_url, expires_at
 `
 
 type TakeLoginParams struct {
 	State   []byte
 	Project string
+	Now     time.Time
 }
 
 // Of several concurrent callers, one deletes the row and gets it.
 func (q *Queries) TakeLogin(ctx context.Context, arg TakeLoginParams) (OauthLogin, error) {
-	row := q.db.QueryRow(ctx, takeLogin, arg.State, arg.Project)
+	row := q.db.QueryRow(ctx, takeLogin, arg.State, arg.Project, arg.Now)
 	var i OauthLogin
 	err := row.Scan(
 		&i.State,

@@ -10,23 +10,28 @@ DELETE FROM oauth_logins WHERE state IN (
     FOR UPDATE SKIP LOCKED);
 
 -- name: GetLogin :one
-SELECT * FROM oauth_logins WHERE state = @state;
+SELECT * FROM oauth_logins WHERE state = @state AND expires_at > @now;
 
 -- name: TakeLogin :one
 -- Of several concurrent callers, one deletes the row and gets it.
-DELETE FROM oauth_logins WHERE state = @state AND (@project::text = '' OR project = @project) RETURNING *;
+DELETE FROM oauth_logins
+WHERE state = @state AND (@project::text = '' OR project = @project) AND expires_at > @now RETURNING *;
+
+-- name: LockRenewal :one
+-- Adds the row where it is missing.
+INSERT INTO oauth_renewals (connection_id, version, until, tries)
+SELECT c.id, 0, @until::timestamptz, 0 FROM connections AS c WHERE c.id = @connection_id
+ON CONFLICT (connection_id) DO UPDATE SET version = oauth_renewals.version
+RETURNING *;
 
 -- name: CredentialVersion :one
 SELECT credential_version FROM connections WHERE id = @id;
-
--- name: AddRenewal :exec
-INSERT INTO oauth_renewals (connection_id, version, until, tries) VALUES (@connection_id, 0, 'epoch', 0)
-ON CONFLICT (connection_id) DO NOTHING;
-
--- name: LockRenewal :one
-SELECT * FROM oauth_renewals WHERE connection_id = @connection_id FOR UPDATE;
 
 -- name: SetRenewal :exec
 UPDATE oauth_renewals SET
     version = @version, owner = @owner, until = @until, tries = @tries, begun_at = @begun_at, before_at = @before_at
 WHERE connection_id = @connection_id;
+
+-- name: EndRenewal :exec
+UPDATE oauth_renewals SET owner = NULL, until = @until, tries = tries - @unspent::bigint
+WHERE connection_id = @connection_id AND owner = @owner;
