@@ -129,9 +129,9 @@ func (d *searchDB) fill(f storetest.SearchFixture) {
 			labels, time_zone, fingerprint, created_at, payload)
 		SELECT id, 'default', ` + r.Key + `, conn, 'webhook', 0, 0, 0, 0, 1, (` + r.Labels + `)::jsonb, '', '', created,
 			decode(repeat('00', 64), 'hex') FROM g`,
-		gen + `INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, schedule_time, start_window, start_deadline,
-			next_at, class, error_kind, updated_at, ended_at)
-		SELECT id, 'default', conn, '', state, 4, 1, due, 0, due, CASE WHEN state < 7 THEN due END, ` + r.Class + `, ` + r.ErrorKind + `, ended,
+		gen + `INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, schedule_time, unasked, start_window, start_deadline,
+			next_at, class, error_kind, updated_at, state_since, history, ended_at)
+		SELECT id, 'default', conn, '', state, 4, 1, due, false, 0, due, CASE WHEN state < 7 THEN due END, ` + r.Class + `, ` + r.ErrorKind + `, ended, ended, decode(repeat('00', 80), 'hex'),
 			CASE WHEN state > 7 THEN ended END FROM g`,
 		gen + `INSERT INTO effects (job_id, account, namespace, external_id, external_url, attempt, round, proof, at)
 		SELECT id, 'a', 'n', ` + r.External + `, '', 1, 1, 1, ended FROM g WHERE state = 8 AND ` + r.External + ` IS NOT NULL`,

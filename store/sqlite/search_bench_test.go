@@ -95,9 +95,9 @@ func fill(b *testing.B, path string, f storetest.SearchFixture) {
 				max_backoff, attempt_timeout, cool_down, skip_if_present, policy, own_effect_key, labels, time_zone, fingerprint, created_at, payload)
 			SELECT g.id, 'default', ` + r.Key + `, c.id, '', 'webhook', 0, 0, 0, 0, 0, 0, 0, 1, '', ` + r.Labels + `, '', x'', ` + created + `, zeroblob(64)
 			FROM g JOIN c ON c.n = ` + r.Conn,
-			`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, schedule_time, start_deadline, next_at,
+			`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, schedule_time, unasked, start_deadline, next_at,
 				class, predecessor_end, wait_window, error_kind, created_at, updated_at, ended_at, state_since, history)
-			SELECT g.id, 'default', c.id, '', state, state, 4, ` + due + `, ` + due + `, CASE WHEN state < 7 THEN ` + due + ` END,
+			SELECT g.id, 'default', c.id, '', state, state, 4, ` + due + `, 0, ` + due + `, CASE WHEN state < 7 THEN ` + due + ` END,
 				` + r.Class + `, 0, 0, ` + r.ErrorKind + `, ` + created + `, ` + ended + `, CASE WHEN state > 7 THEN ` + ended + ` END, ` + ended + `, zeroblob(80)
 			FROM g JOIN c ON c.n = ` + r.Conn,
 			`INSERT INTO effects (job_id, account, namespace, external_id, external_url, attempt, round, proof, at)
