@@ -89,6 +89,7 @@ func (q *Queries) ConnectionPlace(ctx context.Context, id pgtype.UUID) (time.Tim
 
 const connections = `-- name: Connections :many
 
+
 SELECT
     clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
@@ -117,6 +118,7 @@ type ConnectionsRow struct {
 	LimitedUntil   time.Time
 }
 
+// statistics; a NULL connection is every one
 // connections
 // With the holds on their hold keys: the oldest refused credential, the longest
 // rate limit.
@@ -171,114 +173,12 @@ func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]Connect
 	return items, nil
 }
 
-const countAlive = `-- name: CountAlive :many
-
-SELECT s.state, count(*) AS jobs FROM job_state AS s
-WHERE s.project = $1 AND s.state IN (1, 4, 5, 6, 7)
-    AND ($2::uuid IS NULL OR s.connection_id = $2)
-GROUP BY s.state
-UNION ALL
-SELECT t.state, count(*) AS jobs FROM job_state AS t
-WHERE t.project = $1 AND t.state IN (2, 3)
-    AND ($2::uuid IS NULL OR t.connection_id = $2)
-GROUP BY t.state
-`
-
-type CountAliveParams struct {
-	Project    string
-	Connection pgtype.UUID
-}
-
-type CountAliveRow struct {
-	State int16
-	Jobs  int64
-}
-
-// statistics; a NULL connection is every one
-// Jobs under way are in an index of their own.
-func (q *Queries) CountAlive(ctx context.Context, arg CountAliveParams) ([]CountAliveRow, error) {
-	rows, err := q.db.Query(ctx, countAlive, arg.Project, arg.Connection)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CountAliveRow
-	for rows.Next() {
-		var i CountAliveRow
-		if err := rows.Scan(&i.State, &i.Jobs); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const countEnded = `-- name: CountEnded :many
-SELECT state, count(*) AS jobs FROM job_state
-WHERE project = $1 AND ended_at >= $2
-    AND ($3::uuid IS NULL OR connection_id = $3)
-GROUP BY state
-`
-
-type CountEndedParams struct {
-	Project    string
-	Since      *time.Time
-	Connection pgtype.UUID
-}
-
-type CountEndedRow struct {
-	State int16
-	Jobs  int64
-}
-
-func (q *Queries) CountEnded(ctx context.Context, arg CountEndedParams) ([]CountEndedRow, error) {
-	rows, err := q.db.Query(ctx, countEnded, arg.Project, arg.Since, arg.Connection)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CountEndedRow
-	for rows.Next() {
-		var i CountEndedRow
-		if err := rows.Scan(&i.State, &i.Jobs); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const countObservations = `-- name: CountObservations :one
 SELECT count(*) FROM observations WHERE job_id = $1
 `
 
 func (q *Queries) CountObservations(ctx context.Context, jobID pgtype.UUID) (int64, error) {
 	row := q.db.QueryRow(ctx, countObservations, jobID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countRecovered = `-- name: CountRecovered :one
-SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id
-WHERE e.proof IN (2, 3) AND e.at >= $1 AND s.project = $2
-    AND ($3::uuid IS NULL OR s.connection_id = $3)
-`
-
-type CountRecoveredParams struct {
-	Since      time.Time
-	Project    string
-	Connection pgtype.UUID
-}
-
-func (q *Queries) CountRecovered(ctx context.Context, arg CountRecoveredParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countRecovered, arg.Since, arg.Project, arg.Connection)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -1060,53 +960,6 @@ func (q *Queries) NewestCredential(ctx context.Context, connectionID pgtype.UUID
 	return i, err
 }
 
-const oldestDue = `-- name: OldestDue :one
-SELECT coalesce(min(d.next_at), 'epoch')::timestamptz AS due
-FROM connections AS c
-JOIN connection_ready AS r ON r.connection_id = c.id
-CROSS JOIN LATERAL (
-    SELECT s.next_at FROM job_state AS s
-    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
-        AND s.state IN (1, 6) AND s.waits_for IS NULL
-    ORDER BY s.next_at LIMIT 1
-) AS d
-WHERE c.project = $1 AND ($2::uuid IS NULL OR c.id = $2)
-    AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= $3
-`
-
-type OldestDueParams struct {
-	Project    string
-	Connection pgtype.UUID
-	Now        time.Time
-}
-
-// Among the runnable rows that nothing holds.
-func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, oldestDue, arg.Project, arg.Connection, arg.Now)
-	var due time.Time
-	err := row.Scan(&due)
-	return due, err
-}
-
-const oldestUnresolved = `-- name: OldestUnresolved :one
-SELECT coalesce(min(coalesce(s.armed_at, s.updated_at)), 'epoch')::timestamptz AS since
-FROM job_state AS s
-WHERE s.project = $1 AND s.state IN (5, 7)
-    AND ($2::uuid IS NULL OR s.connection_id = $2)
-`
-
-type OldestUnresolvedParams struct {
-	Project    string
-	Connection pgtype.UUID
-}
-
-func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, oldestUnresolved, arg.Project, arg.Connection)
-	var since time.Time
-	err := row.Scan(&since)
-	return since, err
-}
-
 const owners = `-- name: Owners :many
 WITH o AS MATERIALIZED (
     SELECT s.job_id, c.connector AS namespace, coalesce(
@@ -1536,35 +1389,6 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const starts = `-- name: Starts :many
-SELECT starts FROM event_pages WHERE project = $1 AND at >= $2 AND starts IS NOT NULL
-`
-
-type StartsParams struct {
-	Project string
-	Since   time.Time
-}
-
-func (q *Queries) Starts(ctx context.Context, arg StartsParams) ([][]byte, error) {
-	rows, err := q.db.Query(ctx, starts, arg.Project, arg.Since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var starts []byte
-		if err := rows.Scan(&starts); err != nil {
-			return nil, err
-		}
-		items = append(items, starts)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

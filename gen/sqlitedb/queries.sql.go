@@ -435,61 +435,6 @@ func (q *Queries) CountContentArm(ctx context.Context, bucket int64) error {
 	return err
 }
 
-const countEnded = `-- name: CountEnded :one
-SELECT count(*) FROM job_state
-WHERE project = ?1 AND state = ?2 AND ended_at >= ?3
-    AND (CAST(?4 AS INTEGER) = 0 OR connection_id = ?5)
-`
-
-type CountEndedParams struct {
-	Project      string
-	State        int64
-	Since        sql.NullInt64
-	One          int64
-	ConnectionID []byte
-}
-
-func (q *Queries) CountEnded(ctx context.Context, arg CountEndedParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countEnded,
-		arg.Project,
-		arg.State,
-		arg.Since,
-		arg.One,
-		arg.ConnectionID,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countListed = `-- name: CountListed :one
-
-SELECT count(*) FROM job_state
-WHERE project = ?1 AND listed = ?2
-    AND (CAST(?3 AS INTEGER) = 0 OR connection_id = ?4)
-`
-
-type CountListedParams struct {
-	Project      string
-	Listed       int64
-	One          int64
-	ConnectionID []byte
-}
-
-// statistics; @one is 1 to count one connection only
-// Jobs in a state and those under way that came from it.
-func (q *Queries) CountListed(ctx context.Context, arg CountListedParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countListed,
-		arg.Project,
-		arg.Listed,
-		arg.One,
-		arg.ConnectionID,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const countObservations = `-- name: CountObservations :one
 SELECT count(*) FROM observations WHERE job_id = ?
 `
@@ -499,74 +444,6 @@ func (q *Queries) CountObservations(ctx context.Context, jobID []byte) (int64, e
 	var count int64
 	err := row.Scan(&count)
 	return count, err
-}
-
-const countRecovered = `-- name: CountRecovered :one
-SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id
-WHERE e.proof IN (2, 3) AND e.at >= ?1
-    AND s.project = ?2 AND (CAST(?3 AS INTEGER) = 0 OR s.connection_id = ?4)
-`
-
-type CountRecoveredParams struct {
-	Since        int64
-	Project      string
-	One          int64
-	ConnectionID []byte
-}
-
-func (q *Queries) CountRecovered(ctx context.Context, arg CountRecoveredParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countRecovered,
-		arg.Since,
-		arg.Project,
-		arg.One,
-		arg.ConnectionID,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countUnderWay = `-- name: CountUnderWay :many
-SELECT state, listed, count(*) AS jobs FROM job_state
-WHERE state IN (2, 3) AND +project = ?1
-    AND (CAST(?2 AS INTEGER) = 0 OR connection_id = ?3)
-GROUP BY state, listed
-`
-
-type CountUnderWayParams struct {
-	Project      string
-	One          int64
-	ConnectionID []byte
-}
-
-type CountUnderWayRow struct {
-	State  int64
-	Listed int64
-	Jobs   int64
-}
-
-// There are few, so they are found by their fences.
-func (q *Queries) CountUnderWay(ctx context.Context, arg CountUnderWayParams) ([]CountUnderWayRow, error) {
-	rows, err := q.db.QueryContext(ctx, countUnderWay, arg.Project, arg.One, arg.ConnectionID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CountUnderWayRow
-	for rows.Next() {
-		var i CountUnderWayRow
-		if err := rows.Scan(&i.State, &i.Listed, &i.Jobs); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const countWaiting = `-- name: CountWaiting :one
@@ -914,31 +791,6 @@ func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([
 		return nil, err
 	}
 	return items, nil
-}
-
-const firstStartPage = `-- name: FirstStartPage :one
-SELECT position, starts, body FROM event_pages
-WHERE project = ?1 AND at >= ?2 AND starts IS NOT NULL
-ORDER BY at LIMIT 1
-`
-
-type FirstStartPageParams struct {
-	Project string
-	Since   int64
-}
-
-type FirstStartPageRow struct {
-	Position int64
-	Starts   []byte
-	Body     []byte
-}
-
-// The first of these pages, which may have events from before.
-func (q *Queries) FirstStartPage(ctx context.Context, arg FirstStartPageParams) (FirstStartPageRow, error) {
-	row := q.db.QueryRowContext(ctx, firstStartPage, arg.Project, arg.Since)
-	var i FirstStartPageRow
-	err := row.Scan(&i.Position, &i.Starts, &i.Body)
-	return i, err
 }
 
 const gateOwner = `-- name: GateOwner :one
@@ -1476,6 +1328,7 @@ func (q *Queries) InFlight(ctx context.Context) ([][]byte, error) {
 
 const insertConnection = `-- name: InsertConnection :exec
 
+
 INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
     max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
@@ -1510,6 +1363,7 @@ type InsertConnectionParams struct {
 	Labels                string
 }
 
+// statistics; @one is 1 to count one connection only
 // connections
 func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionParams) error {
 	_, err := q.db.ExecContext(ctx, insertConnection,
@@ -2363,59 +2217,6 @@ func (q *Queries) NextRunnable(ctx context.Context) (sql.NullInt64, error) {
 	return runnable_at, err
 }
 
-const oldestDue = `-- name: OldestDue :one
-SELECT CAST(coalesce(min((
-    SELECT s.next_at FROM job_state AS s
-    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
-        AND s.state IN (1, 6) AND s.waits_for IS NULL
-    ORDER BY s.next_at LIMIT 1
-)), 0) AS INTEGER)
-FROM connections AS c JOIN connection_ready AS r ON r.connection_id = c.id
-WHERE c.project = ?1 AND (CAST(?2 AS INTEGER) = 0 OR c.id = ?3)
-    AND r.paused = 0 AND r.auth_hold_at IS NULL AND r.rate_limited_until <= ?4
-`
-
-type OldestDueParams struct {
-	Project      string
-	One          int64
-	ConnectionID []byte
-	Now          int64
-}
-
-// Among the runnable rows that nothing holds; 0: none.
-func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, oldestDue,
-		arg.Project,
-		arg.One,
-		arg.ConnectionID,
-		arg.Now,
-	)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
-const oldestUnresolved = `-- name: OldestUnresolved :one
-SELECT CAST(coalesce(min(coalesce(s.armed_at, s.updated_at)), 0) AS INTEGER)
-FROM job_state AS s
-WHERE s.project = ?1 AND s.listed IN (5, 7) AND s.state IN (5, 7)
-    AND (CAST(?2 AS INTEGER) = 0 OR s.connection_id = ?3)
-`
-
-type OldestUnresolvedParams struct {
-	Project      string
-	One          int64
-	ConnectionID []byte
-}
-
-// 0: none.
-func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, oldestUnresolved, arg.Project, arg.One, arg.ConnectionID)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const overdueIDs = `-- name: OverdueIDs :many
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= ?1 ORDER BY next_at LIMIT ?2
 `
@@ -3122,40 +2923,6 @@ type ShareEffectParams struct {
 func (q *Queries) ShareEffect(ctx context.Context, arg ShareEffectParams) error {
 	_, err := q.db.ExecContext(ctx, shareEffect, arg.SharedWith, arg.Keeps, arg.JobID)
 	return err
-}
-
-const startPages = `-- name: StartPages :many
-SELECT starts FROM event_pages
-WHERE project = ?1 AND at >= ?2 AND starts IS NOT NULL
-ORDER BY at
-`
-
-type StartPagesParams struct {
-	Project string
-	Since   int64
-}
-
-func (q *Queries) StartPages(ctx context.Context, arg StartPagesParams) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, startPages, arg.Project, arg.Since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var starts []byte
-		if err := rows.Scan(&starts); err != nil {
-			return nil, err
-		}
-		items = append(items, starts)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const succeed = `-- name: Succeed :execrows

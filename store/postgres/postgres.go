@@ -225,3 +225,9 @@ func (s *Store) Close() error {
 
 // Watch implements store.Store.
 func (s *Store) Watch(kind store.WatchKind) (<-chan struct{}, func()) { return s.hints.Watch(kind) }
+
+// Saturation returns how many connections of the pool are in use, and how many there may be.
+func (s *Store) Saturation() (busy, limit int) {
+	stat := s.pool.Stat()
+	return int(stat.AcquiredConns()), int(stat.MaxConns())
+}

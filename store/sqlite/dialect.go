@@ -24,7 +24,9 @@ import (
 // PostgreSQL's SQL, on SQLite. It changes spellings, and not what a query means:
 //   - casts go, and locks of rows, because one transaction writes at a time;
 //   - a list is one JSON argument, read by json_each; ids in it are hexadecimal;
-//   - times are microseconds of Unix time; the zero time and the zero optional id are NULL.
+//   - times are microseconds of Unix time; the zero time and the zero optional id are NULL;
+//   - of a word with a comment /* SQLite: ... */ behind it, it reads the comment instead: where
+//     an index has another column, or the planner needs its name.
 //
 // What else a query needs, both engines have under the same name (greatest and least are the
 // exception: SQLite calls them max and min). TestSharedQueriesPrepare prepares each one.
@@ -34,6 +36,7 @@ var spellings = []struct {
 	from *regexp.Regexp
 	to   string
 }{
+	{regexp.MustCompile(`\S+ /\* SQLite: (.*?) \*/`), `$1`},
 	{regexp.MustCompile(`= ANY \(?\((\$\d+)::uuid\[\]\)\)?`), `IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL \(?\((\$\d+)::uuid\[\]\)\)?`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
@@ -41,6 +44,7 @@ var spellings = []struct {
 	{regexp.MustCompile(`::\w+(\[\])?`), ``},
 	{regexp.MustCompile(`\s+FOR (NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)( OF \w+)?( SKIP LOCKED)?`), ``},
 	{regexp.MustCompile(` COLLATE "C"`), ``},
+	{regexp.MustCompile(`'epoch'`), `0`},
 	{regexp.MustCompile(`\bgreatest\(`), `max(`},
 	{regexp.MustCompile(`\bleast\(`), `min(`},
 }

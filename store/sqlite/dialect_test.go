@@ -71,6 +71,8 @@ func TestDialect(t *testing.T) {
 		{"SELECT typeof($1) = 'text'", []any{column.Labels("{}")}, true},
 		{"SELECT greatest($1, $2) = $2 AND least($1, $2) = $1", []any{int64(1), int64(2)}, true},
 		{"SELECT $1", []any{true}, true},
+		{"SELECT $1::timestamptz = 'epoch'", []any{time.Unix(0, 0)}, true},
+		{"SELECT 1 /* SQLite: 2 */ + 1 /* SQLite: 3 */ = $1", []any{int64(5)}, true},
 	} {
 		var got bool
 		if err := d.QueryRow(t.Context(), c.query, c.args...).Scan(&got); err != nil || got != c.want {

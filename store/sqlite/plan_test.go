@@ -16,7 +16,7 @@ import (
 
 var (
 	comment   = regexp.MustCompile(`(?m)^--.*$`)
-	queryName = regexp.MustCompile(`@\w+|sqlc\.narg\(\w+\)`)
+	queryName = regexp.MustCompile(`@\w+|sqlc\.narg\([\w']+\)`)
 	embedded  = regexp.MustCompile(`sqlc\.embed\((\w+)\)`)
 )
 
@@ -25,14 +25,20 @@ func TestPlans(t *testing.T) {
 	path := testPath(t)
 	must(t, Migrate(t.Context(), path))
 	db := raw(t, path)
-	text, err := os.ReadFile("queries.sql")
-	must(t, err)
-	files, err := filepath.Glob("queries_*.sql")
-	must(t, err)
-	for _, name := range files {
-		more, err := os.ReadFile(name)
+	queries := make(map[string]string)
+	for _, pattern := range []string{"queries*.sql", "../sqlstore/queries*.sql"} {
+		files, err := filepath.Glob(pattern)
 		must(t, err)
-		text = append(text, more...)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			must(t, err)
+			for _, part := range strings.Split(string(text), "-- name: ")[1:] {
+				head, query, _ := strings.Cut(part, "\n")
+				name, _, _ := strings.Cut(head, " ")
+				query, _, _ = strings.Cut(comment.ReplaceAllString(query, ""), ";")
+				queries[name] = spelled(embedded.ReplaceAllString(queryName.ReplaceAllString(query, "$$1"), "$1.*"))
+			}
+		}
 	}
 	// These run once per process or by an operator, or are bounded by their table.
 	walks := map[string]bool{
@@ -42,17 +48,8 @@ func TestPlans(t *testing.T) {
 	// A connection has few holds, few jobs and few logins are under way, and a
 	// percentile needs the order of its window.
 	sorts := map[string]bool{"ConnectionHolds": true, "CountUnderWay": true, "LoginKeyUse": true, "StartLag": true}
-	seen := 0
-	for _, part := range strings.Split(string(text), "-- name: ")[1:] {
-		head, query, _ := strings.Cut(part, "\n")
-		name, _, _ := strings.Cut(head, " ")
-		query, _, _ = strings.Cut(comment.ReplaceAllString(query, ""), ";")
-		seen++
-		query = embedded.ReplaceAllString(queryName.ReplaceAllString(query, "?"), "$1.*")
-		args := make([]any, strings.Count(query, "?"))
-		for i := range args {
-			args[i] = 1
-		}
+	for name, query := range queries {
+		args := slices.Repeat([]any{1}, strings.Count(query, "?")+1)
 		plan := planOf(t, db, name, query, args)
 		for _, step := range plan {
 			// A step of the clock happens when a machine's time was wrong.
@@ -62,8 +59,8 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
-	if seen < 50 {
-		t.Errorf("only %d queries found", seen)
+	if len(queries) < 50 {
+		t.Errorf("only %d queries found", len(queries))
 	}
 }
 

@@ -299,3 +299,6 @@ func (s *Store) release() error {
 
 // Watch implements store.Store.
 func (s *Store) Watch(kind store.WatchKind) (<-chan struct{}, func()) { return s.hints.Watch(kind) }
+
+// Saturation returns how many operations wait for the writer, and how many may.
+func (s *Store) Saturation() (busy, limit int) { return len(s.writer.queue), cap(s.writer.queue) }
