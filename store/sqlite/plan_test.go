@@ -43,11 +43,10 @@ func TestPlans(t *testing.T) {
 	// These run once per process or by an operator, or are bounded by their table.
 	walks := map[string]bool{
 		"LastTurn": true, "EndClaimLeases": true, "EndLookLeases": true, "RaiseFences": true,
-		"VitalWaiting": true, // the 10,000 projects of its inner query
 	}
-	// A connection has few holds, few jobs and few logins are under way, and a
-	// percentile needs the order of its window.
-	sorts := map[string]bool{"ConnectionHolds": true, "CountUnderWay": true, "LoginKeyUse": true, "StartLag": true}
+	// A connection has few holds, and few jobs and logins are under way. Schedules are locked
+	// when claims begin again.
+	sorts := map[string]bool{"ConnectionHolds": true, "LoginKeyUse": true, "Workers": true, "LockSchedules": true}
 	for name, query := range queries {
 		args := slices.Repeat([]any{1}, strings.Count(query, "?")+1)
 		plan := planOf(t, db, name, query, args)
