@@ -27,6 +27,8 @@ const (
 	MaxDueItemBytes = 1 << 20
 	// placeGap is the distance from an item at an end of the queue to its neighbor.
 	placeGap = 1 << 20
+	// QueueShift is how far items move to make room before them.
+	QueueShift = 2 * placeGap
 )
 
 // ScheduleItems keeps the queues of schedules: content that waits until a firing takes it. An
@@ -335,8 +337,8 @@ func (q Queue) Size() (bytes int64) {
 	return bytes
 }
 
-// Put returns where an item goes, and the other items that have to move. ErrIllegal: the item
-// to put it before is not in the queue.
+// Put returns where an item goes, and the other items that have to move by QueueShift: all
+// from one place on. ErrIllegal: the item to put it before is not in the queue.
 func (q Queue) Put(id job.ID, to ItemTarget) (place int64, others []QueuedItem, err error) {
 	queue := q.waiting(id)
 	at := len(queue)
@@ -361,18 +363,12 @@ func (q Queue) Put(id job.ID, to ItemTarget) (place int64, others []QueuedItem, 
 	if before, after := queue[at-1].Place, queue[at].Place; after-before > 1 {
 		return before + (after-before)/2, nil, nil
 	}
-	// No gap is left: the items behind it move on until there is one.
-	place = queue[at-1].Place + placeGap
-	last := place
-	for _, one := range queue[at:] {
-		if one.Place > last {
-			break
-		}
-		last += placeGap
-		one.Place = last
-		others = append(others, one)
+	// No gap is left: all items behind it move on.
+	others = queue[at:]
+	for i := range others {
+		others[i].Place += QueueShift
 	}
-	return place, others, nil
+	return queue[at-1].Place + placeGap, others, nil
 }
 
 // waiting returns the waiting items except one.

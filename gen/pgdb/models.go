@@ -7,6 +7,9 @@ package pgdb
 import (
 	"time"
 
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -116,17 +119,17 @@ type EveryAttempt struct {
 }
 
 type Firing struct {
-	ScheduleID  pgtype.UUID
+	ScheduleID  job.ID
 	Name        string
 	Number      int64
 	NominalAt   time.Time
 	LocalTime   string
-	Mark        int16
-	Origin      int16
-	Outcome     int16
+	Mark        store.TimeMark
+	Origin      store.FiringOrigin
+	Outcome     store.FiringOutcome
 	Reason      string
-	JobID       pgtype.UUID
-	BlockingJob pgtype.UUID
+	JobID       column.OptionalID
+	BlockingJob column.OptionalID
 	Run         int64
 	DecidedAt   time.Time
 }
@@ -213,76 +216,4 @@ type Observation struct {
 	Detail      string
 	BegunAt     *time.Time
 	EndedAt     *time.Time
-}
-
-type Schedule struct {
-	ID                 pgtype.UUID
-	Project            string
-	IdemKey            string
-	KeyDigest          []byte
-	Fingerprint        []byte
-	Version            int64
-	Revision           int64
-	Generation         int64
-	Spec               []byte
-	Template           []byte
-	Policies           []byte
-	ConnectionID       pgtype.UUID
-	DisplayName        string
-	Labels             []byte
-	Queued             bool
-	PauseAfterFailures int64
-	State              int16
-	PauseCause         int16
-	Note               string
-	PausedAt           *time.Time
-	CursorAt           string
-	NextAt             *time.Time
-	PostponedUntil     *time.Time
-	RefusedDecisions   int64
-	CatchUp            string
-	Buffered           string
-	Skips              string
-	Run                int64
-	Day                string
-	DayCount           int64
-	Fired              int64
-	SkippedByOverlap   int64
-	SkippedByPerson    int64
-	SkippedByLimit     int64
-	NoContent          int64
-	Missed             int64
-	Coalesced          int64
-	Refused            int64
-	Held               int64
-	RefusedInRow       int64
-	LastFiring         int64
-	HeldUntil          *time.Time
-	LedgerBegin        time.Time
-	CreatedAt          time.Time
-	UpdatedAt          time.Time
-	DeletedAt          *time.Time
-	CreatedBy          string
-	UpdatedBy          string
-}
-
-type ScheduleItem struct {
-	ID          pgtype.UUID
-	ScheduleID  pgtype.UUID
-	IdemKey     string
-	Fingerprint []byte
-	Version     int64
-	State       int16
-	Place       int64
-	Payload     []byte
-	PayloadKind string
-	Labels      []byte
-	FiringName  string
-	JobID       pgtype.UUID
-	Reason      string
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	EndedAt     *time.Time
-	CreatedBy   string
-	UpdatedBy   string
 }

@@ -9,6 +9,20 @@ import (
 	"context"
 )
 
+const addUse = `-- name: AddUse :exec
+INSERT INTO project_use (project, jobs, bytes) VALUES ($1, 0, $2)
+`
+
+type AddUseParams struct {
+	Project string
+	Bytes   int64
+}
+
+func (q *Queries) AddUse(ctx context.Context, arg AddUseParams) error {
+	_, err := q.db.Exec(ctx, addUse, arg.Project, arg.Bytes)
+	return err
+}
+
 const foldUse = `-- name: FoldUse :exec
 WITH gone AS (
     DELETE FROM project_use WHERE ctid = ANY (ARRAY(

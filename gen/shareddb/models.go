@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/column"
 )
 
@@ -21,6 +22,22 @@ type ApiKey struct {
 	ExpiresAt  time.Time
 	LastUsedAt time.Time
 	RevokedAt  time.Time
+}
+
+type Firing struct {
+	ScheduleID  job.ID
+	Name        string
+	Number      int64
+	NominalAt   time.Time
+	LocalTime   string
+	Mark        store.TimeMark
+	Origin      store.FiringOrigin
+	Outcome     store.FiringOutcome
+	Reason      string
+	JobID       column.OptionalID
+	BlockingJob column.OptionalID
+	Run         int64
+	DecidedAt   time.Time
 }
 
 type OauthLogin struct {
@@ -44,4 +61,76 @@ type OauthRenewal struct {
 	Tries        int64
 	BegunAt      time.Time
 	BeforeAt     time.Time
+}
+
+type Schedule struct {
+	ID                 job.ID
+	Project            string
+	IdemKey            string
+	KeyDigest          []byte
+	Fingerprint        []byte
+	Version            int64
+	Revision           int64
+	Generation         int64
+	Spec               []byte
+	Template           []byte
+	Policies           []byte
+	ConnectionID       job.ID
+	DisplayName        string
+	Labels             column.Labels
+	Queued             bool
+	PauseAfterFailures int
+	State              store.ScheduleState
+	PauseCause         store.PauseCause
+	Note               string
+	PausedAt           time.Time
+	CursorAt           string
+	NextAt             time.Time
+	PostponedUntil     time.Time
+	RefusedDecisions   int64
+	CatchUp            string
+	Buffered           string
+	Skips              string
+	Run                int64
+	Day                string
+	DayCount           int64
+	Fired              int64
+	SkippedByOverlap   int64
+	SkippedByPerson    int64
+	SkippedByLimit     int64
+	NoContent          int64
+	Missed             int64
+	Coalesced          int64
+	Refused            int64
+	Held               int64
+	RefusedInRow       int64
+	LastFiring         int64
+	HeldUntil          time.Time
+	LedgerBegin        time.Time
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
+	DeletedAt          time.Time
+	CreatedBy          string
+	UpdatedBy          string
+}
+
+type ScheduleItem struct {
+	ID          job.ID
+	ScheduleID  job.ID
+	IdemKey     string
+	Fingerprint []byte
+	Version     int64
+	State       store.ItemState
+	Place       int64
+	Payload     []byte
+	PayloadKind string
+	Labels      column.Labels
+	FiringName  string
+	JobID       column.OptionalID
+	Reason      string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	EndedAt     time.Time
+	CreatedBy   string
+	UpdatedBy   string
 }

@@ -139,22 +139,6 @@ type ErasedJob struct {
 	Actor        string
 }
 
-type Firing struct {
-	ScheduleID  []byte
-	Name        string
-	Number      int64
-	NominalAt   int64
-	LocalTime   string
-	Mark        int64
-	Origin      int64
-	Outcome     int64
-	Reason      string
-	JobID       []byte
-	BlockingJob []byte
-	Run         int64
-	DecidedAt   int64
-}
-
 type Job struct {
 	ID             []byte
 	Project        string
@@ -282,76 +266,4 @@ type Resolution struct {
 	Actor  string
 	Note   string
 	At     int64
-}
-
-type Schedule struct {
-	ID                 []byte
-	Project            string
-	IdemKey            string
-	KeyDigest          []byte
-	Fingerprint        []byte
-	Version            int64
-	Revision           int64
-	Generation         int64
-	Spec               []byte
-	Template           []byte
-	Policies           []byte
-	ConnectionID       []byte
-	DisplayName        string
-	Labels             string
-	Queued             int64
-	PauseAfterFailures int64
-	State              int64
-	PauseCause         int64
-	Note               string
-	PausedAt           sql.NullInt64
-	CursorAt           string
-	NextAt             sql.NullInt64
-	PostponedUntil     sql.NullInt64
-	RefusedDecisions   int64
-	CatchUp            string
-	Buffered           string
-	Skips              string
-	Run                int64
-	Day                string
-	DayCount           int64
-	Fired              int64
-	SkippedByOverlap   int64
-	SkippedByPerson    int64
-	SkippedByLimit     int64
-	NoContent          int64
-	Missed             int64
-	Coalesced          int64
-	Refused            int64
-	Held               int64
-	RefusedInRow       int64
-	LastFiring         int64
-	HeldUntil          sql.NullInt64
-	LedgerBegin        int64
-	CreatedAt          int64
-	UpdatedAt          int64
-	DeletedAt          sql.NullInt64
-	CreatedBy          string
-	UpdatedBy          string
-}
-
-type ScheduleItem struct {
-	ID          []byte
-	ScheduleID  []byte
-	IdemKey     string
-	Fingerprint []byte
-	Version     int64
-	State       int64
-	Place       int64
-	Payload     []byte
-	PayloadKind string
-	Labels      string
-	FiringName  string
-	JobID       []byte
-	Reason      string
-	CreatedAt   int64
-	UpdatedAt   int64
-	EndedAt     sql.NullInt64
-	CreatedBy   string
-	UpdatedBy   string
 }

@@ -9,5 +9,11 @@ import "github.com/fireonce/fireonce/internal/job"
 type OptionalID job.ID
 
 // Labels are a job's, connection's, item's or schedule's labels as store.EncodeLabels has
-// them: bytea in PostgreSQL, TEXT in SQLite.
+// them: jsonb in PostgreSQL, TEXT in SQLite.
 type Labels []byte
+
+// ScanBytes implements pgtype.BytesScanner.
+func (l *Labels) ScanBytes(text []byte) error {
+	*l = append(Labels{}, text...)
+	return nil
+}

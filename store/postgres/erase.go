@@ -8,10 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -193,17 +195,17 @@ func (e *projectErasure) step(ctx context.Context) error {
 
 // schedules deletes schedules, so that they make no jobs.
 func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
-	rows, err := e.q.LockLiveSchedules(ctx, pgdb.LockLiveSchedulesParams{Project: e.project, MaxRows: e.most})
+	rows, err := e.shared().Q.LockLiveSchedules(ctx, shareddb.LockLiveSchedulesParams{Project: e.project, MaxRows: e.most})
 	if err != nil {
 		return false, fmt.Errorf("schedules: %w", err)
 	}
 	for _, row := range rows {
-		s, err := toSchedule(row)
+		s, err := sqlstore.ToSchedule(row)
 		if err != nil {
 			return false, err
 		}
 		s.State = store.ScheduleDeleted
-		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasureRequest.actor}); err != nil {
+		if _, err := e.shared().ChangeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasureRequest.actor}); err != nil {
 			return false, fmt.Errorf("schedule: %w", err)
 		}
 	}

@@ -10,9 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -35,9 +37,9 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bo
 	}
 	fired = nil
 	for _, id := range ids {
-		one, _, _, err := s.fire(ctx, p, []pgtype.UUID{id})
+		one, _, _, err := s.fire(ctx, p, []job.ID{id})
 		if err != nil && errors.Is(err, store.ErrIllegal) {
-			refused := store.Fired{Schedule: store.Schedule{ID: toID(id)}, Err: err}
+			refused := store.Fired{Schedule: store.Schedule{ID: id}, Err: err}
 			if refused.Schedule, err = s.postpone(ctx, id); err == nil {
 				one = []store.Fired{refused}
 			}
@@ -52,28 +54,29 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bo
 
 // postpone puts off the next decision about a schedule whose decision was refused, by
 // store.BufferedLook. The schedule stays due.
-func (s *Store) postpone(ctx context.Context, id pgtype.UUID) (store.Schedule, error) {
+func (s *Store) postpone(ctx context.Context, id job.ID) (store.Schedule, error) {
 	return write(ctx, s, "postpone", func(ctx context.Context, t *tx) (store.Schedule, error) {
-		row, err := t.q.LockSchedule(ctx, id)
+		row, err := t.shared().Q.LockSchedule(ctx, shareddb.LockScheduleParams{ID: id})
 		if err != nil {
 			return store.Schedule{}, err
 		}
-		if row.NextAt != nil && !row.NextAt.After(t.now) { // otherwise another server has decided since
-			if err := t.postpone(ctx, []pgtype.UUID{id}); err != nil {
+		if !row.NextAt.IsZero() && !row.NextAt.After(t.now) { // otherwise another server has decided since
+			if err := t.postpone(ctx, []job.ID{id}); err != nil {
 				return store.Schedule{}, err
 			}
 		}
-		return toSchedule(row)
+		return sqlstore.ToSchedule(row)
 	})
 }
 
-func (t *tx) postpone(ctx context.Context, ids []pgtype.UUID) error {
-	return named("postpone", t.q.PostponeSchedules(ctx, pgdb.PostponeSchedulesParams{Until: t.now.Add(store.BufferedLook), Ids: ids}))
+func (t *tx) postpone(ctx context.Context, ids []job.ID) error {
+	p := shareddb.PostponeSchedulesParams{Until: t.now.Add(store.BufferedLook), Ids: ids}
+	return named("postpone", t.shared().Q.PostponeSchedules(ctx, p))
 }
 
 // fire decides about due schedules in one transaction, or about the named ones. ids are those
 // that it locked.
-func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID) (out []store.Fired, ids []pgtype.UUID, more bool, err error) {
+func (s *Store) fire(ctx context.Context, p store.FireParams, some []job.ID) (out []store.Fired, ids []job.ID, more bool, err error) {
 	// Refusals of one try are passed to the next one.
 	refused := make(map[keyOf]error)
 	out, err = write(ctx, s, "fire", func(ctx context.Context, t *tx) ([]store.Fired, error) {
@@ -81,7 +84,7 @@ func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID
 		if err := t.refuseClosed(); err != nil {
 			return nil, err
 		}
-		f := &firer{tx: t, p: p, end: time.Now().Add(fireTime), some: some, refused: refused}
+		f := &firer{tx: t, sq: t.shared().Q, p: p, end: time.Now().Add(fireTime), some: some, refused: refused}
 		err := inSequence(ctx, f.lock, f.facts, f.decide, f.write)
 		ids, more = f.ids, f.more
 		return f.out, err
@@ -96,12 +99,13 @@ const fireTime = time.Second
 // firer is a call of Fire in progress.
 type firer struct {
 	*tx
+	sq      *shareddb.Queries
 	p       store.FireParams
 	end     time.Time
-	some    []pgtype.UUID
+	some    []job.ID
 	refused map[keyOf]error
 
-	ids    []pgtype.UUID
+	ids    []job.ID
 	last   map[job.ID]int64
 	rounds []*store.FireRound
 	// conns are the connections that were read.
@@ -114,20 +118,20 @@ type firer struct {
 // allows.
 func (f *firer) lock(ctx context.Context) error {
 	if !f.p.Only.ID.IsZero() {
-		row, err := f.q.LockSchedule(ctx, fromID(f.p.Only.ID))
+		row, err := f.sq.LockSchedule(ctx, shareddb.LockScheduleParams{ID: f.p.Only.ID})
 		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Project != f.p.Only.Project {
 			return store.ErrNotFound
 		}
 		if err != nil {
 			return fmt.Errorf("schedule: %w", err)
 		}
-		return f.read([]pgtype.UUID{row.ID}, []pgdb.Schedule{row})
+		return f.read([]job.ID{row.ID}, []shareddb.SchedulesByIDRow{shareddb.SchedulesByIDRow(row)})
 	}
 	rows, err := f.lockDue(ctx)
 	if err != nil {
 		return fmt.Errorf("due schedules: %w", err)
 	}
-	var ids []pgtype.UUID
+	var ids []job.ID
 	size := int64(0)
 	for _, r := range rows {
 		size += r.Size
@@ -143,36 +147,38 @@ func (f *firer) lock(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	read, err := f.q.LockedSchedules(ctx, ids)
+	read, err := f.sq.SchedulesByID(ctx, shareddb.SchedulesByIDParams{Ids: ids, Templates: true})
 	if err != nil {
 		return fmt.Errorf("schedules: %w", err)
 	}
 	return f.read(ids, read)
 }
 
-func (f *firer) lockDue(ctx context.Context) ([]pgdb.LockDueSchedulesRow, error) {
+func (f *firer) lockDue(ctx context.Context) ([]shareddb.LockDueSchedulesRow, error) {
 	if f.some != nil {
-		some, err := f.q.LockTheseSchedules(ctx, pgdb.LockTheseSchedulesParams{Ids: f.some, Now: f.now})
-		return store.Converted(some, err, func(r pgdb.LockTheseSchedulesRow) pgdb.LockDueSchedulesRow {
-			return pgdb.LockDueSchedulesRow(r)
+		some, err := f.sq.LockTheseSchedules(ctx, shareddb.LockTheseSchedulesParams{Ids: f.some, Now: f.now})
+		return store.Converted(some, err, func(r shareddb.LockTheseSchedulesRow) shareddb.LockDueSchedulesRow {
+			return shareddb.LockDueSchedulesRow(r)
 		})
 	}
 	most := rules.Page(f.p.Limit)
-	rows, err := f.q.LockDueSchedules(ctx, pgdb.LockDueSchedulesParams{Now: f.now, ExceptIds: fromIDs(f.p.Except), MaxRows: int32(most)})
+	rows, err := f.sq.LockDueSchedules(ctx, shareddb.LockDueSchedulesParams{
+		Now: f.now, ExceptIds: append([]job.ID{}, f.p.Except...), MaxRows: int32(most),
+	})
 	f.more = len(rows) == most
 	return rows, err
 }
 
 // read takes the schedules in the order of ids.
-func (f *firer) read(ids []pgtype.UUID, rows []pgdb.Schedule) error {
+func (f *firer) read(ids []job.ID, rows []shareddb.SchedulesByIDRow) error {
 	f.ids, f.last = ids, make(map[job.ID]int64, len(rows))
-	at := make(map[pgtype.UUID]int, len(rows))
+	at := make(map[job.ID]int, len(rows))
 	for i, r := range rows {
 		at[r.ID] = i
 	}
 	for _, id := range ids {
 		row := rows[at[id]]
-		s, err := toSchedule(row)
+		s, err := sqlstore.ToSchedule(shareddb.Schedule(row))
 		if err != nil {
 			return err
 		}
@@ -212,7 +218,7 @@ func (f *firer) facts(ctx context.Context) error {
 		meta, err = pgdb.New(db).GetMeta(ctx)
 		return named("meta", err)
 	})
-	f.queue(ctx, query("jobs", (*pgdb.Queries).OpenJobs, f.ids, &open))
+	f.queue(ctx, query("jobs", (*pgdb.Queries).OpenJobs, fromIDs(f.ids), &open))
 	f.queue(ctx, query("connections", (*pgdb.Queries).Connections, fromIDs(distinct(conns)), &rows))
 	if len(failing.Ids) > 0 {
 		f.queue(ctx, query("ended jobs", (*pgdb.Queries).EndedJobs, failing, &ended))
@@ -288,7 +294,7 @@ func (f *firer) lookUp(ctx context.Context, asked []*store.FireRound) error {
 	}
 	rows, err := f.q.KnownFirings(ctx, p)
 	for _, row := range rows {
-		of[toID(row.ScheduleID)].AddKnown(toFiring(row))
+		of[row.ScheduleID].AddKnown(sqlstore.ToFiring(shareddb.Firing(row)))
 	}
 	return named("firings", err)
 }
@@ -361,9 +367,9 @@ func (f *firer) write(ctx context.Context) error {
 		return err
 	}
 	set := pgdb.SetFiredParams{}
-	firings := pgdb.InsertFiringsParams{DecidedAt: f.now}
+	firings := pgdb.InsertFiringsParams{}
 	ends := pgdb.EndItemsParams{Now: f.now}
-	var off []pgtype.UUID
+	var off []job.ID
 	for _, m := range all {
 		for n, i := range m.places {
 			if c := out[m.begin+n]; c.Owner().IsZero() {
@@ -375,7 +381,7 @@ func (f *firer) write(ctx context.Context) error {
 		fired := m.Fired(m.places, out[m.begin:m.end])
 		f.out = append(f.out, fired)
 		if fired.Err != nil {
-			off = append(off, fromID(fired.Schedule.ID))
+			off = append(off, fired.Schedule.ID)
 			continue
 		}
 		addEnds(&ends, m.Items(fired))
@@ -383,7 +389,7 @@ func (f *firer) write(ctx context.Context) error {
 		for _, one := range fired.Firings {
 			if !one.Repeat {
 				last++
-				addFiring(&firings, fromID(fired.Schedule.ID), last, one.Firing, f.now)
+				addFiring(&firings, fired.Schedule.ID, last, one.Firing, f.now)
 			}
 		}
 		if err := addFired(&set, fired.Schedule, last); err != nil {
@@ -410,7 +416,7 @@ func (f *firer) makeJobs(ctx context.Context, items []store.NewJob) ([]store.Cre
 	return b.out, inSequence(ctx, b.insert, b.start, b.answer, f.flush)
 }
 
-func (f *firer) writeRows(ctx context.Context, firings pgdb.InsertFiringsParams, set pgdb.SetFiredParams, off []pgtype.UUID) error {
+func (f *firer) writeRows(ctx context.Context, firings pgdb.InsertFiringsParams, set pgdb.SetFiredParams, off []job.ID) error {
 	if len(firings.Names) > 0 {
 		f.queue(ctx, statement("firings", (*pgdb.Queries).InsertFirings, firings))
 	}
@@ -427,4 +433,136 @@ func (f *firer) writeRows(ctx context.Context, firings pgdb.InsertFiringsParams,
 		return err
 	}
 	return f.postpone(ctx, off)
+}
+
+// dueItems reads the first items of queues.
+func (f *firer) dueItems(ctx context.Context, due map[job.ID]*store.DueSchedule) error {
+	var schedules []pgtype.UUID
+	for _, r := range f.rounds {
+		if r.Due.Schedule.Queued {
+			schedules = append(schedules, fromID(r.Due.Schedule.ID))
+		}
+	}
+	if len(schedules) == 0 {
+		return nil
+	}
+	heads, err := f.q.QueueHeads(ctx, pgdb.QueueHeadsParams{Schedules: schedules, MaxRows: store.MaxDueItems + 1})
+	if err != nil {
+		return fmt.Errorf("queues: %w", err)
+	}
+	queues := make(map[job.ID]store.Queue, len(schedules))
+	for _, h := range heads {
+		of := toID(h.ScheduleID)
+		queues[of] = append(queues[of], store.QueuedItem{ID: toID(h.ID), Place: h.Place, Size: h.Size, Waiting: true})
+	}
+	var ids []job.ID
+	for of, queue := range queues {
+		n, more := queue.First()
+		queues[of], due[of].MoreItems = queue[:n], more
+		for _, one := range queue[:n] {
+			ids = append(ids, one.ID)
+		}
+	}
+	found, err := f.shared().ItemsByID(ctx, ids, true)
+	if err != nil {
+		return err
+	}
+	for of, queue := range queues {
+		for _, one := range queue {
+			due[of].Items = append(due[of].Items, found[one.ID])
+		}
+	}
+	return nil
+}
+
+// addEnds adds the items that leave the queue.
+func addEnds(p *pgdb.EndItemsParams, ends []store.ItemEnd) {
+	for _, e := range ends {
+		p.Ids, p.States = append(p.Ids, fromID(e.ID)), append(p.States, int16(e.State))
+		p.FiringNames, p.Jobs = append(p.FiringNames, e.Firing), append(p.Jobs, optionalID(e.Job))
+		p.Reasons = append(p.Reasons, e.Reason)
+	}
+}
+
+// endItems takes items out of the queue.
+func (f *firer) endItems(ctx context.Context, p pgdb.EndItemsParams) {
+	if len(p.Ids) == 0 {
+		return
+	}
+	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		n, err := pgdb.New(db).EndItems(ctx, p)
+		if err == nil && int(n) != len(p.Ids) {
+			err = fmt.Errorf("%w: %d of %d items waited", store.ErrIllegal, n, len(p.Ids))
+		}
+		return named("items", err)
+	})
+}
+
+func addFired(p *pgdb.SetFiredParams, s store.Schedule, lastFiring int64) error {
+	buffered, skips, catchUp, err := s.Texts()
+	if err != nil {
+		return err
+	}
+	p.CatchUps = append(p.CatchUps, catchUp)
+	p.Ids, p.Versions, p.Revisions = append(p.Ids, fromID(s.ID)), append(p.Versions, s.Version), append(p.Revisions, s.Revision)
+	p.States, p.PauseCauses = append(p.States, int16(s.State)), append(p.PauseCauses, int16(s.PauseCause))
+	p.Notes, p.PausedAts = append(p.Notes, s.Note), append(p.PausedAts, s.PausedAt)
+	p.Cursors, p.NextAts = append(p.Cursors, s.Cursor), append(p.NextAts, s.Next)
+	p.Buffereds, p.SkipLists = append(p.Buffereds, buffered), append(p.SkipLists, skips)
+	p.Runs, p.Fireds = append(p.Runs, s.Run), append(p.Fireds, s.Counts.Fired)
+	p.Overlapped, p.Persons = append(p.Overlapped, s.Counts.SkippedByOverlap), append(p.Persons, s.Counts.SkippedByPerson)
+	p.Misseds, p.Coalesceds = append(p.Misseds, s.Counts.Missed), append(p.Coalesceds, s.Counts.Coalesced)
+	p.Refuseds, p.LastFirings = append(p.Refuseds, s.Counts.Refused), append(p.LastFirings, lastFiring)
+	p.UpdatedAts, p.NoContents = append(p.UpdatedAts, s.Updated), append(p.NoContents, s.Counts.NoContent)
+	p.Limiteds, p.Days = append(p.Limiteds, s.Counts.SkippedByLimit), append(p.Days, s.Day)
+	p.DayCounts, p.Helds = append(p.DayCounts, s.DayCount), append(p.Helds, s.Counts.Held)
+	p.RefusedRows, p.HeldUntils = append(p.RefusedRows, s.RefusedInRow), append(p.HeldUntils, s.HeldUntil)
+	return nil
+}
+
+func addFiring(p *pgdb.InsertFiringsParams, schedule job.ID, number int64, f store.Firing, now time.Time) {
+	p.DecidedAt = now
+	p.Schedules, p.Names, p.Numbers = append(p.Schedules, fromID(schedule)), append(p.Names, f.Name), append(p.Numbers, number)
+	p.Nominals, p.LocalTimes = append(p.Nominals, job.Micros(f.Nominal)), append(p.LocalTimes, f.LocalTime)
+	p.Marks, p.Origins = append(p.Marks, int16(f.Mark)), append(p.Origins, int16(f.Origin))
+	p.Outcomes, p.Reasons = append(p.Outcomes, int16(f.Outcome)), append(p.Reasons, f.Reason)
+	p.Jobs, p.Blockers, p.Runs = append(p.Jobs, optionalID(f.Job)), append(p.Blockers, optionalID(f.Blocking)), append(p.Runs, f.Run)
+}
+
+// AddFirings implements sqlstore.Writing.
+func (w writing) AddFirings(ctx context.Context, schedule job.ID, last int64, firings []store.Firing) (int64, error) {
+	if len(firings) == 0 {
+		return last, nil
+	}
+	var p pgdb.InsertFiringsParams
+	for _, f := range firings {
+		last++
+		addFiring(&p, schedule, last, f, w.t.now)
+	}
+	return last, named("firings", w.t.q.InsertFirings(ctx, p))
+}
+
+// noteSchedule records the schedule of a job whose change may release a firing.
+func (b *changeApplier) noteSchedule(p *plannedChange) {
+	if !p.job.Schedule.IsZero() && store.MayRelease(p.old.State, p.job.State) {
+		b.schedules = append(b.schedules, p.job.Schedule)
+	}
+}
+
+// wakeSchedules makes schedules due whose buffered firings may have waited for changes of
+// jobs. A decision in progress has not seen the changes: its schedule is left to the waker.
+func (b *changeApplier) wakeSchedules(ctx context.Context) {
+	if len(b.schedules) == 0 {
+		return
+	}
+	p := pgdb.WakeSchedulesParams{Now: &b.now, Ids: fromIDs(distinct(b.schedules))}
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		r, err := pgdb.New(db).WakeSchedules(ctx, p)
+		if err != nil {
+			return fmt.Errorf("schedules: %w", err)
+		}
+		b.hint[store.WatchSchedules] = b.hint[store.WatchSchedules] || r.Woken > 0
+		b.busy = append(b.busy, toIDs(r.Busy)...)
+		return nil
+	})
 }

@@ -5,6 +5,9 @@
 SELECT coalesce(sum(jobs), 0)::bigint AS jobs, coalesce(sum(bytes), 0)::bigint AS bytes, count(*) AS parts
 FROM project_use WHERE project = @project;
 
+-- name: AddUse :exec
+INSERT INTO project_use (project, jobs, bytes) VALUES (@project, 0, @bytes);
+
 -- name: FoldUse :exec
 -- Replaces rows by their sum. Rows that another server folds at this moment are left to it,
 -- so both keep the sum.

@@ -1,75 +1,5 @@
 -- Recurring schedules and their firings. See lock_order.go for the order of the locks.
 
--- name: InsertSchedule :execrows
--- Waits for another transaction that binds the key.
-INSERT INTO schedules (
-    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
-    connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
-    next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit,
-    no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
-    updated_at, deleted_at, created_by, updated_by, refused_decisions, catch_up
-) VALUES (
-    @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
-    @policies, @connection_id, @display_name, (@labels::text)::jsonb, @queued, @pause_after_failures, @state,
-    @pause_cause, @note, @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @day, @day_count, @fired,
-    @skipped_by_overlap, @skipped_by_person, @skipped_by_limit, @no_content, @missed, @coalesced, @refused, @held,
-    @refused_in_row, @last_firing, @held_until, @ledger_begin, @created_at, @updated_at, @deleted_at, @created_by,
-    @updated_by, 0, ''
-) ON CONFLICT (key_digest) DO NOTHING;
-
--- name: GetSchedule :one
-SELECT * FROM schedules WHERE id = @id;
-
--- name: ScheduleByKey :one
-SELECT * FROM schedules WHERE key_digest = @key_digest;
-
--- name: ListedSchedules :many
--- Without their templates.
-SELECT
-    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, ''::bytea AS template,
-    policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at,
-    cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired,
-    skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row,
-    last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
-FROM schedules WHERE id = ANY (@ids::uuid[]);
-
--- name: SchedulesPage :many
--- The columns that a list filters by.
-SELECT id, created_at, state, pause_cause, connection_id, labels, queued, held_until FROM schedules
-WHERE project = @project AND (created_at, id) < (@after_time::timestamptz, @after_id::uuid)
-ORDER BY created_at DESC, id DESC LIMIT @max_rows;
-
--- name: LockSchedule :one
-SELECT * FROM schedules WHERE id = @id FOR UPDATE;
-
--- name: LockDueSchedules :many
--- Rows that another transaction has locked are left to it.
-SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= @now::timestamptz AND id <> ALL (@except_ids::uuid[])
-ORDER BY coalesce(postponed_until, next_at) LIMIT @max_rows FOR UPDATE SKIP LOCKED;
-
--- name: LockTheseSchedules :many
-SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= @now::timestamptz
-FOR UPDATE SKIP LOCKED;
-
--- name: LockedSchedules :many
-SELECT * FROM schedules WHERE id = ANY (@ids::uuid[]);
-
--- name: SetSchedule :execrows
-UPDATE schedules SET
-    version = @version, revision = @revision, generation = @generation, spec = @spec, template = @template,
-    policies = @policies, connection_id = @connection_id, display_name = @display_name,
-    labels = (@labels::text)::jsonb, pause_after_failures = @pause_after_failures, state = @state,
-    pause_cause = @pause_cause, note = @note, paused_at = @paused_at, cursor_at = @cursor_at, next_at = @next_at,
-    buffered = @buffered, skips = @skips, run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap,
-    skipped_by_person = @skipped_by_person, missed = @missed, coalesced = @coalesced, refused = @refused,
-    last_firing = @last_firing, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by,
-    queued = @queued, no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held,
-    refused_in_row = @refused_in_row, held_until = @held_until, catch_up = @catch_up, postponed_until = NULL,
-    refused_decisions = 0
-WHERE id = @id AND schedules.revision = @was_revision;
-
 -- name: SetFired :execrows
 WITH u AS (
     SELECT
@@ -100,10 +30,6 @@ UPDATE schedules AS s SET
     catch_up = u.catch_up, postponed_until = NULL, refused_decisions = 0
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
--- name: NextSchedule :one
-SELECT coalesce(postponed_until, next_at)::timestamptz AS next_at FROM schedules
-WHERE next_at IS NOT NULL AND id <> ALL (@except_ids::uuid[]) ORDER BY coalesce(postponed_until, next_at) LIMIT 1;
-
 -- name: WakeSchedules :one
 -- Makes schedules due whose buffered firings may have waited for changes of jobs. busy are
 -- those that another transaction decides about or changes; see waker.
@@ -132,11 +58,6 @@ SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
 -- name: WakeSchedule :execrows
 -- A schedule that is locked.
 UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_at IS NULL OR next_at > @now);
-
--- name: PostponeSchedules :exec
--- Those whose decisions were not written.
-UPDATE schedules SET postponed_until = @until::timestamptz, refused_decisions = refused_decisions + 1
-WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL;
 
 -- name: OpenJobs :many
 -- Of each schedule the newest job under way, then the newest one whose outcome is unknown.
@@ -184,9 +105,6 @@ SELECT unnest(@schedules::uuid[]) AS schedule_id, unnest(@names::text[]) AS name
     @decided_at
 ON CONFLICT (schedule_id, name) DO NOTHING;
 
--- name: FiringsBefore :many
-SELECT * FROM firings WHERE schedule_id = @schedule_id AND number < @before ORDER BY number DESC LIMIT @max_rows;
-
 -- name: PruneFirings :one
 -- Firings of schedules that no other transaction has locked.
 WITH old AS MATERIALIZED (
@@ -205,9 +123,6 @@ raised AS (
     WHERE s.id = ANY (ARRAY(SELECT g.schedule_id FROM gone AS g)) AND s.ledger_begin < @before
 )
 SELECT count(*) AS removed FROM gone;
-
--- name: LockLiveSchedules :many
-SELECT * FROM schedules WHERE project = @project AND state < 4 ORDER BY created_at, id LIMIT @max_rows FOR UPDATE;
 
 -- name: LockSchedulesOf :many
 SELECT id FROM schedules WHERE project = @project ORDER BY created_at, id LIMIT @max_rows FOR UPDATE;

@@ -61,5 +61,16 @@ func (w writing) LockCount(ctx context.Context, kind sqlstore.CountedKind, proje
 // RefuseQuarantined implements sqlstore.Writing.
 func (w writing) RefuseQuarantined(context.Context) error { return w.t.refuseQuarantined() }
 
+// CountUse implements sqlstore.Writing.
+func (w writing) CountUse(ctx context.Context, project string, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
+	return named("use", w.t.q.AddUse(ctx, pgdb.AddUseParams{Project: project, Bytes: bytes}))
+}
+
+// Overwriting implements sqlstore.Writing.
+func (writing) Overwriting(_ context.Context, fn func() error) error { return fn() }
+
 // Wake implements sqlstore.Writing.
 func (w writing) Wake(kind store.WatchKind) { w.t.hint[kind] = true }

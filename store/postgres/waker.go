@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -93,7 +94,7 @@ func (w *waker) close() {
 // decide about it or change it now.
 func (s *Store) wakeSchedule(ctx context.Context, id job.ID) {
 	_ = writeOnly(ctx, s, "wake schedule", func(ctx context.Context, t *tx) error {
-		if _, err := t.q.LockSchedule(ctx, fromID(id)); err != nil {
+		if _, err := t.shared().Q.LockSchedule(ctx, shareddb.LockScheduleParams{ID: id}); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				err = nil
 			}

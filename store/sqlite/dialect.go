@@ -41,6 +41,7 @@ var spellings = []struct {
 	{regexp.MustCompile(`<> ALL \(?\((\$\d+)::uuid\[\]\)\)?`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::\w+\[\]\)`), `NOT IN (SELECT value FROM json_each($1))`},
+	{regexp.MustCompile(`''::bytea`), `x''`},
 	{regexp.MustCompile(`::\w+(\[\])?`), ``},
 	{regexp.MustCompile(`\s+FOR (NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)( OF \w+)?( SKIP LOCKED)?`), ``},
 	{regexp.MustCompile(` COLLATE "C"`), ``},

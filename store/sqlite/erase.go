@@ -8,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -25,6 +27,9 @@ type erasureRequest struct{ actor string }
 
 // overwriting runs fn while SQLite overwrites what is deleted.
 func (t *tx) overwriting(ctx context.Context, fn func() error) (err error) {
+	if t.overwrites {
+		return fn()
+	}
 	if err := t.pragma(ctx, "secure_delete = ON"); err != nil {
 		return err
 	}
@@ -209,17 +214,17 @@ func (e *projectErasure) step(ctx context.Context) error {
 
 // schedules deletes schedules, so that they make no jobs.
 func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
-	rows, err := e.q.LiveSchedules(ctx, sqlitedb.LiveSchedulesParams{Project: e.project, MaxRows: min(e.most, stepJobs)})
+	rows, err := e.w.sq.LockLiveSchedules(ctx, shareddb.LockLiveSchedulesParams{Project: e.project, MaxRows: int32(min(e.most, stepJobs))})
 	if err != nil {
 		return false, fmt.Errorf("schedules: %w", err)
 	}
 	for _, row := range rows {
-		s, err := toSchedule(row)
+		s, err := sqlstore.ToSchedule(row)
 		if err != nil {
 			return false, err
 		}
 		s.State = store.ScheduleDeleted
-		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasureRequest.actor}); err != nil {
+		if _, err := e.shared().ChangeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasureRequest.actor}); err != nil {
 			return false, fmt.Errorf("schedule: %w", err)
 		}
 	}

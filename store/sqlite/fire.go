@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -52,33 +54,28 @@ type firer struct {
 }
 
 // due returns the schedules to decide about.
-func (f *firer) due(ctx context.Context) ([][]byte, error) {
+func (f *firer) due(ctx context.Context) ([]job.ID, error) {
 	if !f.p.Only.ID.IsZero() {
-		row, err := f.q.ListedSchedule(ctx, fromID(f.p.Only.ID))
+		row, err := f.w.sq.GetSchedule(ctx, f.p.Only.ID)
 		if err == nil && row.Project != f.p.Only.Project {
 			err = store.ErrNotFound
 		}
-		return [][]byte{row.ID}, orNotFound(err)
+		return []job.ID{f.p.Only.ID}, orNotFound(err)
 	}
-	most := page(f.p.Limit)
-	rows, err := f.q.DueSchedules(ctx, sqlitedb.DueSchedulesParams{Now: f.now, ExceptIds: hexList(f.p.Except), MaxRows: most})
-	if err != nil {
-		return nil, fmt.Errorf("due schedules: %w", err)
-	}
-	ids := make([][]byte, len(rows))
-	copy(ids, rows)
-	f.more = int64(len(ids)) == most
-	return ids, nil
+	most := rules.Page(f.p.Limit)
+	rows, err := f.w.sq.LockDueSchedules(ctx, shareddb.LockDueSchedulesParams{Now: fromMicros(f.now), ExceptIds: f.p.Except, MaxRows: int32(most)})
+	f.more = len(rows) == most
+	return store.Converted(rows, named("due schedules", err), func(r shareddb.LockDueSchedulesRow) job.ID { return r.ID })
 }
 
 // all decides about schedules until the call's bounds.
-func (f *firer) all(ctx context.Context, ids [][]byte) error {
+func (f *firer) all(ctx context.Context, ids []job.ID) error {
 	for i, id := range ids {
 		if i > 0 && time.Now().After(f.end) {
 			f.more = true
 			return nil
 		}
-		row, err := f.q.GetSchedule(ctx, id)
+		row, err := f.w.sq.GetSchedule(ctx, id)
 		if err != nil {
 			return fmt.Errorf("schedule: %w", err)
 		}
@@ -117,8 +114,8 @@ func (f *firer) all(ctx context.Context, ids [][]byte) error {
 }
 
 // decide reads what a decision depends on, and calls Decide until it is final.
-func (f *firer) decide(ctx context.Context, row sqlitedb.Schedule) (*store.FireRound, error) {
-	s, err := toSchedule(row)
+func (f *firer) decide(ctx context.Context, row shareddb.Schedule) (*store.FireRound, error) {
+	s, err := sqlstore.ToSchedule(row)
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +130,14 @@ func (f *firer) decide(ctx context.Context, row sqlitedb.Schedule) (*store.FireR
 	for !r.Final() {
 		r.Ask(f.p)
 		for _, name := range r.Names() {
-			known, err := f.q.GetFiring(ctx, sqlitedb.GetFiringParams{ScheduleID: row.ID, Name: name})
+			known, err := f.w.sq.GetFiring(ctx, shareddb.GetFiringParams{ScheduleID: row.ID, Name: name})
 			if errors.Is(err, sql.ErrNoRows) {
 				continue
 			}
 			if err != nil {
 				return nil, fmt.Errorf("firing: %w", err)
 			}
-			r.AddKnown(toFiring(known))
+			r.AddKnown(sqlstore.ToFiring(known))
 		}
 		places, jobs := r.Jobs()
 		for n, i := range places {
@@ -164,11 +161,12 @@ func (f *firer) decide(ctx context.Context, row sqlitedb.Schedule) (*store.FireR
 
 // postpone puts off the next decision about a schedule whose decision was not written, by
 // store.BufferedLook. The schedule stays due, and its revision stays.
-func (f *firer) postpone(ctx context.Context, id []byte) error {
+func (f *firer) postpone(ctx context.Context, id job.ID) error {
 	if !f.p.Only.ID.IsZero() {
 		return nil
 	}
-	return named("postpone", f.q.PostponeSchedule(ctx, sqlitedb.PostponeScheduleParams{ID: id, Until: f.now + micros(store.BufferedLook)}))
+	until := fromMicros(f.now).Add(store.BufferedLook)
+	return named("postpone", f.w.sq.PostponeSchedules(ctx, shareddb.PostponeSchedulesParams{Ids: []job.ID{id}, Until: until}))
 }
 
 // facts reads what a decision depends on apart from the schedule.
@@ -238,14 +236,11 @@ func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
 }
 
 // write writes a decision.
-func (f *firer) write(ctx context.Context, row sqlitedb.Schedule, r *store.FireRound) (store.Fired, error) {
-	to, err := fromSchedule(r.Next)
-	if err != nil {
-		return store.Fired{}, err
-	}
+func (f *firer) write(ctx context.Context, row shareddb.Schedule, r *store.FireRound) (store.Fired, error) {
 	places, jobs := r.Jobs()
 	made := make([]store.Created, len(jobs))
 	for n, j := range jobs {
+		var err error
 		made[n], err = f.create(ctx, j)
 		if removed, ok := errors.AsType[*store.RemovedError](err); ok {
 			made[n].Err, err = removed, nil
@@ -255,17 +250,122 @@ func (f *firer) write(ctx context.Context, row sqlitedb.Schedule, r *store.FireR
 		}
 	}
 	out := r.Fired(places, made)
-	to.LastFiring = row.LastFiring
+	var firings []store.Firing
 	for _, one := range out.Firings {
-		if one.Repeat {
-			continue
+		if !one.Repeat {
+			firings = append(firings, one.Firing)
 		}
-		if err := f.addFiring(ctx, &to, one.Firing); err != nil {
-			return store.Fired{}, err
-		}
+	}
+	t := f.shared()
+	last, err := t.AddFirings(ctx, row.ID, row.LastFiring, firings)
+	if err != nil {
+		return store.Fired{}, err
 	}
 	if err := f.endItems(ctx, row.Project, r.Items(out)); err != nil {
 		return store.Fired{}, err
 	}
-	return out, one(f.q.SetSchedule(ctx, setScheduleParams(to)))
+	return out, t.SetSchedule(ctx, r.Next, last)
+}
+
+// dueItems reads the first items of a queue.
+func (f *firer) dueItems(ctx context.Context, d *store.DueSchedule) error {
+	id := fromID(d.Schedule.ID)
+	rows, err := f.q.QueueHead(ctx, sqlitedb.QueueHeadParams{ScheduleID: id, MaxRows: store.MaxDueItems + 1})
+	if err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	queue := make(store.Queue, len(rows))
+	ids := make([]job.ID, len(rows))
+	for i, r := range rows {
+		ids[i] = toID(r.ID)
+		queue[i] = store.QueuedItem{ID: ids[i], Place: r.Place, Size: r.Size, Waiting: true}
+	}
+	n, more := queue.First()
+	found, err := f.shared().ItemsByID(ctx, ids[:n], true)
+	d.MoreItems = more
+	for _, id := range ids[:n] {
+		d.Items = append(d.Items, found[id])
+	}
+	return err
+}
+
+// endItems takes items out of the queue.
+func (f *firer) endItems(ctx context.Context, project string, ends []store.ItemEnd) error {
+	if len(ends) == 0 {
+		return nil
+	}
+	return f.overwriting(ctx, func() error {
+		freed := int64(0)
+		for _, e := range ends {
+			freed += e.Freed
+			n, err := f.q.EndItem(ctx, sqlitedb.EndItemParams{
+				State: int64(e.State), FiringName: e.Firing, JobID: fromOptionalID(e.Job), Reason: e.Reason,
+				EndedAt: f.now, ID: fromID(e.ID),
+			})
+			if err == nil && n != 1 {
+				err = fmt.Errorf("%w: it does not wait", store.ErrIllegal)
+			}
+			if err != nil {
+				return fmt.Errorf("item %s: %w", e.ID, err)
+			}
+		}
+		return f.w.usage.add(ctx, f.tx, project, 0, -freed)
+	})
+}
+
+// AddFirings implements sqlstore.Writing.
+func (w writing) AddFirings(ctx context.Context, schedule job.ID, last int64, firings []store.Firing) (int64, error) {
+	for _, f := range firings {
+		n, err := w.t.q.InsertFiring(ctx, sqlitedb.InsertFiringParams{
+			ScheduleID: schedule[:], Name: f.Name, Number: last + 1, NominalAt: f.Nominal.UnixMicro(), LocalTime: f.LocalTime,
+			Mark: int64(f.Mark), Origin: int64(f.Origin), Outcome: int64(f.Outcome), Reason: f.Reason,
+			JobID: fromOptionalID(f.Job), BlockingJob: fromOptionalID(f.Blocking), Run: f.Run, DecidedAt: w.t.now,
+		})
+		if err != nil {
+			return last, fmt.Errorf("firing: %w", err)
+		}
+		last += n
+	}
+	return last, nil
+}
+
+// followJob updates a job's schedule, if it has one, after a change of the job's state: it
+// updates the list of open jobs, and makes a schedule due if its buffered firing may have
+// waited for the change.
+func (t *tx) followJob(ctx context.Context, schedule, id []byte, from, to job.State) error {
+	if schedule == nil {
+		return nil
+	}
+	if err := t.listJob(ctx, schedule, id, from, to); err != nil {
+		return fmt.Errorf("job of a schedule: %w", err)
+	}
+	if from == 0 || !store.MayRelease(from, to) {
+		return nil
+	}
+	n, err := t.q.WakeSchedule(ctx, sqlitedb.WakeScheduleParams{ID: schedule, Now: someMicros(t.now)})
+	if err != nil {
+		return fmt.Errorf("schedule: %w", err)
+	}
+	t.hint[store.WatchSchedules] = t.hint[store.WatchSchedules] || n > 0
+	return nil
+}
+
+// listJob keeps a job in the list of the open jobs of its schedule.
+func (t *tx) listJob(ctx context.Context, schedule, id []byte, from, to job.State) error {
+	was, is := from != 0 && !from.Terminal(), !to.Terminal()
+	if was && is && from.Unresolved() == to.Unresolved() {
+		return nil
+	}
+	if was {
+		err := t.q.RemoveScheduleJob(ctx, sqlitedb.RemoveScheduleJobParams{
+			ScheduleID: schedule, Unresolved: toBool(from.Unresolved()), JobID: id,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !is {
+		return nil
+	}
+	return t.q.AddScheduleJob(ctx, sqlitedb.AddScheduleJobParams{ScheduleID: schedule, Unresolved: toBool(to.Unresolved()), JobID: id})
 }

@@ -52,5 +52,15 @@ func (writing) LockCount(context.Context, sqlstore.CountedKind, string) error { 
 // RefuseQuarantined implements sqlstore.Writing.
 func (w writing) RefuseQuarantined(ctx context.Context) error { return w.t.refuseQuarantined(ctx) }
 
+// CountUse implements sqlstore.Writing.
+func (w writing) CountUse(ctx context.Context, project string, bytes int64) error {
+	return w.t.w.usage.add(ctx, w.t, project, 0, bytes)
+}
+
+// Overwriting implements sqlstore.Writing.
+func (w writing) Overwriting(ctx context.Context, fn func() error) error {
+	return w.t.overwriting(ctx, fn)
+}
+
 // Wake implements sqlstore.Writing.
 func (w writing) Wake(kind store.WatchKind) { w.t.hint[kind] = true }

@@ -6,6 +6,7 @@
 //   - The SQL is PostgreSQL's. sqlc compiles it against PostgreSQL's schema (gen/shareddb);
 //     SQLite runs it through a dialect (store/sqlite/dialect.go), and a test prepares each
 //     query there. A query that needs more than the dialect has belongs to the engines.
+//   - No list is nil where a query excludes it (<> ALL): PostgreSQL reads nil as NULL.
 //   - Where locks, isolation or steps differ, the body calls a method of Writing or Reading.
 //     Its comment says what each engine does, and why; the engines implement it.
 //   - A body may run more than once (PostgreSQL repeats a transaction that lost), so it starts
@@ -63,6 +64,17 @@ type Writing interface {
 	// RefuseQuarantined fails with store.ErrQuarantined while claims are off: another copy of
 	// the database may make the same call.
 	RefuseQuarantined(ctx context.Context) error
+	// CountUse adds to the bytes that the project stores. PostgreSQL: a row, so that
+	// transactions of one project do not wait for each other. SQLite: the sum of the writer's
+	// group.
+	CountUse(ctx context.Context, project string, bytes int64) error
+	// Overwriting runs fn, which removes what must not be readable from the database's files
+	// afterwards. PostgreSQL: nothing more; its vacuum does so in time. SQLite: secure_delete.
+	Overwriting(ctx context.Context, fn func() error) error
+	// AddFirings adds firings that are decided now to the ledger of a schedule that is locked,
+	// except those whose names exist. last is the number of the newest one. PostgreSQL: one
+	// statement of lists, which SQLite does not have.
+	AddFirings(ctx context.Context, schedule job.ID, last int64, firings []store.Firing) (newest int64, err error)
 	// Wake wakes those that watch a kind, after the commit.
 	Wake(kind store.WatchKind)
 }
