@@ -141,32 +141,13 @@ func (q *Queries) EndStep(ctx context.Context, now time.Time) error {
 }
 
 const forgetKeyAges = `-- name: ForgetKeyAges :exec
-UPDATE attempts AS a SET armed_at = $1::timestamptz
-FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 5, 6, 7) AND s.class = $2::smallint
-`
-
-type ForgetKeyAgesParams struct {
-	Unknown time.Time
-	Keyed   int16
-}
-
-func (q *Queries) ForgetKeyAges(ctx context.Context, arg ForgetKeyAgesParams) error {
-	_, err := q.db.Exec(ctx, forgetKeyAges, arg.Unknown, arg.Keyed)
-	return err
-}
-
-const forgetNewestKeyAges = `-- name: ForgetNewestKeyAges :exec
 UPDATE job_state SET armed_at = $1::timestamptz, round_armed_at = $1::timestamptz
-WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = $2::smallint
+WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = 1
 `
 
-type ForgetNewestKeyAgesParams struct {
-	Unknown time.Time
-	Keyed   int16
-}
-
-func (q *Queries) ForgetNewestKeyAges(ctx context.Context, arg ForgetNewestKeyAgesParams) error {
-	_, err := q.db.Exec(ctx, forgetNewestKeyAges, arg.Unknown, arg.Keyed)
+// Class 1 is KEYED.
+func (q *Queries) ForgetKeyAges(ctx context.Context, unknown time.Time) error {
+	_, err := q.db.Exec(ctx, forgetKeyAges, unknown)
 	return err
 }
 
@@ -183,10 +164,8 @@ type GetClockRow struct {
 	Doubted    bool
 }
 
-// The clock: what servers believe, and what a step changes (see store.ClockStep). The
-// times of a step are: "old" before it, "now" after it, and "by" between them. "over" is the
-// earlier of old and now: a bound that ends later than that moves by "by". So one that was
-// over stays over, and a running one keeps what is left of it.
+// The clock: what servers believe, and what a step changes that the other engine stores in
+// another way. store/sqlstore has the other changes of a step, and says what its times are.
 func (q *Queries) GetClock(ctx context.Context) (GetClockRow, error) {
 	row := q.db.QueryRow(ctx, getClock)
 	var i GetClockRow
@@ -200,24 +179,23 @@ func (q *Queries) GetClock(ctx context.Context) (GetClockRow, error) {
 }
 
 const stepAttempts = `-- name: StepAttempts :exec
-UPDATE attempts AS a SET
-    armed_at = a.armed_at + $1::interval, send_deadline = a.send_deadline + $1::interval,
-    answer_deadline = a.answer_deadline + $1::interval, fence_at = a.fence_at + $1::interval
-WHERE a.armed_at <> $2::timestamptz AND (
-    a.fence_at > $3::timestamptz
-    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 4, 5, 6, 7))
-)
+UPDATE job_state SET
+    armed_at = CASE armed_at WHEN $1::timestamptz THEN armed_at ELSE armed_at + $2::interval END,
+    round_armed_at = CASE round_armed_at WHEN $1::timestamptz THEN round_armed_at ELSE round_armed_at + $2::interval END,
+    send_deadline = send_deadline + $2::interval, answer_deadline = answer_deadline + $2::interval,
+    fence_at = fence_at + $2::interval
+WHERE attempt > 0 AND armed_at <> $1::timestamptz AND (fence_at > $3::timestamptz OR state IN (2, 3, 4, 5, 6, 7))
 `
 
 type StepAttemptsParams struct {
-	By      pgtype.Interval
 	Unknown time.Time
+	By      pgtype.Interval
 	Over    time.Time
 }
 
-// Of jobs that have not ended, and of those that a client's retry would restart.
+// The newest attempts of jobs that have not ended, and of those that a retry would restart.
 func (q *Queries) StepAttempts(ctx context.Context, arg StepAttemptsParams) error {
-	_, err := q.db.Exec(ctx, stepAttempts, arg.By, arg.Unknown, arg.Over)
+	_, err := q.db.Exec(ctx, stepAttempts, arg.Unknown, arg.By, arg.Over)
 	return err
 }
 
@@ -227,131 +205,6 @@ UPDATE connection_claims SET bucket_at = bucket_at + $1::bigint WHERE bucket_at 
 
 func (q *Queries) StepBuckets(ctx context.Context, byMicros int64) error {
 	_, err := q.db.Exec(ctx, stepBuckets, byMicros)
-	return err
-}
-
-const stepCoolDowns = `-- name: StepCoolDowns :exec
-UPDATE cool_downs SET armed_at = armed_at + $1::interval WHERE armed_at > 'epoch'
-`
-
-func (q *Queries) StepCoolDowns(ctx context.Context, by pgtype.Interval) error {
-	_, err := q.db.Exec(ctx, stepCoolDowns, by)
-	return err
-}
-
-const stepEnds = `-- name: StepEnds :exec
-UPDATE job_state SET ended_at = $1::timestamptz WHERE ended_at > $1::timestamptz
-`
-
-func (q *Queries) StepEnds(ctx context.Context, now time.Time) error {
-	_, err := q.db.Exec(ctx, stepEnds, now)
-	return err
-}
-
-const stepFirstArms = `-- name: StepFirstArms :exec
-UPDATE job_state SET first_armed_at = $1::timestamptz WHERE first_armed_at > $1::timestamptz
-`
-
-// What happened before a step back did not happen after it.
-func (q *Queries) StepFirstArms(ctx context.Context, now time.Time) error {
-	_, err := q.db.Exec(ctx, stepFirstArms, now)
-	return err
-}
-
-const stepHolds = `-- name: StepHolds :exec
-UPDATE connection_ready AS r SET
-    rate_limited_until = CASE WHEN r.rate_limited_until > $1::timestamptz THEN r.rate_limited_until + $2::interval ELSE r.rate_limited_until END,
-    paced_until = CASE WHEN r.paced_until > $1::timestamptz THEN r.paced_until + $2::interval ELSE r.paced_until END,
-    served_at = least(r.served_at, $3::timestamptz),
-    next_at = (
-        SELECT s.next_at FROM job_state AS s
-        WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
-            AND s.state IN (1, 6) AND s.waits_for IS NULL
-        ORDER BY s.next_at LIMIT 1
-    )
-`
-
-type StepHoldsParams struct {
-	Over time.Time
-	By   pgtype.Interval
-	Now  time.Time
-}
-
-func (q *Queries) StepHolds(ctx context.Context, arg StepHoldsParams) error {
-	_, err := q.db.Exec(ctx, stepHolds, arg.Over, arg.By, arg.Now)
-	return err
-}
-
-const stepLeases = `-- name: StepLeases :exec
-UPDATE job_state SET
-    next_at = next_at + $1::interval, claim_token = CASE WHEN state IN (4, 5) THEN NULL ELSE claim_token END
-WHERE state IN (2, 3, 4, 5)
-`
-
-// Leases, fences, looks and polls. A look under way proves nothing after the step.
-func (q *Queries) StepLeases(ctx context.Context, by pgtype.Interval) error {
-	_, err := q.db.Exec(ctx, stepLeases, by)
-	return err
-}
-
-const stepLogins = `-- name: StepLogins :exec
-UPDATE oauth_logins SET expires_at = expires_at + $1::interval WHERE expires_at > $2::timestamptz
-`
-
-type StepLoginsParams struct {
-	By   pgtype.Interval
-	Over time.Time
-}
-
-func (q *Queries) StepLogins(ctx context.Context, arg StepLoginsParams) error {
-	_, err := q.db.Exec(ctx, stepLogins, arg.By, arg.Over)
-	return err
-}
-
-const stepNewest = `-- name: StepNewest :exec
-UPDATE job_state SET
-    armed_at = CASE armed_at WHEN $1::timestamptz THEN armed_at ELSE armed_at + $2::interval END,
-    round_armed_at = CASE round_armed_at WHEN $1::timestamptz THEN round_armed_at ELSE round_armed_at + $2::interval END,
-    send_deadline = send_deadline + $2::interval, answer_deadline = answer_deadline + $2::interval,
-    fence_at = fence_at + $2::interval
-WHERE attempt > 0 AND armed_at <> $1::timestamptz AND (fence_at > $3::timestamptz OR state IN (2, 3, 4, 5, 6, 7))
-`
-
-type StepNewestParams struct {
-	Unknown time.Time
-	By      pgtype.Interval
-	Over    time.Time
-}
-
-// StepAttempts for the newest attempts.
-func (q *Queries) StepNewest(ctx context.Context, arg StepNewestParams) error {
-	_, err := q.db.Exec(ctx, stepNewest, arg.Unknown, arg.By, arg.Over)
-	return err
-}
-
-const stepPauses = `-- name: StepPauses :exec
-UPDATE connections SET paused_at = $1::timestamptz WHERE paused_at > $1::timestamptz
-`
-
-func (q *Queries) StepPauses(ctx context.Context, now time.Time) error {
-	_, err := q.db.Exec(ctx, stepPauses, now)
-	return err
-}
-
-const stepRenewals = `-- name: StepRenewals :exec
-UPDATE oauth_renewals SET
-    until = CASE WHEN until > $1::timestamptz THEN until + $2::interval ELSE until END,
-    begun_at = begun_at + $2::interval, before_at = before_at + $2::interval
-`
-
-type StepRenewalsParams struct {
-	Over time.Time
-	By   pgtype.Interval
-}
-
-// A lease or a rest, and how long ago the last leases began.
-func (q *Queries) StepRenewals(ctx context.Context, arg StepRenewalsParams) error {
-	_, err := q.db.Exec(ctx, stepRenewals, arg.Over, arg.By)
 	return err
 }
 
@@ -383,49 +236,6 @@ func (q *Queries) StepRoll(ctx context.Context, arg StepRollParams) error {
 	return err
 }
 
-const stepSchedules = `-- name: StepSchedules :exec
-UPDATE schedules SET next_at = CASE WHEN next_at > $1::timestamptz AND next_at <= $2::timestamptz
-    THEN $1::timestamptz ELSE next_at END, postponed_until = NULL
-WHERE next_at > $1::timestamptz AND next_at <= $2::timestamptz OR postponed_until IS NOT NULL
-`
-
-type StepSchedulesParams struct {
-	Now  time.Time
-	Soon time.Time
-}
-
-// After a step back: a decision that was to be made again within store.BufferedLook cannot be
-// told from the next firing. So all that were due soon are made now, which changes nothing
-// where nothing is due.
-// A refused decision is made again now, too.
-func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) error {
-	_, err := q.db.Exec(ctx, stepSchedules, arg.Now, arg.Soon)
-	return err
-}
-
-const stepUnasked = `-- name: StepUnasked :exec
-UPDATE job_state SET
-    start_deadline = start_deadline + $1::interval,
-    next_at = CASE WHEN state IN (1, 6) THEN next_at + $1::interval ELSE next_at END
-WHERE unasked AND state IN (1, 2, 3, 4, 5, 6, 7)
-`
-
-// Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
-// to their request has.
-func (q *Queries) StepUnasked(ctx context.Context, by pgtype.Interval) error {
-	_, err := q.db.Exec(ctx, stepUnasked, by)
-	return err
-}
-
-const stepUses = `-- name: StepUses :exec
-UPDATE api_keys SET last_used_at = $1::timestamptz WHERE last_used_at > $1::timestamptz
-`
-
-func (q *Queries) StepUses(ctx context.Context, now time.Time) error {
-	_, err := q.db.Exec(ctx, stepUses, now)
-	return err
-}
-
 const stepWaits = `-- name: StepWaits :exec
 UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + $1::interval
     ELSE greatest(schedule_time, next_at + $1::interval) END
@@ -445,23 +255,5 @@ type StepWaitsParams struct {
 // A job that runs before its time, because a person said so, stays so.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 	_, err := q.db.Exec(ctx, stepWaits, arg.By, arg.Over, arg.DefaultWindow)
-	return err
-}
-
-const stepWindows = `-- name: StepWindows :exec
-UPDATE job_state SET start_deadline = start_deadline + $1::interval
-WHERE state IN (1, 2, 6) AND (schedule_time <= $2::timestamptz OR unasked)
-    AND start_deadline > $3::timestamptz AND start_deadline < 'infinity'
-`
-
-type StepWindowsParams struct {
-	Stood pgtype.Interval
-	Now   time.Time
-	Since time.Time
-}
-
-// Windows that were open while work was suspended.
-func (q *Queries) StepWindows(ctx context.Context, arg StepWindowsParams) error {
-	_, err := q.db.Exec(ctx, stepWindows, arg.Stood, arg.Now, arg.Since)
 	return err
 }

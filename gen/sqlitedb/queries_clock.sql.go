@@ -27,33 +27,14 @@ func (q *Queries) EndStep(ctx context.Context) error {
 	return err
 }
 
-const forgetEarlierKeyAges = `-- name: ForgetEarlierKeyAges :exec
-UPDATE attempts SET armed_at = CAST(?1 AS INTEGER)
-WHERE job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state IN (2, 3, 5, 6, 7) AND s.class = CAST(?2 AS INTEGER))
-`
-
-type ForgetEarlierKeyAgesParams struct {
-	Unknown int64
-	Keyed   int64
-}
-
-func (q *Queries) ForgetEarlierKeyAges(ctx context.Context, arg ForgetEarlierKeyAgesParams) error {
-	_, err := q.db.ExecContext(ctx, forgetEarlierKeyAges, arg.Unknown, arg.Keyed)
-	return err
-}
-
 const forgetKeyAges = `-- name: ForgetKeyAges :exec
 UPDATE job_state SET armed_at = CAST(?1 AS INTEGER)
-WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = CAST(?2 AS INTEGER)
+WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = 1
 `
 
-type ForgetKeyAgesParams struct {
-	Unknown int64
-	Keyed   int64
-}
-
-func (q *Queries) ForgetKeyAges(ctx context.Context, arg ForgetKeyAgesParams) error {
-	_, err := q.db.ExecContext(ctx, forgetKeyAges, arg.Unknown, arg.Keyed)
+// Class 1 is KEYED.
+func (q *Queries) ForgetKeyAges(ctx context.Context, unknown int64) error {
+	_, err := q.db.ExecContext(ctx, forgetKeyAges, unknown)
 	return err
 }
 
@@ -62,10 +43,8 @@ const getClock = `-- name: GetClock :one
 SELECT id, boot_id, at, boot, since, off, floor, steps, moved, stepping FROM clock WHERE id = 1
 `
 
-// The clock: what is believed, and what a step changes (see store.ClockStep). The times
-// of a step are: "old" before it, "now" after it, and "by" between them. "over" is the
-// earlier of old and now: a bound that ends later than that moves by "by". So one that was
-// over stays over, and a running one keeps what is left of it.
+// The clock: what is believed, and what a step changes that the other engine stores in
+// another way. store/sqlstore has the other changes of a step, and says what its times are.
 func (q *Queries) GetClock(ctx context.Context) (Clock, error) {
 	row := q.db.QueryRowContext(ctx, getClock)
 	var i Clock
@@ -139,171 +118,6 @@ func (q *Queries) StepBuckets(ctx context.Context, by int64) error {
 	return err
 }
 
-const stepCoolDowns = `-- name: StepCoolDowns :exec
-UPDATE cool_downs SET armed_at = armed_at + CAST(?1 AS INTEGER)
-`
-
-func (q *Queries) StepCoolDowns(ctx context.Context, by int64) error {
-	_, err := q.db.ExecContext(ctx, stepCoolDowns, by)
-	return err
-}
-
-const stepEarlierAttempts = `-- name: StepEarlierAttempts :exec
-UPDATE attempts SET
-    armed_at = armed_at + CAST(?1 AS INTEGER), send_deadline = send_deadline + CAST(?1 AS INTEGER),
-    answer_deadline = answer_deadline + CAST(?1 AS INTEGER), fence_at = fence_at + CAST(?1 AS INTEGER)
-WHERE armed_at <> CAST(?2 AS INTEGER)
-    AND (fence_at > CAST(?3 AS INTEGER) OR job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state BETWEEN 2 AND 7))
-`
-
-type StepEarlierAttemptsParams struct {
-	By      int64
-	Unknown int64
-	Over    int64
-}
-
-func (q *Queries) StepEarlierAttempts(ctx context.Context, arg StepEarlierAttemptsParams) error {
-	_, err := q.db.ExecContext(ctx, stepEarlierAttempts, arg.By, arg.Unknown, arg.Over)
-	return err
-}
-
-const stepEnds = `-- name: StepEnds :exec
-UPDATE job_state SET ended_at = CAST(?1 AS INTEGER) WHERE ended_at > CAST(?1 AS INTEGER)
-`
-
-func (q *Queries) StepEnds(ctx context.Context, now int64) error {
-	_, err := q.db.ExecContext(ctx, stepEnds, now)
-	return err
-}
-
-const stepFirstArms = `-- name: StepFirstArms :exec
-UPDATE job_state SET first_armed_at = CAST(?1 AS INTEGER) WHERE first_armed_at > CAST(?1 AS INTEGER)
-`
-
-// What happened before a step back did not happen after it.
-func (q *Queries) StepFirstArms(ctx context.Context, now int64) error {
-	_, err := q.db.ExecContext(ctx, stepFirstArms, now)
-	return err
-}
-
-const stepHolds = `-- name: StepHolds :exec
-UPDATE connection_ready SET
-    rate_limited_until = CASE WHEN rate_limited_until > CAST(?1 AS INTEGER) THEN rate_limited_until + CAST(?2 AS INTEGER) ELSE rate_limited_until END,
-    paced_until = CASE WHEN paced_until > CAST(?1 AS INTEGER) THEN paced_until + CAST(?2 AS INTEGER) ELSE paced_until END,
-    served_at = min(served_at, CAST(?3 AS INTEGER)),
-    next_at = (
-        SELECT min(s.next_at) FROM job_state AS s
-        WHERE s.connection_id = connection_ready.connection_id AND s.hold_key = connection_ready.hold_key
-            AND s.state IN (1, 6) AND s.waits_for IS NULL
-    )
-`
-
-type StepHoldsParams struct {
-	Over int64
-	By   int64
-	Now  int64
-}
-
-func (q *Queries) StepHolds(ctx context.Context, arg StepHoldsParams) error {
-	_, err := q.db.ExecContext(ctx, stepHolds, arg.Over, arg.By, arg.Now)
-	return err
-}
-
-const stepLeases = `-- name: StepLeases :exec
-UPDATE job_state SET
-    next_at = next_at + CAST(?1 AS INTEGER), claim_token = CASE WHEN state IN (4, 5) THEN NULL ELSE claim_token END
-WHERE state IN (2, 3, 4, 5)
-`
-
-// Leases, fences, looks and polls. A look under way proves nothing after the step.
-func (q *Queries) StepLeases(ctx context.Context, by int64) error {
-	_, err := q.db.ExecContext(ctx, stepLeases, by)
-	return err
-}
-
-const stepLogins = `-- name: StepLogins :exec
-UPDATE oauth_logins SET expires_at = expires_at + CAST(?1 AS INTEGER) WHERE expires_at > CAST(?2 AS INTEGER)
-`
-
-type StepLoginsParams struct {
-	By   int64
-	Over int64
-}
-
-func (q *Queries) StepLogins(ctx context.Context, arg StepLoginsParams) error {
-	_, err := q.db.ExecContext(ctx, stepLogins, arg.By, arg.Over)
-	return err
-}
-
-const stepPauses = `-- name: StepPauses :exec
-UPDATE connections SET paused_at = CAST(?1 AS INTEGER) WHERE paused_at > CAST(?1 AS INTEGER)
-`
-
-func (q *Queries) StepPauses(ctx context.Context, now int64) error {
-	_, err := q.db.ExecContext(ctx, stepPauses, now)
-	return err
-}
-
-const stepRenewals = `-- name: StepRenewals :exec
-UPDATE oauth_renewals SET
-    until = CASE WHEN until > CAST(?1 AS INTEGER) THEN until + CAST(?2 AS INTEGER) ELSE until END,
-    begun_at = begun_at + CAST(?2 AS INTEGER), before_at = before_at + CAST(?2 AS INTEGER)
-`
-
-type StepRenewalsParams struct {
-	Over int64
-	By   int64
-}
-
-// A lease or a rest, and how long ago the last leases began.
-func (q *Queries) StepRenewals(ctx context.Context, arg StepRenewalsParams) error {
-	_, err := q.db.ExecContext(ctx, stepRenewals, arg.Over, arg.By)
-	return err
-}
-
-const stepSchedules = `-- name: StepSchedules :exec
-UPDATE schedules SET next_at = CASE WHEN next_at > CAST(?1 AS INTEGER) AND next_at <= CAST(?2 AS INTEGER)
-    THEN CAST(?1 AS INTEGER) ELSE next_at END, postponed_until = NULL
-WHERE next_at > CAST(?1 AS INTEGER) AND next_at <= CAST(?2 AS INTEGER) OR postponed_until IS NOT NULL
-`
-
-type StepSchedulesParams struct {
-	Now  int64
-	Soon int64
-}
-
-// After a step back: a decision that was to be made again within store.BufferedLook cannot be
-// told from the next firing. So all that were due soon are made now, which changes nothing
-// where nothing is due.
-// A refused decision is made again now, too.
-func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) error {
-	_, err := q.db.ExecContext(ctx, stepSchedules, arg.Now, arg.Soon)
-	return err
-}
-
-const stepUnasked = `-- name: StepUnasked :exec
-UPDATE job_state SET
-    start_deadline = start_deadline + CAST(?1 AS INTEGER),
-    next_at = CASE WHEN state IN (1, 6) THEN next_at + CAST(?1 AS INTEGER) ELSE next_at END
-WHERE unasked = 1 AND state BETWEEN 1 AND 7
-`
-
-// Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
-// to their request has.
-func (q *Queries) StepUnasked(ctx context.Context, by int64) error {
-	_, err := q.db.ExecContext(ctx, stepUnasked, by)
-	return err
-}
-
-const stepUses = `-- name: StepUses :exec
-UPDATE api_keys SET last_used_at = CAST(?1 AS INTEGER) WHERE last_used_at > CAST(?1 AS INTEGER)
-`
-
-func (q *Queries) StepUses(ctx context.Context, now int64) error {
-	_, err := q.db.ExecContext(ctx, stepUses, now)
-	return err
-}
-
 const stepWaits = `-- name: StepWaits :exec
 UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + CAST(?1 AS INTEGER)
     ELSE max(schedule_time, next_at + CAST(?1 AS INTEGER)) END
@@ -325,22 +139,5 @@ type StepWaitsParams struct {
 // A job that runs before its time, because a person said so, stays so.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 	_, err := q.db.ExecContext(ctx, stepWaits, arg.By, arg.Over, arg.DefaultWindow)
-	return err
-}
-
-const stepWindows = `-- name: StepWindows :exec
-UPDATE job_state SET start_deadline = start_deadline + CAST(?1 AS INTEGER)
-WHERE state IN (1, 2, 6) AND (schedule_time <= CAST(?2 AS INTEGER) OR unasked = 1)
-    AND start_deadline > CAST(?2 AS INTEGER) - CAST(?1 AS INTEGER)
-`
-
-type StepWindowsParams struct {
-	Stood int64
-	Now   int64
-}
-
-// Windows that were open while work was suspended.
-func (q *Queries) StepWindows(ctx context.Context, arg StepWindowsParams) error {
-	_, err := q.db.ExecContext(ctx, stepWindows, arg.Stood, arg.Now)
 	return err
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/hostclock"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: the database's clock decides, and each server compares it with its own
@@ -271,8 +273,8 @@ func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64
 		if err != nil {
 			return err
 		}
-		parts := append(stepParts(q, step), q.EndDoubts, with(q.EndStep, time.UnixMicro(step.To)))
-		return inSequence(ctx, parts...)
+		parts := append(stepParts(q, shareddb.New(tx), step), q.EndDoubts, sqlstore.With(q.EndStep, time.UnixMicro(step.To)))
+		return sqlstore.InSequence(ctx, parts...)
 	})
 	if errors.Is(err, errStepped) {
 		return nil
@@ -296,44 +298,22 @@ func (s *Store) stepped(step store.ClockStep, steps int64) {
 }
 
 // stepParts returns the statements of a step.
-func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) error {
-	old, now := time.UnixMicro(step.From), time.UnixMicro(step.To)
+func stepParts(q *pgdb.Queries, shared *shareddb.Queries, step store.ClockStep) []func(context.Context) error {
 	over, by := time.UnixMicro(min(step.From, step.To)), pgtype.Interval{Microseconds: step.By, Valid: true}
 	parts := []func(context.Context) error{q.AllowStep}
 	if step.By != 0 {
 		parts = append(parts,
-			with(q.StepAttempts, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Over: over}),
-			with(q.StepNewest, pgdb.StepNewestParams{By: by, Unknown: store.AgeUnknown, Over: over}),
-			with(q.StepLeases, by),
-			with(q.StepUnasked, by),
-			with(q.StepWaits, pgdb.StepWaitsParams{By: by, Over: over, DefaultWindow: micros(job.DefaultWindow)}),
-			with(q.StepEnds, now),
-			with(q.StepHolds, pgdb.StepHoldsParams{By: by, Over: over, Now: now}),
-			with(q.StepBuckets, step.By),
-			with(q.StepCoolDowns, by),
-			with(q.StepRenewals, pgdb.StepRenewalsParams{By: by, Over: over}),
-			with(q.StepLogins, pgdb.StepLoginsParams{By: by, Over: over}),
-			with(q.StepRetention, pgdb.StepRetentionParams{By: by, Over: over}),
-			with(q.StepRoll, pgdb.StepRollParams{By: by, Over: over}),
-		)
-	}
-	if step.By < 0 {
-		parts = append(parts,
-			with(q.StepSchedules, pgdb.StepSchedulesParams{Now: now, Soon: old.Add(store.BufferedLook)}),
-			with(q.StepFirstArms, now),
-			with(q.StepPauses, now),
-			with(q.StepUses, now),
+			sqlstore.With(q.StepAttempts, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Over: over}),
+			sqlstore.With(q.StepWaits, pgdb.StepWaitsParams{By: by, Over: over, DefaultWindow: micros(job.DefaultWindow)}),
+			sqlstore.With(q.StepBuckets, step.By),
+			sqlstore.With(q.StepRetention, pgdb.StepRetentionParams{By: by, Over: over}),
+			sqlstore.With(q.StepRoll, pgdb.StepRollParams{By: by, Over: over}),
 		)
 	}
 	if step.AgesUnknown {
-		ages := pgdb.ForgetKeyAgesParams{Unknown: store.AgeUnknown, Keyed: int16(job.Keyed)}
-		parts = append(parts, with(q.ForgetKeyAges, ages), with(q.ForgetNewestKeyAges, pgdb.ForgetNewestKeyAgesParams(ages)))
+		parts = append(parts, sqlstore.With(q.ForgetKeyAges, store.AgeUnknown))
 	}
-	if step.Suspended > 0 {
-		stood := pgtype.Interval{Microseconds: micros(step.Suspended), Valid: true}
-		parts = append(parts, with(q.StepWindows, pgdb.StepWindowsParams{Stood: stood, Now: now, Since: now.Add(-step.Suspended)}))
-	}
-	return parts
+	return append(parts, sqlstore.StepParts(shared, step)...)
 }
 
 // with binds a statement to its parameters.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -54,8 +55,9 @@ func TestClockColumns(t *testing.T) {
 		WHERE t.table_type = 'BASE TABLE' AND c.table_schema = current_schema() AND c.table_name NOT LIKE 'goose_%'
 			AND (c.data_type LIKE 'timestamp%' OR c.column_name = 'bucket_at')`, nil, &columns)
 	queries, err := os.ReadFile("queries_clock.sql")
-	if err != nil {
+	shared, serr := os.ReadFile("../sqlstore/queries_clock.sql")
+	if err = errors.Join(err, serr); err != nil {
 		t.Fatal(err)
 	}
-	storetest.ClockColumns(t, columns, string(queries))
+	storetest.ClockColumns(t, columns, string(queries)+string(shared))
 }

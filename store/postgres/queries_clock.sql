@@ -1,7 +1,5 @@
--- The clock: what servers believe, and what a step changes (see store.ClockStep). The
--- times of a step are: "old" before it, "now" after it, and "by" between them. "over" is the
--- earlier of old and now: a bound that ends later than that moves by "by". So one that was
--- over stays over, and a running one keeps what is left of it.
+-- The clock: what servers believe, and what a step changes that the other engine stores in
+-- another way. store/sqlstore has the other changes of a step, and says what its times are.
 
 -- name: GetClock :one
 SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, EXISTS (SELECT 1 FROM clock_doubts) AS doubted
@@ -41,17 +39,7 @@ UPDATE clock SET at = @now::timestamptz WHERE id = 1;
 SELECT set_config('fireonce.stepping', 'on', true);
 
 -- name: StepAttempts :exec
--- Of jobs that have not ended, and of those that a client's retry would restart.
-UPDATE attempts AS a SET
-    armed_at = a.armed_at + @by::interval, send_deadline = a.send_deadline + @by::interval,
-    answer_deadline = a.answer_deadline + @by::interval, fence_at = a.fence_at + @by::interval
-WHERE a.armed_at <> @unknown::timestamptz AND (
-    a.fence_at > @over::timestamptz
-    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 4, 5, 6, 7))
-);
-
--- name: StepNewest :exec
--- StepAttempts for the newest attempts.
+-- The newest attempts of jobs that have not ended, and of those that a retry would restart.
 UPDATE job_state SET
     armed_at = CASE armed_at WHEN @unknown::timestamptz THEN armed_at ELSE armed_at + @by::interval END,
     round_armed_at = CASE round_armed_at WHEN @unknown::timestamptz THEN round_armed_at ELSE round_armed_at + @by::interval END,
@@ -60,26 +48,9 @@ UPDATE job_state SET
 WHERE attempt > 0 AND armed_at <> @unknown::timestamptz AND (fence_at > @over::timestamptz OR state IN (2, 3, 4, 5, 6, 7));
 
 -- name: ForgetKeyAges :exec
-UPDATE attempts AS a SET armed_at = @unknown::timestamptz
-FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 5, 6, 7) AND s.class = @keyed::smallint;
-
--- name: ForgetNewestKeyAges :exec
+-- Class 1 is KEYED.
 UPDATE job_state SET armed_at = @unknown::timestamptz, round_armed_at = @unknown::timestamptz
-WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = @keyed::smallint;
-
--- name: StepLeases :exec
--- Leases, fences, looks and polls. A look under way proves nothing after the step.
-UPDATE job_state SET
-    next_at = next_at + @by::interval, claim_token = CASE WHEN state IN (4, 5) THEN NULL ELSE claim_token END
-WHERE state IN (2, 3, 4, 5);
-
--- name: StepUnasked :exec
--- Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
--- to their request has.
-UPDATE job_state SET
-    start_deadline = start_deadline + @by::interval,
-    next_at = CASE WHEN state IN (1, 6) THEN next_at + @by::interval ELSE next_at END
-WHERE unasked AND state IN (1, 2, 3, 4, 5, 6, 7);
+WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = 1;
 
 -- name: StepWaits :exec
 -- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
@@ -91,60 +62,8 @@ WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > @over:
     AND start_deadline - next_at
         <> CASE start_window WHEN 0 THEN @default_window::bigint ELSE start_window END * interval '1 microsecond';
 
--- name: StepWindows :exec
--- Windows that were open while work was suspended.
-UPDATE job_state SET start_deadline = start_deadline + @stood::interval
-WHERE state IN (1, 2, 6) AND (schedule_time <= @now::timestamptz OR unasked)
-    AND start_deadline > @since::timestamptz AND start_deadline < 'infinity';
-
--- name: StepEnds :exec
-UPDATE job_state SET ended_at = @now::timestamptz WHERE ended_at > @now::timestamptz;
-
--- name: StepHolds :exec
-UPDATE connection_ready AS r SET
-    rate_limited_until = CASE WHEN r.rate_limited_until > @over::timestamptz THEN r.rate_limited_until + @by::interval ELSE r.rate_limited_until END,
-    paced_until = CASE WHEN r.paced_until > @over::timestamptz THEN r.paced_until + @by::interval ELSE r.paced_until END,
-    served_at = least(r.served_at, @now::timestamptz),
-    next_at = (
-        SELECT s.next_at FROM job_state AS s
-        WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
-            AND s.state IN (1, 6) AND s.waits_for IS NULL
-        ORDER BY s.next_at LIMIT 1
-    );
-
 -- name: StepBuckets :exec
 UPDATE connection_claims SET bucket_at = bucket_at + @by_micros::bigint WHERE bucket_at > 0;
-
--- name: StepCoolDowns :exec
-UPDATE cool_downs SET armed_at = armed_at + @by::interval WHERE armed_at > 'epoch';
-
--- name: StepRenewals :exec
--- A lease or a rest, and how long ago the last leases began.
-UPDATE oauth_renewals SET
-    until = CASE WHEN until > @over::timestamptz THEN until + @by::interval ELSE until END,
-    begun_at = begun_at + @by::interval, before_at = before_at + @by::interval;
-
--- name: StepLogins :exec
-UPDATE oauth_logins SET expires_at = expires_at + @by::interval WHERE expires_at > @over::timestamptz;
-
--- name: StepSchedules :exec
--- After a step back: a decision that was to be made again within store.BufferedLook cannot be
--- told from the next firing. So all that were due soon are made now, which changes nothing
--- where nothing is due.
--- A refused decision is made again now, too.
-UPDATE schedules SET next_at = CASE WHEN next_at > @now::timestamptz AND next_at <= @soon::timestamptz
-    THEN @now::timestamptz ELSE next_at END, postponed_until = NULL
-WHERE next_at > @now::timestamptz AND next_at <= @soon::timestamptz OR postponed_until IS NOT NULL;
-
--- name: StepFirstArms :exec
--- What happened before a step back did not happen after it.
-UPDATE job_state SET first_armed_at = @now::timestamptz WHERE first_armed_at > @now::timestamptz;
-
--- name: StepPauses :exec
-UPDATE connections SET paused_at = @now::timestamptz WHERE paused_at > @now::timestamptz;
-
--- name: StepUses :exec
-UPDATE api_keys SET last_used_at = @now::timestamptz WHERE last_used_at > @now::timestamptz;
 
 -- name: StepRetention :exec
 UPDATE retention SET lease_until = lease_until + @by::interval WHERE lease_until > @over::timestamptz;

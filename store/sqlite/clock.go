@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/hostclock"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -142,7 +143,7 @@ func (w *writer) writeStep(ctx context.Context, m store.ClockMoment) error {
 	if err := w.ses.control(ctx, begin); err != nil {
 		return err
 	}
-	return inSequence(ctx, append(w.stepParts(m), w.commit)...)
+	return sqlstore.InSequence(ctx, append(w.stepParts(m), w.commit)...)
 }
 
 // stepParts are the statements of a step.
@@ -150,44 +151,20 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 	step, q := *m.Step, w.q
 	over, unknown := min(step.From, step.To), store.AgeUnknown.UnixMicro()
 	parts := []func(context.Context) error{
-		with(q.SaveClock, w.s.clock.row(store.SavedClock{At: step.To, Boot: m.Boot.Microseconds()})),
-		with(q.BeginStep, step.By),
+		sqlstore.With(q.SaveClock, w.s.clock.row(store.SavedClock{At: step.To, Boot: m.Boot.Microseconds()})),
+		sqlstore.With(q.BeginStep, step.By),
 	}
 	if step.By != 0 {
-		ages := sqlitedb.StepAttemptsParams{By: step.By, Unknown: unknown, Over: over}
-		waits := sqlitedb.StepWaitsParams{By: step.By, Over: over, DefaultWindow: micros(job.DefaultWindow)}
 		parts = append(parts,
-			with(q.StepEarlierAttempts, sqlitedb.StepEarlierAttemptsParams(ages)),
-			with(q.StepAttempts, ages),
-			with(q.StepLeases, step.By),
-			with(q.StepUnasked, step.By),
-			with(q.StepWaits, waits),
-			with(q.StepEnds, step.To),
-			with(q.StepHolds, sqlitedb.StepHoldsParams{By: step.By, Over: over, Now: step.To}),
-			with(q.StepBuckets, step.By),
-			with(q.StepCoolDowns, step.By),
-			with(q.StepRenewals, sqlitedb.StepRenewalsParams{By: step.By, Over: over}),
-			with(q.StepLogins, sqlitedb.StepLoginsParams{By: step.By, Over: over}),
-		)
-	}
-	if step.By < 0 {
-		due := sqlitedb.StepSchedulesParams{Now: step.To, Soon: step.From + micros(store.BufferedLook)}
-		parts = append(parts,
-			with(q.StepSchedules, due),
-			with(q.StepFirstArms, step.To),
-			with(q.StepPauses, step.To),
-			with(q.StepUses, step.To),
+			sqlstore.With(q.StepAttempts, sqlitedb.StepAttemptsParams{By: step.By, Unknown: unknown, Over: over}),
+			sqlstore.With(q.StepWaits, sqlitedb.StepWaitsParams{By: step.By, Over: over, DefaultWindow: micros(job.DefaultWindow)}),
+			sqlstore.With(q.StepBuckets, step.By),
 		)
 	}
 	if step.AgesUnknown {
-		ages := sqlitedb.ForgetKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)}
-		parts = append(parts,
-			with(q.ForgetEarlierKeyAges, sqlitedb.ForgetEarlierKeyAgesParams(ages)), with(q.ForgetKeyAges, ages))
+		parts = append(parts, sqlstore.With(q.ForgetKeyAges, unknown))
 	}
-	if step.Suspended > 0 {
-		parts = append(parts, with(q.StepWindows, sqlitedb.StepWindowsParams{Stood: micros(step.Suspended), Now: step.To}))
-	}
-	return append(parts, q.EndStep)
+	return append(append(parts, sqlstore.StepParts(w.sq, step)...), q.EndStep)
 }
 
 // saveClock saves the belief now and then, with what a group has written.

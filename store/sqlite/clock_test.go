@@ -183,5 +183,7 @@ func TestClockColumns(t *testing.T) {
 	must(t, rows.Err())
 	queries, err := os.ReadFile("queries_clock.sql")
 	must(t, err)
-	storetest.ClockColumns(t, columns, string(queries))
+	shared, err := os.ReadFile("../sqlstore/queries_clock.sql")
+	must(t, err)
+	storetest.ClockColumns(t, columns, string(queries)+string(shared))
 }

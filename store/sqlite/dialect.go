@@ -24,7 +24,8 @@ import (
 // PostgreSQL's SQL, on SQLite. It changes spellings, and not what a query means:
 //   - casts go, and locks of rows, because one transaction writes at a time;
 //   - a list is one JSON argument, read by json_each; ids in it are hexadecimal;
-//   - times are microseconds of Unix time; the zero time and the zero optional id are NULL;
+//   - times are microseconds of Unix time, and intervals microseconds; the zero time and the
+//     zero optional id are NULL;
 //   - of a word with a comment /* SQLite: ... */ behind it, it reads the comment instead: where
 //     an index has another column, or the planner needs its name.
 //
@@ -160,6 +161,8 @@ func arguments(args []any) ([]any, error) {
 		switch a := a.(type) {
 		case time.Time:
 			out[i] = toMicros(a)
+		case time.Duration:
+			out[i] = micros(a)
 		case job.ID:
 			out[i] = a[:]
 		case column.OptionalID:
