@@ -156,21 +156,3 @@ func (p *plannedChange) rowEffect() *job.Effect {
 		return nil
 	}
 }
-
-// Owners implements store.Store.
-func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error) {
-	if err := rules.Bounded(len(externalIDs)); err != nil {
-		return nil, fmt.Errorf("owners: %w", err)
-	}
-	return readOne(ctx, s, "owners", func(ctx context.Context, v view) (map[string]job.ID, error) {
-		rows, err := v.q.Owners(ctx, pgdb.OwnersParams{JobID: fromID(id), Attempt: int64(attempt), ExternalIds: externalIDs})
-		if err != nil {
-			return nil, err
-		}
-		out := make(map[string]job.ID, len(rows))
-		for _, r := range rows {
-			out[r.ExternalID] = toID(r.JobID)
-		}
-		return out, nil
-	})
-}

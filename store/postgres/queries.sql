@@ -260,23 +260,6 @@ SELECT position, reason, detail FROM event_texts WHERE position = ANY (@position
 -- Of jobs, those that have all these labels.
 SELECT id FROM jobs WHERE id = ANY (@ids::uuid[]) AND labels @> (@labels::text)::jsonb;
 
--- name: Owners :many
--- In the account and the namespace of a job's attempt, in the form of results: connection and
--- hold key stand for an unknown account.
-WITH o AS MATERIALIZED (
-    SELECT s.job_id, c.connector AS namespace, coalesce(
-        nullif(CASE s.attempt WHEN @attempt THEN s.account_identity ELSE a.account_identity END, ''), nullif(c.account_identity, ''),
-        'connection ' || s.connection_id || ' ' || s.hold_key) AS account
-    FROM job_state AS s
-    JOIN connections AS c ON c.id = s.connection_id
-    LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = @attempt
-    WHERE s.job_id = @job_id
-)
-SELECT e.external_id, e.job_id
-FROM o JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
-WHERE e.external_id = ANY (@external_ids::text[])
-    AND e.external_id <> '' AND e.owns_id AND e.job_id <> o.job_id;
-
 -- statistics; a NULL connection is every one
 
 -- connections

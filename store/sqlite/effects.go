@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -77,18 +76,6 @@ func (c *change) effectRow(ctx context.Context, e job.Effect) (sqlitedb.PutEffec
 	return newEffectRow(c.st.JobID, account, conn.Connector, e, c.now), nil
 }
 
-// space returns the account that an attempt acted on, and the namespace of its objects' ids.
-// Attempt 0 is a person's statement about the last attempt; a job without attempts has the
-// connection's account.
-func (v view) space(ctx context.Context, st sqlitedb.JobState, attempt int64) (account, namespace string, err error) {
-	conn, err := v.q.GetConnection(ctx, st.ConnectionID)
-	if err != nil {
-		return "", "", fmt.Errorf("connection: %w", err)
-	}
-	account, err = v.attemptAccount(ctx, st.JobID, cmp.Or(attempt, st.Attempt))
-	return rules.Account(toID(st.ConnectionID), st.HoldKey, account, conn.AccountIdentity), conn.Connector, err
-}
-
 // attemptAccount returns the account that an attempt acted on; empty: unknown.
 func (v view) attemptAccount(ctx context.Context, id []byte, number int64) (string, error) {
 	a, err := v.attempt(ctx, id, number)
@@ -96,37 +83,6 @@ func (v view) attemptAccount(ctx context.Context, id []byte, number int64) (stri
 		return "", fmt.Errorf("attempt: %w", err)
 	}
 	return a.AccountIdentity, nil
-}
-
-// Owners implements store.Store.
-func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error) {
-	if err := rules.Bounded(len(externalIDs)); err != nil {
-		return nil, fmt.Errorf("owners: %w", err)
-	}
-	return read(ctx, s, "owners", func(ctx context.Context, v view) (map[string]job.ID, error) {
-		st, err := v.q.GetState(ctx, fromID(id))
-		if err != nil {
-			return nil, orNotFound(err)
-		}
-		account, namespace, err := v.space(ctx, st, int64(attempt))
-		if err != nil {
-			return nil, err
-		}
-		out := make(map[string]job.ID)
-		for _, x := range externalIDs {
-			e, err := v.q.EffectOwner(ctx, sqlitedb.EffectOwnerParams{Account: account, Namespace: namespace, ExternalID: x})
-			if errors.Is(err, sql.ErrNoRows) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if owner := rules.Another(toOwner(e), id, x); !owner.Job.IsZero() {
-				out[x] = owner.Job
-			}
-		}
-		return out, nil
-	})
 }
 
 // notifyOwner adds an event to the other job: its object is another job's too, or no longer

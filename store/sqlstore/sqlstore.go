@@ -83,8 +83,8 @@ type Writing interface {
 type Engine struct {
 	// Read runs fn on one state of the database. PostgreSQL: REPEATABLE READ, READ ONLY.
 	Read func(ctx context.Context, name string, fn func(context.Context, View) error) error
-	// ReadOne runs fn, which runs a single statement and needs no time: Now is not set.
-	// PostgreSQL saves the transaction's round trips.
+	// ReadOne runs fn, whose statements need no common state of the database and no time: Now
+	// is not set. PostgreSQL saves the transaction's round trips.
 	ReadOne func(ctx context.Context, name string, fn func(context.Context, View) error) error
 	// Write runs fn in one transaction. PostgreSQL: READ COMMITTED, again if it lost to another
 	// one. SQLite: in the writer's group.
