@@ -960,55 +960,6 @@ func (q *Queries) NewestCredential(ctx context.Context, connectionID pgtype.UUID
 	return i, err
 }
 
-const owners = `-- name: Owners :many
-WITH o AS MATERIALIZED (
-    SELECT s.job_id, c.connector AS namespace, coalesce(
-        nullif(CASE s.attempt WHEN $2 THEN s.account_identity ELSE a.account_identity END, ''), nullif(c.account_identity, ''),
-        'connection ' || s.connection_id || ' ' || s.hold_key) AS account
-    FROM job_state AS s
-    JOIN connections AS c ON c.id = s.connection_id
-    LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = $2
-    WHERE s.job_id = $3
-)
-SELECT e.external_id, e.job_id
-FROM o JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
-WHERE e.external_id = ANY ($1::text[])
-    AND e.external_id <> '' AND e.owns_id AND e.job_id <> o.job_id
-`
-
-type OwnersParams struct {
-	ExternalIds []string
-	Attempt     int64
-	JobID       pgtype.UUID
-}
-
-type OwnersRow struct {
-	ExternalID string
-	JobID      pgtype.UUID
-}
-
-// In the account and the namespace of a job's attempt, in the form of results: connection and
-// hold key stand for an unknown account.
-func (q *Queries) Owners(ctx context.Context, arg OwnersParams) ([]OwnersRow, error) {
-	rows, err := q.db.Query(ctx, owners, arg.ExternalIds, arg.Attempt, arg.JobID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OwnersRow
-	for rows.Next() {
-		var i OwnersRow
-		if err := rows.Scan(&i.ExternalID, &i.JobID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const pagesAfter = `-- name: PagesAfter :many
 WITH next AS MATERIALIZED (
     SELECT n.position, sum(n.events) OVER (ORDER BY n.position) - n.events AS before

@@ -22,16 +22,11 @@ func (q *Queries) ForgetEarlierKeyAges(ctx context.Context, unknown time.Time) e
 }
 
 const stepCoolDowns = `-- name: StepCoolDowns :exec
-UPDATE cool_downs SET armed_at = armed_at + $1::interval WHERE armed_at > $2::timestamptz
+UPDATE cool_downs SET armed_at = armed_at + $1::interval WHERE armed_at > 'epoch'
 `
 
-type StepCoolDownsParams struct {
-	By   time.Duration
-	None time.Time
-}
-
-func (q *Queries) StepCoolDowns(ctx context.Context, arg StepCoolDownsParams) error {
-	_, err := q.db.Exec(ctx, stepCoolDowns, arg.By, arg.None)
+func (q *Queries) StepCoolDowns(ctx context.Context, by time.Duration) error {
+	_, err := q.db.Exec(ctx, stepCoolDowns, by)
 	return err
 }
 

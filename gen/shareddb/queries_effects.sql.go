@@ -52,7 +52,7 @@ func (q *Queries) ObjectSpace(ctx context.Context, arg ObjectSpaceParams) (Objec
 const othersObjects = `-- name: OthersObjects :many
 SELECT external_id, job_id FROM effects
 WHERE account = $1 AND namespace = $2 AND external_id = ANY ($3::text[])
-    AND external_id <> '' AND owns_id AND job_id <> $4
+    AND external_id <> '' AND owns_id /* SQLite: owns_id = 1 */ AND job_id <> $4
 `
 
 type OthersObjectsParams struct {

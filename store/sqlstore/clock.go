@@ -21,7 +21,7 @@ func StepParts(q *shareddb.Queries, step store.ClockStep) []func(context.Context
 			With(q.StepUnasked, by),
 			With(q.StepEnds, now),
 			With(q.StepHolds, shareddb.StepHoldsParams{By: by, Over: over, Now: now}),
-			With(q.StepCoolDowns, shareddb.StepCoolDownsParams{By: by, None: time.Unix(0, 0)}),
+			With(q.StepCoolDowns, by),
 			With(q.StepRenewals, shareddb.StepRenewalsParams{By: by, Over: over}),
 			With(q.StepLogins, shareddb.StepLoginsParams{By: by, Over: over}),
 		)

@@ -53,7 +53,7 @@ UPDATE connection_ready AS r SET
     );
 
 -- name: StepCoolDowns :exec
-UPDATE cool_downs SET armed_at = armed_at + @by::interval WHERE armed_at > @none::timestamptz;
+UPDATE cool_downs SET armed_at = armed_at + @by::interval WHERE armed_at > 'epoch';
 
 -- name: StepRenewals :exec
 -- A lease or a rest, and how long ago the last leases began.

@@ -12,4 +12,4 @@ WHERE s.job_id = @job_id;
 -- name: OthersObjects :many
 SELECT external_id, job_id FROM effects
 WHERE account = @account AND namespace = @namespace AND external_id = ANY (@external_ids::text[])
-    AND external_id <> '' AND owns_id AND job_id <> @job_id;
+    AND external_id <> '' AND owns_id /* SQLite: owns_id = 1 */ AND job_id <> @job_id;
