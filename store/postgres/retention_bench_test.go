@@ -31,11 +31,11 @@ var fillTables = []string{
 	SELECT id, 'default', 'old-' || i, $1, 'webhook', 0, 0, 0, 0, 1, '{}', '', '\x01', at, decode(repeat('61', 600), 'hex') FROM filled`,
 	`INSERT INTO job_keys (digest, job_id) SELECT sha256(int4send(26) || 'fireonce idempotency key 1' || int4send(7) || 'default' || int4send(octet_length('old-' || i)) || convert_to('old-' || i, 'UTF8')), id FROM filled WHERE $1::uuid IS NOT NULL`,
 	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, attempt, schedule_time,
-		start_window, start_deadline, worker, class, effect_attempt, effect_round, effect_at, updated_at, ended_at, state_since, history,
+		unasked, start_window, start_deadline, worker, class, effect_attempt, effect_round, effect_at, updated_at, ended_at, state_since, history,
 		armed_round, arm_token, armed_by, attempt_claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest,
 		credential_version, account_identity, watermark, handle, result, failure_kind, message, http_status, bytes_written,
 		attempt_ended_at, frozen, round_armed_at, first_armed_at)
-	SELECT id, 'default', $1, 'account', 8, 4, 4 * i, 1, at, 0, at + interval '2 hours', 'w', 1, 1, 1, at, at, at, at,
+	SELECT id, 'default', $1, 'account', 8, 4, 4 * i, 1, at, false, 0, at + interval '2 hours', 'w', 1, 1, 1, at, at, at, at,
 		decode('01' || repeat('61', 160), 'hex'), 1, gen_random_uuid(), 'w', at, at, at, at, at, id::text, '\x01', 1, '', '', '', 1, 0, '', 200, 0,
 		at, decode(repeat('61', 600), 'hex'), at, at FROM filled`,
 	// A page for a batch of 32 jobs.

@@ -36,10 +36,10 @@ var fillEnded = []string{
 	SELECT id, 'default', 'old-' || i, conn, 'account', 'webhook', 0, 0, 0, 0, 0, 0, 0, 1, '', '{}', '', x'01', at, randomblob(600) FROM filled`,
 	`INSERT INTO job_keys (digest, job_id) SELECT test_key_digest('default', 'old-' || i), id FROM filled`,
 	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, attempt, schedule_time, start_deadline,
-		class, predecessor_end, wait_window, updated_at, ended_at, created_at, state_since, history,
+		class, predecessor_end, wait_window, unasked, updated_at, ended_at, created_at, state_since, history,
 		armed_round, arm_token, armed_by, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version,
 		account_identity, watermark, handle, result, kind, message, http_status, bytes_written, attempt_ended_at, frozen)
-	SELECT id, 'default', conn, 'account', 8, 8, 4, 1, at, at, 1, 0, 0, at, at, at, at, randomblob(80),
+	SELECT id, 'default', conn, 'account', 8, 8, 4, 1, at, at, 1, 0, 0, 0, at, at, at, at, randomblob(80),
 		1, randomblob(16), 'w', at, at, at, at, 'k', x'01', 1, '', '', '', 1, 0, '', 200, 100, at, randomblob(600) FROM filled`,
 	`INSERT INTO effects (job_id, account, namespace, external_id, external_url, attempt, round, proof, at)
 	SELECT id, 'account', 'fake', '', '', 1, 1, 1, at FROM filled`,
