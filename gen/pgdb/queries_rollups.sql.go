@@ -12,138 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const addRollups = `-- name: AddRollups :exec
-INSERT INTO rollups (project, connection_id, width, start_at, connector, class, measure, bin, count)
-SELECT unnest($1::text[]), unnest($2::uuid[]), unnest($3::smallint[]), unnest($4::timestamptz[]),
-    unnest($5::text[]), unnest($6::smallint[]), unnest($7::smallint[]), unnest($8::smallint[]),
-    unnest($9::bigint[])
-ON CONFLICT (project, connection_id, width, start_at, connector, class, measure, bin)
-DO UPDATE SET count = rollups.count + excluded.count
-`
-
-type AddRollupsParams struct {
-	Projects    []string
-	Connections []pgtype.UUID
-	Widths      []int16
-	Starts      []time.Time
-	Connectors  []string
-	Classes     []int16
-	Measures    []int16
-	Bins        []int16
-	Counts      []int64
-}
-
-func (q *Queries) AddRollups(ctx context.Context, arg AddRollupsParams) error {
-	_, err := q.db.Exec(ctx, addRollups,
-		arg.Projects,
-		arg.Connections,
-		arg.Widths,
-		arg.Starts,
-		arg.Connectors,
-		arg.Classes,
-		arg.Measures,
-		arg.Bins,
-		arg.Counts,
-	)
-	return err
-}
-
-const connectors = `-- name: Connectors :many
-SELECT id, connector FROM connections WHERE id = ANY ($1::uuid[])
-`
-
-type ConnectorsRow struct {
-	ID        pgtype.UUID
-	Connector string
-}
-
-func (q *Queries) Connectors(ctx context.Context, ids []pgtype.UUID) ([]ConnectorsRow, error) {
-	rows, err := q.db.Query(ctx, connectors, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ConnectorsRow
-	for rows.Next() {
-		var i ConnectorsRow
-		if err := rows.Scan(&i.ID, &i.Connector); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const hasRollups = `-- name: HasRollups :one
-SELECT EXISTS (SELECT 1 FROM rollups WHERE width = $1 AND start_at < $2)
-`
-
-type HasRollupsParams struct {
-	Width  int16
-	Before time.Time
-}
-
-func (q *Queries) HasRollups(ctx context.Context, arg HasRollupsParams) (bool, error) {
-	row := q.db.QueryRow(ctx, hasRollups, arg.Width, arg.Before)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
-const histories = `-- name: Histories :many
-WITH u AS (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS before)
-SELECT u.id::uuid AS id, u.before::bigint AS before, h.last_sequence, h.body
-FROM u JOIN job_history AS h ON h.job_id = u.id
-WHERE h.last_sequence >= u.before - $3::bigint AND h.last_sequence <= coalesce((
-    SELECT min(l.last_sequence) FROM job_history AS l WHERE l.job_id = u.id AND l.last_sequence >= u.before - 1
-), 9223372036854775807)
-UNION ALL
-SELECT u.id::uuid, u.before::bigint, s.version, s.history FROM u JOIN job_state AS s ON s.job_id = u.id
-ORDER BY 1, 2, 3
-`
-
-type HistoriesParams struct {
-	Ids     []pgtype.UUID
-	Befores []int64
-	Most    int64
-}
-
-type HistoriesRow struct {
-	ID           pgtype.UUID
-	Before       int64
-	LastSequence int64
-	Body         []byte
-}
-
-// The parts of the histories of jobs that have @most events before a sequence, or all.
-func (q *Queries) Histories(ctx context.Context, arg HistoriesParams) ([]HistoriesRow, error) {
-	rows, err := q.db.Query(ctx, histories, arg.Ids, arg.Befores, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []HistoriesRow
-	for rows.Next() {
-		var i HistoriesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Before,
-			&i.LastSequence,
-			&i.Body,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const moveRoll = `-- name: MoveRoll :execrows
 UPDATE rollup_place SET position = $1, at = $2, owner = $3::uuid, lease_until = $4
 WHERE id = 1 AND position = $5 AND (owner IS NULL OR owner = $3::uuid OR lease_until <= $6)
@@ -173,117 +41,20 @@ func (q *Queries) MoveRoll(ctx context.Context, arg MoveRollParams) (int64, erro
 	return result.RowsAffected(), nil
 }
 
-const removeRollups = `-- name: RemoveRollups :execrows
-DELETE FROM rollups AS r USING (
-    SELECT o.project, o.connection_id, o.width, o.start_at, o.connector, o.class, o.measure, o.bin FROM rollups AS o
-    WHERE o.width = $1 AND o.start_at < $2 ORDER BY o.start_at LIMIT $3
-) AS u
-WHERE r.project = u.project AND r.connection_id = u.connection_id AND r.width = u.width AND r.start_at = u.start_at
-    AND r.connector = u.connector AND r.class = u.class AND r.measure = u.measure AND r.bin = u.bin
+const otherRolls = `-- name: OtherRolls :one
+
+SELECT EXISTS (SELECT 1 FROM rollup_place WHERE id = 1 AND owner <> $1::uuid AND lease_until > $2)
 `
 
-type RemoveRollupsParams struct {
-	Width   int16
-	Before  time.Time
-	MaxRows int32
+type OtherRollsParams struct {
+	Owner pgtype.UUID
+	Now   time.Time
 }
 
-func (q *Queries) RemoveRollups(ctx context.Context, arg RemoveRollupsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, removeRollups, arg.Width, arg.Before, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const rollPlace = `-- name: RollPlace :one
-
-SELECT p.position, p.at, p.owner, p.lease_until,
-    coalesce((SELECT max(n.position) FROM event_pages AS n), 0)::bigint AS newest,
-    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
-FROM rollup_place AS p WHERE p.id = 1
-`
-
-type RollPlaceRow struct {
-	Position   int64
-	At         time.Time
-	Owner      pgtype.UUID
-	LeaseUntil time.Time
-	Newest     int64
-	Last       int64
-}
-
-// Counts of events in buckets of time.
-// Events up to last can be counted. newest is in the log too, but an event before it may be
-// missing.
-func (q *Queries) RollPlace(ctx context.Context) (RollPlaceRow, error) {
-	row := q.db.QueryRow(ctx, rollPlace)
-	var i RollPlaceRow
-	err := row.Scan(
-		&i.Position,
-		&i.At,
-		&i.Owner,
-		&i.LeaseUntil,
-		&i.Newest,
-		&i.Last,
-	)
-	return i, err
-}
-
-const rollups = `-- name: Rollups :many
-SELECT connection_id, start_at, connector, class, measure, bin, count FROM rollups
-WHERE project = $1 AND connection_id = ANY ($2::uuid[]) AND width = $3
-    AND start_at >= $4 AND start_at < $5
-`
-
-type RollupsParams struct {
-	Project     string
-	Connections []pgtype.UUID
-	Width       int16
-	Since       time.Time
-	Before      time.Time
-}
-
-type RollupsRow struct {
-	ConnectionID pgtype.UUID
-	StartAt      time.Time
-	Connector    string
-	Class        int16
-	Measure      int16
-	Bin          int16
-	Count        int64
-}
-
-func (q *Queries) Rollups(ctx context.Context, arg RollupsParams) ([]RollupsRow, error) {
-	rows, err := q.db.Query(ctx, rollups,
-		arg.Project,
-		arg.Connections,
-		arg.Width,
-		arg.Since,
-		arg.Before,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RollupsRow
-	for rows.Next() {
-		var i RollupsRow
-		if err := rows.Scan(
-			&i.ConnectionID,
-			&i.StartAt,
-			&i.Connector,
-			&i.Class,
-			&i.Measure,
-			&i.Bin,
-			&i.Count,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// The place of the counts of events. Other queries are in store/sqlstore.
+func (q *Queries) OtherRolls(ctx context.Context, arg OtherRollsParams) (bool, error) {
+	row := q.db.QueryRow(ctx, otherRolls, arg.Owner, arg.Now)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }

@@ -63,6 +63,18 @@ type OauthRenewal struct {
 	BeforeAt     time.Time
 }
 
+type Rollup struct {
+	Project      string
+	ConnectionID job.ID
+	Width        store.Width
+	StartAt      time.Time
+	Connector    string
+	Class        job.Class
+	Measure      store.Measure
+	Bin          int
+	Count        int64
+}
+
 type Schedule struct {
 	ID                 job.ID
 	Project            string

@@ -9,57 +9,8 @@ import (
 	"context"
 )
 
-const addRollup = `-- name: AddRollup :exec
-INSERT INTO rollups (project, connection_id, width, start_at, connector, class, measure, bin, count)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (project, connection_id, width, start_at, connector, class, measure, bin)
-DO UPDATE SET count = rollups.count + excluded.count
-`
-
-type AddRollupParams struct {
-	Project      string
-	ConnectionID []byte
-	Width        int64
-	StartAt      int64
-	Connector    string
-	Class        int64
-	Measure      int64
-	Bin          int64
-	Count        int64
-}
-
-func (q *Queries) AddRollup(ctx context.Context, arg AddRollupParams) error {
-	_, err := q.db.ExecContext(ctx, addRollup,
-		arg.Project,
-		arg.ConnectionID,
-		arg.Width,
-		arg.StartAt,
-		arg.Connector,
-		arg.Class,
-		arg.Measure,
-		arg.Bin,
-		arg.Count,
-	)
-	return err
-}
-
-const hasRollups = `-- name: HasRollups :one
-SELECT CAST(EXISTS (SELECT 1 FROM rollups WHERE width = ?1 AND start_at < ?2) AS INTEGER)
-`
-
-type HasRollupsParams struct {
-	Width  int64
-	Before int64
-}
-
-func (q *Queries) HasRollups(ctx context.Context, arg HasRollupsParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, hasRollups, arg.Width, arg.Before)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const moveRoll = `-- name: MoveRoll :execrows
+
 UPDATE rollup_place SET position = ?1, at = ?2 WHERE id = 1 AND position = ?3
 `
 
@@ -69,109 +20,11 @@ type MoveRollParams struct {
 	Was      int64
 }
 
+// The place of the counts of events. Other queries are in store/sqlstore.
 func (q *Queries) MoveRoll(ctx context.Context, arg MoveRollParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, moveRoll, arg.Position, arg.At, arg.Was)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
-}
-
-const removeRollups = `-- name: RemoveRollups :execrows
-DELETE FROM rollups
-WHERE (project, connection_id, width, start_at, connector, class, measure, bin) IN (
-    SELECT r.project, r.connection_id, r.width, r.start_at, r.connector, r.class, r.measure, r.bin FROM rollups AS r
-    WHERE r.width = ?1 AND r.start_at < ?2 ORDER BY r.start_at LIMIT ?3
-)
-`
-
-type RemoveRollupsParams struct {
-	Width   int64
-	Before  int64
-	MaxRows int64
-}
-
-func (q *Queries) RemoveRollups(ctx context.Context, arg RemoveRollupsParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, removeRollups, arg.Width, arg.Before, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-const rollPlace = `-- name: RollPlace :one
-
-SELECT position, at FROM rollup_place WHERE id = 1
-`
-
-type RollPlaceRow struct {
-	Position int64
-	At       int64
-}
-
-// Counts of events in buckets of time.
-func (q *Queries) RollPlace(ctx context.Context) (RollPlaceRow, error) {
-	row := q.db.QueryRowContext(ctx, rollPlace)
-	var i RollPlaceRow
-	err := row.Scan(&i.Position, &i.At)
-	return i, err
-}
-
-const rollups = `-- name: Rollups :many
-SELECT start_at, connector, class, measure, bin, count FROM rollups
-WHERE project = ?1 AND connection_id = ?2 AND width = ?3 AND start_at >= ?4 AND start_at < ?5
-ORDER BY start_at, connector, class, measure, bin
-`
-
-type RollupsParams struct {
-	Project      string
-	ConnectionID []byte
-	Width        int64
-	Since        int64
-	Before       int64
-}
-
-type RollupsRow struct {
-	StartAt   int64
-	Connector string
-	Class     int64
-	Measure   int64
-	Bin       int64
-	Count     int64
-}
-
-func (q *Queries) Rollups(ctx context.Context, arg RollupsParams) ([]RollupsRow, error) {
-	rows, err := q.db.QueryContext(ctx, rollups,
-		arg.Project,
-		arg.ConnectionID,
-		arg.Width,
-		arg.Since,
-		arg.Before,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RollupsRow
-	for rows.Next() {
-		var i RollupsRow
-		if err := rows.Scan(
-			&i.StartAt,
-			&i.Connector,
-			&i.Class,
-			&i.Measure,
-			&i.Bin,
-			&i.Count,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }

@@ -98,7 +98,7 @@ func generatedQueries(t *testing.T) map[string]string {
 	if err != nil || len(files) < 4 {
 		t.Fatalf("generated queries: %v, %v", files, err)
 	}
-	shared, err := filepath.Glob("../../gen/shareddb/queries*.sql.go")
+	shared, err := filepath.Glob("../../gen/shareddb/*.go")
 	if err != nil || len(shared) < 2 {
 		t.Fatalf("shared queries: %v, %v", shared, err)
 	}

@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/gen/shareddb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
@@ -40,6 +43,17 @@ type sharedView struct{ view }
 
 var _ sqlstore.Reading = sharedView{}
 
+// Log implements sqlstore.Reading.
+func (v sharedView) Log(ctx context.Context, after int64, most int) ([]logpage.Entry, bool, error) {
+	log, err := v.log(ctx, "", after, most)
+	return log.entries, log.to < log.end, err
+}
+
+// OtherRolls implements sqlstore.Reading.
+func (v sharedView) OtherRolls(ctx context.Context, owner job.ID) (bool, error) {
+	return v.q.OtherRolls(ctx, pgdb.OtherRollsParams{Owner: fromID(owner), Now: v.now})
+}
+
 // writing is a transaction as shared bodies see it.
 type writing struct{ t *tx }
 
@@ -71,6 +85,14 @@ func (w writing) CountUse(ctx context.Context, project string, bytes int64) erro
 
 // Overwriting implements sqlstore.Writing.
 func (writing) Overwriting(_ context.Context, fn func() error) error { return fn() }
+
+// MoveRoll implements sqlstore.Writing.
+func (w writing) MoveRoll(ctx context.Context, p store.RollParams, from, to int64, at time.Time) (bool, error) {
+	n, err := w.t.q.MoveRoll(ctx, pgdb.MoveRollParams{
+		Position: to, At: at, Owner: fromID(p.Owner), LeaseUntil: soon(w.t.now, p.Lease), Was: from, Now: w.t.now,
+	})
+	return n == 1, err
+}
 
 // Wake implements sqlstore.Writing.
 func (w writing) Wake(kind store.WatchKind) { w.t.hint[kind] = true }

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -90,7 +90,7 @@ func (d dialect) Exec(ctx context.Context, query string, args ...any) (pgconn.Co
 		return pgconn.CommandTag{}, err
 	}
 	n, err := res.RowsAffected()
-	return pgconn.NewCommandTag(fmt.Sprintf("UPDATE %d", n)), err
+	return pgconn.NewCommandTag("UPDATE " + strconv.FormatInt(n, 10)), err
 }
 
 // Query implements shareddb.DBTX.
@@ -114,6 +114,37 @@ func (d dialect) QueryRow(ctx context.Context, query string, args ...any) pgx.Ro
 	}
 	return sharedRow{d.conn.QueryRowContext(ctx, d.text(query), values...)}
 }
+
+// SendBatch implements shareddb.DBTX. Each statement runs when its result is read.
+func (d dialect) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	queue := batch.QueuedQueries
+	return sharedBatch{next: func() (query *pgx.QueuedQuery, _ context.Context, _ dialect) {
+		query, queue = queue[0], queue[1:]
+		return query, ctx, d
+	}}
+}
+
+// sharedBatch is a batch as the generated code reads it; it calls nothing else of
+// pgx.BatchResults.
+type sharedBatch struct {
+	pgx.BatchResults
+	next func() (*pgx.QueuedQuery, context.Context, dialect)
+}
+
+// Exec implements pgx.BatchResults.
+func (b sharedBatch) Exec() (pgconn.CommandTag, error) {
+	query, ctx, d := b.next()
+	return d.Exec(ctx, query.SQL, query.Arguments...)
+}
+
+// Query implements pgx.BatchResults.
+func (b sharedBatch) Query() (pgx.Rows, error) {
+	query, ctx, d := b.next()
+	return d.Query(ctx, query.SQL, query.Arguments...)
+}
+
+// Close implements pgx.BatchResults.
+func (sharedBatch) Close() error { return nil }
 
 // failedRow is a row that was not read.
 type failedRow struct{ err error }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store/column"
 )
@@ -17,7 +19,7 @@ import (
 func TestSharedQueriesPrepare(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, Options{Path: filepath.Join(t.TempDir(), "jobs.db")})
-	paths, err := filepath.Glob("../../gen/shareddb/*.sql.go")
+	paths, err := filepath.Glob("../../gen/shareddb/*.go")
 	must(t, err)
 	found := 0
 	for _, path := range paths {
@@ -93,5 +95,21 @@ func TestDialect(t *testing.T) {
 	must(t, rows.Err())
 	if !none.IsZero() || some != at || !id.IsZero() || other != ids[0] || optional != (column.OptionalID{}) || string(labels) != "{}" {
 		t.Errorf("read %v %v %v %v %v %s", none, some, id, other, optional, labels)
+	}
+	batch := &pgx.Batch{}
+	batch.Queue("CREATE TEMP TABLE batched (n bigint)")
+	batch.Queue("INSERT INTO batched VALUES ($1::bigint), ($2::bigint)", 1, 2)
+	batch.Queue("SELECT n FROM batched WHERE n <> ALL($1::bigint[])", []int64{1})
+	run := d.SendBatch(t.Context(), batch)
+	_, err = run.Exec()
+	must(t, err)
+	done, err := run.Exec()
+	must(t, err)
+	left, err := run.Query()
+	must(t, err)
+	n, err := pgx.CollectExactlyOneRow(left, pgx.RowTo[int64])
+	must(t, err)
+	if done.RowsAffected() != 2 || n != 2 {
+		t.Errorf("a batch wrote %d rows and read %d", done.RowsAffected(), n)
 	}
 }

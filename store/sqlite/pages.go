@@ -10,7 +10,6 @@ import (
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
 )
 
@@ -139,20 +138,4 @@ func (v view) history(ctx context.Context, id []byte, after int64, least int) ([
 		return nil, fmt.Errorf("history of job %s: %w", of.Job, err)
 	}
 	return out, nil
-}
-
-// past reads the earlier events of a job that a roll needs, in their order. A removed job has
-// none.
-func (v view) past(ctx context.Context, e store.RollEvent) ([]store.PastEvent, error) {
-	events, err := v.history(ctx, fromID(e.Job), max(0, e.Sequence-1-store.MaxPast), store.MaxPast)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("earlier events: %w", err)
-	}
-	var past []store.PastEvent
-	for _, p := range events {
-		if p.Sequence < e.Sequence {
-			past = append(past, store.PastEvent{Job: e.Job, Sequence: p.Sequence, To: p.To, At: p.At})
-		}
-	}
-	return past, nil
 }

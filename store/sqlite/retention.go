@@ -124,7 +124,7 @@ func (r *retentionStep) raise(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	rolled, err := r.q.RollPlace(ctx)
+	rolled, err := r.w.sq.RollPlace(ctx)
 	if err != nil {
 		return 0, err
 	}

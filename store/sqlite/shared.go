@@ -2,10 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
@@ -41,6 +44,22 @@ type sharedView struct{ view }
 
 var _ sqlstore.Reading = sharedView{}
 
+// Log implements sqlstore.Reading. Events that the log no longer returns are not read.
+func (v sharedView) Log(ctx context.Context, after int64, most int) ([]logpage.Entry, bool, error) {
+	m, err := v.q.GetMeta(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	entries, more, err := v.allEntries(ctx, max(after, m.EventsFrom), most)
+	if len(entries) > most {
+		return entries[:most], true, err
+	}
+	return entries, more, err
+}
+
+// OtherRolls implements sqlstore.Reading.
+func (sharedView) OtherRolls(context.Context, job.ID) (bool, error) { return false, nil }
+
 // writing is an operation as shared bodies see it.
 type writing struct{ t *tx }
 
@@ -60,6 +79,12 @@ func (w writing) CountUse(ctx context.Context, project string, bytes int64) erro
 // Overwriting implements sqlstore.Writing.
 func (w writing) Overwriting(ctx context.Context, fn func() error) error {
 	return w.t.overwriting(ctx, fn)
+}
+
+// MoveRoll implements sqlstore.Writing.
+func (w writing) MoveRoll(ctx context.Context, _ store.RollParams, from, to int64, at time.Time) (bool, error) {
+	n, err := w.t.q.MoveRoll(ctx, sqlitedb.MoveRollParams{Position: to, At: at.UnixMicro(), Was: from})
+	return n == 1, err
 }
 
 // Wake implements sqlstore.Writing.

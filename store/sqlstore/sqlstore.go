@@ -14,6 +14,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
 // View is what a reading call sees: one state of the whole database.
@@ -46,6 +48,12 @@ type Reading interface {
 	// Leased reads jobs with what their preparation needs, in the order of the ids. The engines
 	// read the rows that claims write, each in its own form.
 	Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error)
+	// Log reads the next events of all projects after a position, most at most; more reports
+	// whether there may be further ones. PostgreSQL: as far as no transaction may still commit
+	// an earlier one. SQLite: by pages, whose positions may interleave.
+	Log(ctx context.Context, after int64, most int) (entries []logpage.Entry, more bool, err error)
+	// OtherRolls reports whether another server counts events, by its lease. SQLite has none.
+	OtherRolls(ctx context.Context, owner job.ID) (bool, error)
 }
 
 // Tx is a writing transaction: all of it is durable when the call returns, or nothing.
@@ -75,6 +83,9 @@ type Writing interface {
 	// except those whose names exist. last is the number of the newest one. PostgreSQL: one
 	// statement of lists, which SQLite does not have.
 	AddFirings(ctx context.Context, schedule job.ID, last int64, firings []store.Firing) (newest int64, err error)
+	// MoveRoll moves the position up to which events are counted, unless it has moved from there
+	// or another server counts. PostgreSQL: it renews the caller's lease too.
+	MoveRoll(ctx context.Context, p store.RollParams, from, to int64, at time.Time) (moved bool, err error)
 	// Wake wakes those that watch a kind, after the commit.
 	Wake(kind store.WatchKind)
 }
@@ -128,6 +139,13 @@ func result[S, T any](
 // writeOnly is write for a body without a value.
 func writeOnly(ctx context.Context, r *Roles, name string, fn func(context.Context, Tx) error) error {
 	return r.engine.Write(ctx, name, fn)
+}
+
+// inBatch runs the statements of a batch, which PostgreSQL gets in one round trip, and returns
+// the first error.
+func inBatch(run func(each func(int, error))) (first error) {
+	run(func(_ int, err error) { first = cmp.Or(first, err) })
+	return first
 }
 
 // named adds to an error what failed.
