@@ -44,7 +44,7 @@ func TestSharedQueriesPrepare(t *testing.T) {
 	}
 }
 
-// TestDialect: what a shared query gives and reads has PostgreSQL's meaning.
+// TestDialect: the values of a shared query have PostgreSQL's meaning.
 func TestDialect(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, Options{Path: filepath.Join(t.TempDir(), "jobs.db")})

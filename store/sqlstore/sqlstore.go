@@ -8,7 +8,7 @@
 //     query there. A query that needs more than the dialect has belongs to the engines.
 //   - No list is nil where a query excludes it (<> ALL): PostgreSQL reads nil as NULL.
 //   - Where locks, isolation or steps differ, the body calls a method of Writing or Reading.
-//     Its comment says what each engine does, and why; the engines implement it.
+//     Its comment has the reason. The engines implement it.
 //   - A body may run more than once (PostgreSQL repeats a transaction that lost), so it starts
 //     afresh each time: it returns values, and changes nothing outside.
 package sqlstore
