@@ -85,6 +85,6 @@ func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job
 		if err != nil {
 			return nil, err
 		}
-		return v.inOrder(ctx, toIDs(rows), true)
+		return v.Snapshots(ctx, toIDs(rows), true)
 	})
 }

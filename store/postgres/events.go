@@ -49,7 +49,7 @@ func ofIncarnation(q store.EventQuery, now int64) error {
 
 func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	most := rules.Page(q.Limit)
-	p, err := v.end(ctx)
+	p, err := v.LogEnd(ctx)
 	if err != nil {
 		return p, err
 	}
@@ -96,8 +96,8 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPag
 	return p, nil
 }
 
-// end returns an empty page at the log's end.
-func (v view) end(ctx context.Context) (store.EventPage, error) {
+// LogEnd implements sqlstore.Reading.
+func (v view) LogEnd(ctx context.Context) (store.EventPage, error) {
 	r, err := v.q.LogEnd(ctx)
 	if err != nil {
 		return store.EventPage{}, fmt.Errorf("end of the log: %w", err)

@@ -182,7 +182,7 @@ func (v sharedView) Gone(ctx context.Context, workers []string) ([]string, error
 
 // Leased implements sqlstore.Reading.
 func (v sharedView) Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
-	snaps, err := v.inOrder(ctx, ids, true)
+	snaps, err := v.Snapshots(ctx, ids, true)
 	if err != nil {
 		return nil, err
 	}

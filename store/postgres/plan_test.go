@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,16 +40,7 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	queries := generatedQueries(t)
-	for name, q := range lists() {
-		l, err := newListing(q, time.Unix(1, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		queries["list "+name], _ = l.walk(store.Place{At: q.AfterTime}, 1000, 10)
-		for i, d := range l.drivers {
-			queries[fmt.Sprintf("list %s, index %d", name, i)] = fmt.Sprintf("SELECT * FROM (%s) AS d WHERE %s", d.text, l.typed())
-		}
-	}
+	maps.Copy(queries, listStatements(t))
 	for name, q := range connectionLists() {
 		w := walkOf(q, time.Unix(1, 0))
 		queries["list of connections "+name] = w.matches(time.Unix(1, 0), 10)

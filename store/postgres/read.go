@@ -106,8 +106,8 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 	})
 }
 
-// inOrder reads whole jobs in the order of their ids.
-func (v view) inOrder(ctx context.Context, ids []job.ID, payload bool) ([]job.Snapshot, error) {
+// Snapshots implements sqlstore.Reading.
+func (v view) Snapshots(ctx context.Context, ids []job.ID, payload bool) ([]job.Snapshot, error) {
 	all, err := v.snapshots(ctx, ids, payload)
 	if err != nil {
 		return nil, err

@@ -37,15 +37,18 @@ var spellings = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	{regexp.MustCompile(`\S+ /\* SQLite: (.*?) \*/`), `$1`},
-	{regexp.MustCompile(`= ANY \(?\((\$\d+)::uuid\[\]\)\)?`), `IN (SELECT unhex(value) FROM json_each($1))`},
-	{regexp.MustCompile(`<> ALL \(?\((\$\d+)::uuid\[\]\)\)?`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
+	{regexp.MustCompile(`[\w.]+ /\* SQLite: (.*?) \*/`), `$1`},
+	{regexp.MustCompile(`= ANY ?\((\$\d+)::uuid\[\]\)`), `IN (SELECT unhex(value) FROM json_each($1))`},
+	{regexp.MustCompile(`<> ALL ?\((\$\d+)::uuid\[\]\)`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::\w+\[\]\)`), `NOT IN (SELECT value FROM json_each($1))`},
 	{regexp.MustCompile(`''::bytea`), `x''`},
 	{regexp.MustCompile(`::\w+(\[\])?`), ``},
 	{regexp.MustCompile(`\s+FOR (NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)( OF \w+)?( SKIP LOCKED)?`), ``},
 	{regexp.MustCompile(` COLLATE "C"`), ``},
+	{regexp.MustCompile(`([\w.$]+)(?:::jsonb)? @> (\$\d+)`), `NOT EXISTS (SELECT 1 FROM json_each($2) AS f WHERE NOT EXISTS (
+		SELECT 1 FROM json_each($1) AS l WHERE l.key = f.key AND l.value = f.value))`},
+	{regexp.MustCompile(`\bstrpos\(`), `instr(`},
 	{regexp.MustCompile(`'epoch'`), `0`},
 	{regexp.MustCompile(`\bgreatest\(`), `max(`},
 	{regexp.MustCompile(`\bleast\(`), `min(`},
@@ -81,11 +84,7 @@ func (d dialect) text(query string) string {
 
 // Exec implements shareddb.DBTX.
 func (d dialect) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
-	values, err := arguments(args)
-	if err != nil {
-		return pgconn.CommandTag{}, err
-	}
-	res, err := d.conn.ExecContext(ctx, d.text(query), values...)
+	res, err := d.conn.ExecContext(ctx, d.text(query), arguments(args)...)
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -95,11 +94,7 @@ func (d dialect) Exec(ctx context.Context, query string, args ...any) (pgconn.Co
 
 // Query implements shareddb.DBTX.
 func (d dialect) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
-	values, err := arguments(args)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := d.conn.QueryContext(ctx, d.text(query), values...) //nolint:rowserrcheck // the caller has the rows
+	rows, err := d.conn.QueryContext(ctx, d.text(query), arguments(args)...) //nolint:rowserrcheck // the caller has the rows
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +103,7 @@ func (d dialect) Query(ctx context.Context, query string, args ...any) (pgx.Rows
 
 // QueryRow implements shareddb.DBTX.
 func (d dialect) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
-	values, err := arguments(args)
-	if err != nil {
-		return failedRow{err}
-	}
-	return sharedRow{d.conn.QueryRowContext(ctx, d.text(query), values...)}
+	return sharedRow{d.conn.QueryRowContext(ctx, d.text(query), arguments(args)...)}
 }
 
 // SendBatch implements shareddb.DBTX. Each statement runs when its result is read.
@@ -145,12 +136,6 @@ func (b sharedBatch) Query() (pgx.Rows, error) {
 
 // Close implements pgx.BatchResults.
 func (sharedBatch) Close() error { return nil }
-
-// failedRow is a row that was not read.
-type failedRow struct{ err error }
-
-// Scan implements pgx.Row.
-func (r failedRow) Scan(...any) error { return r.err }
 
 type sharedRow struct{ *sql.Row }
 
@@ -185,10 +170,9 @@ func (sharedRows) TypeMap() *pgtype.Map { return nil }
 func (sharedRows) Conn() *pgx.Conn { return nil }
 
 // arguments converts a shared query's arguments to SQLite's types.
-func arguments(args []any) ([]any, error) {
+func arguments(args []any) []any {
 	out := make([]any, len(args))
 	for i, a := range args {
-		var err error
 		switch a := a.(type) {
 		case time.Time:
 			out[i] = toMicros(a)
@@ -203,38 +187,44 @@ func arguments(args []any) ([]any, error) {
 		case bool:
 			out[i] = toBool(a)
 		case []job.ID:
-			out[i], err = list(hexes(a))
+			out[i] = hexList(a)
 		case []string:
-			out[i], err = list(a)
+			out[i] = list(a)
 		case []int64:
-			out[i], err = list(a)
+			out[i] = list(a)
 		case []int16:
-			out[i], err = list(a)
+			out[i] = list(a)
 		default:
 			out[i] = a
 		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func hexes(ids []job.ID) []string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		out[i] = hex.EncodeToString(id[:])
 	}
 	return out
 }
 
-// list writes a list for json_each. A nil list is an empty one.
-func list[T any](items []T) (string, error) {
-	if items == nil {
-		return "[]", nil
+// hexList writes a list of ids for json_each.
+func hexList(ids []job.ID) string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = hex.EncodeToString(id[:])
 	}
-	text, err := json.Marshal(items)
-	return string(text), err
+	return asJSON(out)
+}
+
+// list writes a list for json_each. A nil list is an empty one.
+func list[T any](items []T) string {
+	if items == nil {
+		return "[]"
+	}
+	return asJSON(items)
+}
+
+// asJSON encodes lists of numbers and texts and maps of texts, which cannot fail.
+func asJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // targets returns what to scan columns into.

@@ -64,7 +64,7 @@ func TestDialect(t *testing.T) {
 		{"SELECT $1::uuid IS NULL", []any{column.OptionalID{}}, true},
 		{"SELECT $1::uuid IS NULL", []any{job.ID{}}, false},
 		{"SELECT $1 = ANY ($2::uuid[])", []any{ids[1], ids}, true},
-		{"SELECT $1 = ANY ($2::uuid[])", []any{job.ID{3}, ids}, false},
+		{"SELECT ($1 = ANY ($2::uuid[]))", []any{job.ID{3}, ids}, false},
 		{"SELECT $1 <> ALL ($2::uuid[])", []any{job.ID{3}, ids}, true},
 		{"SELECT $1 <> ALL ($2::uuid[])", []any{job.ID{3}, []job.ID(nil)}, true},
 		{"SELECT $1 = ANY($2::text[])", []any{"<b>", []string{"a", "<b>"}}, true},
@@ -74,6 +74,9 @@ func TestDialect(t *testing.T) {
 		{"SELECT typeof($1) = 'text'", []any{column.Labels("{}")}, true},
 		{"SELECT greatest($1, $2) = $2 AND least($1, $2) = $1", []any{int64(1), int64(2)}, true},
 		{"SELECT $1", []any{true}, true},
+		{"SELECT $1::jsonb @> $2::jsonb", []any{`{"a":"b","c":"d"}`, `{"c":"d"}`}, true},
+		{"SELECT $1::jsonb @> $2::jsonb", []any{`{"a":"b","c":"d"}`, `{"c":"b"}`}, false},
+		{"SELECT strpos($1, $2) = 2", []any{"abc", "b"}, true},
 		{"SELECT $1::timestamptz = 'epoch'", []any{time.Unix(0, 0)}, true},
 		{"SELECT 1 /* SQLite: 2 */ + 1 /* SQLite: 3 */ = $1", []any{int64(5)}, true},
 	} {

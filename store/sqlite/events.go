@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -19,21 +18,18 @@ const maxScan = 4 * store.MaxBatch
 // order of the commits, and no event can appear behind a reader.
 func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	return read(ctx, s, "events", func(ctx context.Context, v view) (store.EventPage, error) {
-		m, err := v.q.GetMeta(ctx)
+		p, err := v.LogEnd(ctx)
 		if err != nil {
-			return store.EventPage{}, err
-		}
-		if q.Incarnation != 0 && q.Incarnation != m.Incarnation {
-			return store.EventPage{}, fmt.Errorf("%w: of incarnation %d, now %d", store.ErrCursorExpired, q.Incarnation, m.Incarnation)
-		}
-		p := store.EventPage{Next: q.After, Begin: m.EventsFrom, Incarnation: m.Incarnation}
-		if p.End, err = v.end(ctx, m); err != nil {
 			return p, err
+		}
+		p.Next = q.After
+		if q.Incarnation != 0 && q.Incarnation != p.Incarnation {
+			return p, fmt.Errorf("%w: of incarnation %d, now %d", store.ErrCursorExpired, q.Incarnation, p.Incarnation)
 		}
 		if !q.Job.IsZero() {
 			return v.jobEvents(ctx, q, p)
 		}
-		if q.After < m.EventsFrom {
+		if q.After < p.Begin {
 			return p, store.ErrCursorExpired
 		}
 		return v.events(ctx, q, p)
@@ -98,10 +94,15 @@ func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage)
 	return p, nil
 }
 
-// end returns the position of the newest event, even if all were dropped.
-func (v view) end(ctx context.Context, m sqlitedb.Meta) (int64, error) {
+// LogEnd implements sqlstore.Reading. The end is the position of the newest event, even if all
+// were dropped.
+func (v view) LogEnd(ctx context.Context) (store.EventPage, error) {
+	m, err := v.q.GetMeta(ctx)
+	if err != nil {
+		return store.EventPage{}, err
+	}
 	last, err := v.q.LastPosition(ctx)
-	return max(last, m.EventsFrom), err
+	return store.EventPage{Begin: m.EventsFrom, End: max(last, m.EventsFrom), Incarnation: m.Incarnation}, err
 }
 
 // labeled finds the jobs that have the labels of one query.

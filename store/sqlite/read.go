@@ -71,6 +71,38 @@ func (v view) snapshot(ctx context.Context, id []byte) (job.Snapshot, error) {
 	return v.complete(ctx, row.Job, row.JobState)
 }
 
+// Snapshots implements sqlstore.Reading.
+func (v view) Snapshots(ctx context.Context, ids []job.ID, payload bool) ([]job.Snapshot, error) {
+	read := v.snapshot
+	if !payload {
+		read = v.withoutPayload
+	}
+	out := make([]job.Snapshot, 0, len(ids))
+	for _, id := range ids {
+		snap, err := read(ctx, fromID(id))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return nil, err
+		default:
+			out = append(out, snap)
+		}
+	}
+	return out, nil
+}
+
+func (v view) withoutPayload(ctx context.Context, id []byte) (job.Snapshot, error) {
+	row, err := v.q.ListedJob(ctx, id)
+	if err != nil {
+		return job.Snapshot{}, orNotFound(err)
+	}
+	st, err := v.q.GetState(ctx, id)
+	if err != nil {
+		return job.Snapshot{}, err
+	}
+	return v.complete(ctx, sqlitedb.Job(row), st)
+}
+
 // newSnapshot returns a job without attempts and proofs.
 func newSnapshot(j sqlitedb.Job, st sqlitedb.JobState, now int64) (job.Snapshot, error) {
 	spec, err := toSpec(j, st)

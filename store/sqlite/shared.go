@@ -60,6 +60,17 @@ func (v sharedView) Log(ctx context.Context, after int64, most int) ([]logpage.E
 // OtherRolls implements sqlstore.Reading.
 func (sharedView) OtherRolls(context.Context, job.ID) (bool, error) { return false, nil }
 
+// CreatedByState implements sqlstore.Reading.
+func (sharedView) CreatedByState() bool { return true }
+
+// BoundPlans implements sqlstore.Reading.
+func (sharedView) BoundPlans(context.Context) error { return nil }
+
+// CountByLabels implements sqlstore.Reading.
+func (sharedView) CountByLabels(context.Context, string, []any) (int, error) {
+	return store.SearchCandidates + 1, nil
+}
+
 // writing is an operation as shared bodies see it.
 type writing struct{ t *tx }
 

@@ -54,6 +54,23 @@ type Reading interface {
 	Log(ctx context.Context, after int64, most int) (entries []logpage.Entry, more bool, err error)
 	// OtherRolls reports whether another server counts events, by its lease. SQLite has none.
 	OtherRolls(ctx context.Context, owner job.ID) (bool, error)
+	// Snapshots reads whole jobs in the order of the ids, with or without their payloads, and
+	// leaves out those that are missing. The engines keep jobs in rows of their own.
+	Snapshots(ctx context.Context, ids []job.ID, payload bool) ([]job.Snapshot, error)
+	// LogEnd returns the end of the log and the incarnation, as a page without events. PostgreSQL:
+	// the end is before the oldest transaction in progress.
+	LogEnd(ctx context.Context) (store.EventPage, error)
+	// CreatedByState reports whether the index of jobs by creation has each state apart, as the
+	// one by time has. PostgreSQL: it has not, and is of the table jobs. SQLite: it has, of job_state.
+	CreatedByState() bool
+	// BoundPlans makes the planner use indexes in their order until the transaction ends, so
+	// that a LIMIT bounds the work. PostgreSQL: it would build bitmaps of all matching rows. SQLite:
+	// it does anyway.
+	BoundPlans(ctx context.Context) error
+	// CountByLabels runs a count of the jobs that an index of labels names. Too many are more
+	// than store.SearchCandidates. PostgreSQL: the index supports only a bitmap of all matching
+	// rows, so the search has a time limit. SQLite: it has no such index.
+	CountByLabels(ctx context.Context, count string, args []any) (int, error)
 }
 
 // Tx is a writing transaction: all of it is durable when the call returns, or nothing.
