@@ -30,7 +30,7 @@ func (r *Roles) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 			}
 		}
 		digest := job.KeyDigest(n.Schedule.Project, n.Schedule.Key)
-		bound, err := t.Q.ScheduleByKey(ctx, digest[:])
+		row, err := t.Q.ScheduleByKey(ctx, digest[:])
 		if errors.Is(err, sql.ErrNoRows) {
 			if out.value, err = n.Stored(t.Now); err != nil {
 				return out, err
@@ -38,19 +38,19 @@ func (r *Roles) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 			if err := t.Counts(n.Schedule.Project).Schedules.OneMore(ctx, n.Most); err != nil {
 				return out, err
 			}
-			row, err := fromSchedule(out.value)
-			if err != nil {
+			if row, err = fromSchedule(out.value); err != nil {
 				return out, err
 			}
-			took, err := t.Q.InsertSchedule(ctx, shareddb.InsertScheduleParams(row))
+			var took int64
+			took, err = t.Q.InsertSchedule(ctx, shareddb.InsertScheduleParams(row))
 			if out.created = took == 1; err != nil || out.created {
 				t.Wake(store.WatchSchedules)
 				return out, err
 			}
-			bound, err = t.Q.ScheduleByKey(ctx, digest[:])
+			row, err = t.Q.ScheduleByKey(ctx, digest[:]) // bound concurrently
 		}
 		if err == nil {
-			out.value, err = ToSchedule(bound)
+			out.value, err = ToSchedule(row)
 		}
 		return out, err
 	})
