@@ -455,24 +455,7 @@ func (f *firer) dueItems(ctx context.Context, due map[job.ID]*store.DueSchedule)
 		of := toID(h.ScheduleID)
 		queues[of] = append(queues[of], store.QueuedItem{ID: toID(h.ID), Place: h.Place, Size: h.Size, Waiting: true})
 	}
-	var ids []job.ID
-	for of, queue := range queues {
-		n, more := queue.First()
-		queues[of], due[of].MoreItems = queue[:n], more
-		for _, one := range queue[:n] {
-			ids = append(ids, one.ID)
-		}
-	}
-	found, err := f.shared().ItemsByID(ctx, ids, true)
-	if err != nil {
-		return err
-	}
-	for of, queue := range queues {
-		for _, one := range queue {
-			due[of].Items = append(due[of].Items, found[one.ID])
-		}
-	}
-	return nil
+	return f.shared().DueItems(ctx, queues, due)
 }
 
 // addEnds adds the items that leave the queue.

@@ -317,11 +317,6 @@ func (v view) at(server time.Time) time.Time {
 
 func (t *tx) view() view { return view{s: t.s, q: t.q, conn: t.conn, now: t.now, suspect: t.suspect} }
 
-// suspension returns why no job may start.
-func (v view) suspension(m pgdb.Meta) rules.Suspension {
-	return rules.Suspension{Quarantined: m.Quarantined, Clock: v.suspect}
-}
-
 // read runs fn on one state of the database.
 func read[T any](ctx context.Context, s *Store, name string, fn func(context.Context, view) (T, error)) (T, error) {
 	return reading(ctx, s, name, func(ctx context.Context, conn *pgx.Conn) (T, error) {

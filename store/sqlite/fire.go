@@ -269,24 +269,15 @@ func (f *firer) write(ctx context.Context, row shareddb.Schedule, r *store.FireR
 
 // dueItems reads the first items of a queue.
 func (f *firer) dueItems(ctx context.Context, d *store.DueSchedule) error {
-	id := fromID(d.Schedule.ID)
-	rows, err := f.q.QueueHead(ctx, sqlitedb.QueueHeadParams{ScheduleID: id, MaxRows: store.MaxDueItems + 1})
+	of := d.Schedule.ID
+	rows, err := f.q.QueueHead(ctx, sqlitedb.QueueHeadParams{ScheduleID: of[:], MaxRows: store.MaxDueItems + 1})
+	queue, err := store.Converted(rows, named("queue", err), func(r sqlitedb.QueueHeadRow) store.QueuedItem {
+		return store.QueuedItem{ID: toID(r.ID), Place: r.Place, Size: r.Size, Waiting: true}
+	})
 	if err != nil {
-		return fmt.Errorf("queue: %w", err)
+		return err
 	}
-	queue := make(store.Queue, len(rows))
-	ids := make([]job.ID, len(rows))
-	for i, r := range rows {
-		ids[i] = toID(r.ID)
-		queue[i] = store.QueuedItem{ID: ids[i], Place: r.Place, Size: r.Size, Waiting: true}
-	}
-	n, more := queue.First()
-	found, err := f.shared().ItemsByID(ctx, ids[:n], true)
-	d.MoreItems = more
-	for _, id := range ids[:n] {
-		d.Items = append(d.Items, found[id])
-	}
-	return err
+	return f.shared().DueItems(ctx, map[job.ID]store.Queue{of: queue}, map[job.ID]*store.DueSchedule{of: d})
 }
 
 // endItems takes items out of the queue.
