@@ -72,23 +72,6 @@ type CoolDown struct {
 	ArmedAt time.Time
 }
 
-type ErasedJob struct {
-	JobID        pgtype.UUID
-	Project      string
-	KeyDigest    []byte
-	State        int16
-	Class        int16
-	Attempts     int64
-	Proof        int16
-	EffectAt     *time.Time
-	ObjectDigest []byte
-	ScheduleTime time.Time
-	CreatedAt    time.Time
-	EndedAt      time.Time
-	ErasedAt     time.Time
-	Actor        string
-}
-
 type EveryAttempt struct {
 	JobID             pgtype.UUID
 	Number            int64

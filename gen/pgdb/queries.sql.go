@@ -106,7 +106,7 @@ LEFT JOIN LATERAL (
     FROM connection_ready AS r
     WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
 ) AS h ON true
-WHERE c.id = ANY ($1::uuid[])
+WHERE c.id = ANY ($1::uuid[]) AND c.project <> ''
 `
 
 type ConnectionsRow struct {

@@ -105,22 +105,3 @@ func (q *Queries) QueueHeads(ctx context.Context, arg QueueHeadsParams) ([]Queue
 	}
 	return items, nil
 }
-
-const removeItemsOf = `-- name: RemoveItemsOf :execrows
-DELETE FROM schedule_items WHERE id IN (
-    SELECT i.id FROM schedule_items AS i WHERE i.schedule_id = ANY ($1::uuid[]) LIMIT $2
-)
-`
-
-type RemoveItemsOfParams struct {
-	Ids     []pgtype.UUID
-	MaxRows int32
-}
-
-func (q *Queries) RemoveItemsOf(ctx context.Context, arg RemoveItemsOfParams) (int64, error) {
-	result, err := q.db.Exec(ctx, removeItemsOf, arg.Ids, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}

@@ -10,16 +10,17 @@ import (
 )
 
 const addUse = `-- name: AddUse :exec
-INSERT INTO project_use (project, jobs, bytes) VALUES ($1, 0, $2)
+INSERT INTO project_use (project, jobs, bytes) VALUES ($1, $2, $3)
 `
 
 type AddUseParams struct {
 	Project string
+	Jobs    int64
 	Bytes   int64
 }
 
 func (q *Queries) AddUse(ctx context.Context, arg AddUseParams) error {
-	_, err := q.db.Exec(ctx, addUse, arg.Project, arg.Bytes)
+	_, err := q.db.Exec(ctx, addUse, arg.Project, arg.Jobs, arg.Bytes)
 	return err
 }
 

@@ -155,35 +155,6 @@ func (q *Queries) KnownFirings(ctx context.Context, arg KnownFiringsParams) ([]F
 	return items, nil
 }
 
-const lockSchedulesOf = `-- name: LockSchedulesOf :many
-SELECT id FROM schedules WHERE project = $1 ORDER BY created_at, id LIMIT $2 FOR UPDATE
-`
-
-type LockSchedulesOfParams struct {
-	Project string
-	MaxRows int32
-}
-
-func (q *Queries) LockSchedulesOf(ctx context.Context, arg LockSchedulesOfParams) ([]pgtype.UUID, error) {
-	rows, err := q.db.Query(ctx, lockSchedulesOf, arg.Project, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []pgtype.UUID
-	for rows.Next() {
-		var id pgtype.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const openJobs = `-- name: OpenJobs :many
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state
 FROM (SELECT unnest($1::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
@@ -226,66 +197,6 @@ func (q *Queries) OpenJobs(ctx context.Context, ids []pgtype.UUID) ([]OpenJobsRo
 		return nil, err
 	}
 	return items, nil
-}
-
-const pruneFirings = `-- name: PruneFirings :one
-WITH old AS MATERIALIZED (
-    SELECT f.schedule_id, f.name, f.decided_at FROM firings AS f WHERE f.decided_at < $1 ORDER BY f.decided_at LIMIT $2
-),
-free AS MATERIALIZED (
-    SELECT s.id FROM schedules AS s WHERE s.id = ANY (ARRAY(SELECT o.schedule_id FROM old AS o)) FOR NO KEY UPDATE SKIP LOCKED
-),
-gone AS (
-    DELETE FROM firings AS f USING old AS o
-    WHERE f.schedule_id = o.schedule_id AND f.name = o.name AND o.schedule_id IN (SELECT id FROM free)
-    RETURNING f.schedule_id
-),
-raised AS (
-    UPDATE schedules AS s SET ledger_begin = $1
-    WHERE s.id = ANY (ARRAY(SELECT g.schedule_id FROM gone AS g)) AND s.ledger_begin < $1
-)
-SELECT count(*) AS removed FROM gone
-`
-
-type PruneFiringsParams struct {
-	Before  time.Time
-	MaxRows int32
-}
-
-// Firings of schedules that no other transaction has locked.
-func (q *Queries) PruneFirings(ctx context.Context, arg PruneFiringsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, pruneFirings, arg.Before, arg.MaxRows)
-	var removed int64
-	err := row.Scan(&removed)
-	return removed, err
-}
-
-const removeFiringsOf = `-- name: RemoveFiringsOf :execrows
-DELETE FROM firings WHERE (schedule_id, name) IN (
-    SELECT f.schedule_id, f.name FROM firings AS f WHERE f.schedule_id = ANY ($1::uuid[]) LIMIT $2
-)
-`
-
-type RemoveFiringsOfParams struct {
-	Ids     []pgtype.UUID
-	MaxRows int32
-}
-
-func (q *Queries) RemoveFiringsOf(ctx context.Context, arg RemoveFiringsOfParams) (int64, error) {
-	result, err := q.db.Exec(ctx, removeFiringsOf, arg.Ids, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const removeSchedules = `-- name: RemoveSchedules :exec
-DELETE FROM schedules WHERE id = ANY ($1::uuid[])
-`
-
-func (q *Queries) RemoveSchedules(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, removeSchedules, ids)
-	return err
 }
 
 const setFired = `-- name: SetFired :execrows

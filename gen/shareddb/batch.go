@@ -85,6 +85,183 @@ func (b *AddRollupBatchResults) Close() error {
 	return b.br.Close()
 }
 
+const blankConnection = `-- name: BlankConnection :batchexec
+UPDATE connections SET
+    project = '', display_name = '', settings = ''::bytea, account_identity = '', labels = '{}', paused_reason = '',
+    credential_fingerprint = '', idem_key = '', fingerprint = ''::bytea, created_by = '', updated_by = ''
+WHERE id = $1 AND deleted_at IS NOT NULL
+`
+
+type BlankConnectionBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+// The row stays, without a project: to remove it SQLite would search all jobs for its own.
+func (q *Queries) BlankConnection(ctx context.Context, id []job.ID) *BlankConnectionBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range id {
+		vals := []interface{}{
+			a,
+		}
+		batch.Queue(blankConnection, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &BlankConnectionBatchResults{br, len(id), false}
+}
+
+func (b *BlankConnectionBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *BlankConnectionBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
+const insertErasedJob = `-- name: InsertErasedJob :batchexec
+INSERT INTO erased_jobs (
+    job_id, project, key_digest, state, class, attempts, proof, effect_at, object_digest,
+    schedule_time, created_at, ended_at, erased_at, actor
+) VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9,
+    $10, $11, $12, $13, $14
+)
+`
+
+type InsertErasedJobBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type InsertErasedJobParams struct {
+	JobID        job.ID
+	Project      string
+	KeyDigest    []byte
+	State        job.State
+	Class        job.Class
+	Attempts     int
+	Proof        job.Proof
+	EffectAt     time.Time
+	ObjectDigest []byte
+	ScheduleTime time.Time
+	CreatedAt    time.Time
+	EndedAt      time.Time
+	ErasedAt     time.Time
+	Actor        string
+}
+
+func (q *Queries) InsertErasedJob(ctx context.Context, arg []InsertErasedJobParams) *InsertErasedJobBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.JobID,
+			a.Project,
+			a.KeyDigest,
+			a.State,
+			a.Class,
+			a.Attempts,
+			a.Proof,
+			a.EffectAt,
+			a.ObjectDigest,
+			a.ScheduleTime,
+			a.CreatedAt,
+			a.EndedAt,
+			a.ErasedAt,
+			a.Actor,
+		}
+		batch.Queue(insertErasedJob, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &InsertErasedJobBatchResults{br, len(arg), false}
+}
+
+func (b *InsertErasedJobBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *InsertErasedJobBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
+const keepKey = `-- name: KeepKey :batchexec
+UPDATE job_keys SET kept_until = $1::timestamptz WHERE digest = $2 AND job_id = $3
+`
+
+type KeepKeyBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type KeepKeyParams struct {
+	Until  time.Time
+	Digest []byte
+	JobID  job.ID
+}
+
+func (q *Queries) KeepKey(ctx context.Context, arg []KeepKeyParams) *KeepKeyBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.Until,
+			a.Digest,
+			a.JobID,
+		}
+		batch.Queue(keepKey, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &KeepKeyBatchResults{br, len(arg), false}
+}
+
+func (b *KeepKeyBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *KeepKeyBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
 const past = `-- name: Past :batchmany
 SELECT h.last_sequence, h.body FROM job_history AS h
 WHERE h.job_id = $1 AND h.last_sequence >= $2 AND h.last_sequence <= coalesce(
@@ -159,6 +336,104 @@ func (b *PastBatchResults) Query(f func(int, []PastRow, error)) {
 }
 
 func (b *PastBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
+const removeFiring = `-- name: RemoveFiring :batchexec
+DELETE FROM firings WHERE schedule_id = $1 AND name = $2
+`
+
+type RemoveFiringBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type RemoveFiringParams struct {
+	ScheduleID job.ID
+	Name       string
+}
+
+func (q *Queries) RemoveFiring(ctx context.Context, arg []RemoveFiringParams) *RemoveFiringBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.ScheduleID,
+			a.Name,
+		}
+		batch.Queue(removeFiring, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &RemoveFiringBatchResults{br, len(arg), false}
+}
+
+func (b *RemoveFiringBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *RemoveFiringBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
+const rewritePage = `-- name: RewritePage :batchexec
+UPDATE event_pages SET body = $1 WHERE position = $2
+`
+
+type RewritePageBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type RewritePageParams struct {
+	Body     []byte
+	Position int64
+}
+
+func (q *Queries) RewritePage(ctx context.Context, arg []RewritePageParams) *RewritePageBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.Body,
+			a.Position,
+		}
+		batch.Queue(rewritePage, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &RewritePageBatchResults{br, len(arg), false}
+}
+
+func (b *RewritePageBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *RewritePageBatchResults) Close() error {
 	b.closed = true
 	return b.br.Close()
 }

@@ -24,6 +24,23 @@ type ApiKey struct {
 	RevokedAt  time.Time
 }
 
+type ErasedJob struct {
+	JobID        job.ID
+	Project      string
+	KeyDigest    []byte
+	State        job.State
+	Class        job.Class
+	Attempts     int
+	Proof        job.Proof
+	EffectAt     time.Time
+	ObjectDigest []byte
+	ScheduleTime time.Time
+	CreatedAt    time.Time
+	EndedAt      time.Time
+	ErasedAt     time.Time
+	Actor        string
+}
+
 type Firing struct {
 	ScheduleID  job.ID
 	Name        string

@@ -28,7 +28,7 @@ type CountEndedParams struct {
 }
 
 type CountEndedRow struct {
-	State int16
+	State job.State
 	Jobs  int64
 }
 

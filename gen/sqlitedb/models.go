@@ -122,23 +122,6 @@ type Effect struct {
 	JobRemoved  int64
 }
 
-type ErasedJob struct {
-	JobID        []byte
-	Project      string
-	KeyDigest    []byte
-	State        int64
-	Class        int64
-	Attempts     int64
-	Proof        int64
-	EffectAt     sql.NullInt64
-	ObjectDigest []byte
-	ScheduleTime int64
-	CreatedAt    int64
-	EndedAt      int64
-	ErasedAt     int64
-	Actor        string
-}
-
 type Job struct {
 	ID             []byte
 	Project        string

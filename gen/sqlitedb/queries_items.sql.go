@@ -83,20 +83,3 @@ func (q *Queries) QueueHead(ctx context.Context, arg QueueHeadParams) ([]QueueHe
 	}
 	return items, nil
 }
-
-const removeItemsOf = `-- name: RemoveItemsOf :execrows
-DELETE FROM schedule_items WHERE id IN (SELECT i.id FROM schedule_items AS i WHERE i.schedule_id = ?1 LIMIT ?2)
-`
-
-type RemoveItemsOfParams struct {
-	ScheduleID []byte
-	MaxRows    int64
-}
-
-func (q *Queries) RemoveItemsOf(ctx context.Context, arg RemoveItemsOfParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, removeItemsOf, arg.ScheduleID, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}

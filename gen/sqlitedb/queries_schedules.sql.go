@@ -69,38 +69,6 @@ func (q *Queries) EndedOfSchedule(ctx context.Context, arg EndedOfScheduleParams
 	return items, nil
 }
 
-const firingsOf = `-- name: FiringsOf :many
-SELECT name FROM firings WHERE schedule_id = ?1 LIMIT ?2
-`
-
-type FiringsOfParams struct {
-	ScheduleID []byte
-	MaxRows    int64
-}
-
-func (q *Queries) FiringsOf(ctx context.Context, arg FiringsOfParams) ([]string, error) {
-	rows, err := q.db.QueryContext(ctx, firingsOf, arg.ScheduleID, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		items = append(items, name)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const insertFiring = `-- name: InsertFiring :execrows
 INSERT INTO firings (
     schedule_id, name, number, nominal_at, local_time, mark, origin, outcome, reason, job_id, blocking_job, run,
@@ -171,81 +139,6 @@ func (q *Queries) NewestOpenJob(ctx context.Context, arg NewestOpenJobParams) (N
 	return i, err
 }
 
-const oldFirings = `-- name: OldFirings :many
-SELECT schedule_id, name, decided_at FROM firings WHERE decided_at < ?1 ORDER BY decided_at LIMIT ?2
-`
-
-type OldFiringsParams struct {
-	Before  int64
-	MaxRows int64
-}
-
-type OldFiringsRow struct {
-	ScheduleID []byte
-	Name       string
-	DecidedAt  int64
-}
-
-func (q *Queries) OldFirings(ctx context.Context, arg OldFiringsParams) ([]OldFiringsRow, error) {
-	rows, err := q.db.QueryContext(ctx, oldFirings, arg.Before, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OldFiringsRow
-	for rows.Next() {
-		var i OldFiringsRow
-		if err := rows.Scan(&i.ScheduleID, &i.Name, &i.DecidedAt); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const raiseLedger = `-- name: RaiseLedger :exec
-UPDATE schedules SET ledger_begin = ?1 WHERE id = ?2 AND ledger_begin < ?1
-`
-
-type RaiseLedgerParams struct {
-	LedgerBegin int64
-	ID          []byte
-}
-
-func (q *Queries) RaiseLedger(ctx context.Context, arg RaiseLedgerParams) error {
-	_, err := q.db.ExecContext(ctx, raiseLedger, arg.LedgerBegin, arg.ID)
-	return err
-}
-
-const removeFiring = `-- name: RemoveFiring :exec
-DELETE FROM firings WHERE schedule_id = ?1 AND name = ?2
-`
-
-type RemoveFiringParams struct {
-	ScheduleID []byte
-	Name       string
-}
-
-func (q *Queries) RemoveFiring(ctx context.Context, arg RemoveFiringParams) error {
-	_, err := q.db.ExecContext(ctx, removeFiring, arg.ScheduleID, arg.Name)
-	return err
-}
-
-const removeSchedule = `-- name: RemoveSchedule :exec
-DELETE FROM schedules WHERE id = ?
-`
-
-func (q *Queries) RemoveSchedule(ctx context.Context, id []byte) error {
-	_, err := q.db.ExecContext(ctx, removeSchedule, id)
-	return err
-}
-
 const removeScheduleJob = `-- name: RemoveScheduleJob :exec
 DELETE FROM schedule_jobs WHERE schedule_id = ?1 AND unresolved = ?2 AND job_id = ?3
 `
@@ -259,38 +152,6 @@ type RemoveScheduleJobParams struct {
 func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobParams) error {
 	_, err := q.db.ExecContext(ctx, removeScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
 	return err
-}
-
-const schedulesOf = `-- name: SchedulesOf :many
-SELECT id FROM schedules WHERE project = ?1 ORDER BY created_at, id LIMIT ?2
-`
-
-type SchedulesOfParams struct {
-	Project string
-	MaxRows int64
-}
-
-func (q *Queries) SchedulesOf(ctx context.Context, arg SchedulesOfParams) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, schedulesOf, arg.Project, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var id []byte
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const wakeSchedule = `-- name: WakeSchedule :execrows

@@ -342,3 +342,9 @@ func columns[T any](rows int, of ...*[]T) {
 		*c = all[i*rows : i*rows : (i+1)*rows]
 	}
 }
+
+// digestOf returns the digest under which a key is bound.
+func digestOf(project, key string) []byte {
+	sum := job.KeyDigest(project, key)
+	return sum[:]
+}

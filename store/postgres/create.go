@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -356,7 +357,7 @@ func (b *jobCreator) boundReplies(ctx context.Context) error {
 // giveBack drops refused jobs, with those of the batch that reply to them, and frees their
 // keys.
 func (b *jobCreator) giveBack(ctx context.Context, refuse func(creation) error) error {
-	var back pgdb.RemoveKeysParams
+	var back shareddb.RemoveKeysParams
 	var effects pgdb.GiveBackEffectKeysParams
 	failed := make(map[keyOf]error)
 	gone := make(map[job.ID]bool)
@@ -370,7 +371,7 @@ func (b *jobCreator) giveBack(ctx context.Context, refuse func(creation) error) 
 			return false
 		}
 		failed[keyOf{s.Project, s.Key}], gone[s.ID] = err, true
-		back.Digests, back.Ids = append(back.Digests, digestOf(s.Project, s.Key)), append(back.Ids, fromID(s.ID))
+		back.Digests, back.Ids = append(back.Digests, digestOf(s.Project, s.Key)), append(back.Ids, s.ID)
 		if s.OwnEffectKey != "" {
 			effects.Digests, effects.Jobs = append(effects.Digests, b.items[n.item].EffectKey[:]), append(effects.Jobs, fromID(s.ID))
 		}
@@ -384,7 +385,7 @@ func (b *jobCreator) giveBack(ctx context.Context, refuse func(creation) error) 
 	if len(back.Ids) == 0 {
 		return nil
 	}
-	if _, err := b.q.RemoveKeys(ctx, back); err != nil {
+	if _, err := b.shared().Q.RemoveKeys(ctx, back); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
 	if len(effects.Jobs) == 0 {

@@ -283,7 +283,7 @@ LEFT JOIN LATERAL (
     FROM connection_ready AS r
     WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
 ) AS h ON true
-WHERE c.id = ANY (@ids::uuid[]);
+WHERE c.id = ANY (@ids::uuid[]) AND c.project <> '';
 
 -- name: HoldOf :one
 SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready

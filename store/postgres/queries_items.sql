@@ -28,8 +28,3 @@ UPDATE schedule_items AS i SET
     labels = CASE WHEN u.state = 4 THEN i.labels ELSE '{}'::jsonb END,
     updated_at = @now, ended_at = @now
 FROM u WHERE i.id = u.id AND i.state = 1;
-
--- name: RemoveItemsOf :execrows
-DELETE FROM schedule_items WHERE id IN (
-    SELECT i.id FROM schedule_items AS i WHERE i.schedule_id = ANY (@ids::uuid[]) LIMIT @max_rows
-);

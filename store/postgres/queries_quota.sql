@@ -6,7 +6,7 @@ SELECT coalesce(sum(jobs), 0)::bigint AS jobs, coalesce(sum(bytes), 0)::bigint A
 FROM project_use WHERE project = @project;
 
 -- name: AddUse :exec
-INSERT INTO project_use (project, jobs, bytes) VALUES (@project, 0, @bytes);
+INSERT INTO project_use (project, jobs, bytes) VALUES (@project, @jobs, @bytes);
 
 -- name: FoldUse :exec
 -- Replaces rows by their sum. Rows that another server folds at this moment are left to it,

@@ -104,33 +104,3 @@ SELECT unnest(@schedules::uuid[]) AS schedule_id, unnest(@names::text[]) AS name
     unnest(@blockers::uuid[]) AS blocking_job, unnest(@runs::bigint[]) AS run,
     @decided_at
 ON CONFLICT (schedule_id, name) DO NOTHING;
-
--- name: PruneFirings :one
--- Firings of schedules that no other transaction has locked.
-WITH old AS MATERIALIZED (
-    SELECT f.schedule_id, f.name, f.decided_at FROM firings AS f WHERE f.decided_at < @before ORDER BY f.decided_at LIMIT @max_rows
-),
-free AS MATERIALIZED (
-    SELECT s.id FROM schedules AS s WHERE s.id = ANY (ARRAY(SELECT o.schedule_id FROM old AS o)) FOR NO KEY UPDATE SKIP LOCKED
-),
-gone AS (
-    DELETE FROM firings AS f USING old AS o
-    WHERE f.schedule_id = o.schedule_id AND f.name = o.name AND o.schedule_id IN (SELECT id FROM free)
-    RETURNING f.schedule_id
-),
-raised AS (
-    UPDATE schedules AS s SET ledger_begin = @before
-    WHERE s.id = ANY (ARRAY(SELECT g.schedule_id FROM gone AS g)) AND s.ledger_begin < @before
-)
-SELECT count(*) AS removed FROM gone;
-
--- name: LockSchedulesOf :many
-SELECT id FROM schedules WHERE project = @project ORDER BY created_at, id LIMIT @max_rows FOR UPDATE;
-
--- name: RemoveFiringsOf :execrows
-DELETE FROM firings WHERE (schedule_id, name) IN (
-    SELECT f.schedule_id, f.name FROM firings AS f WHERE f.schedule_id = ANY (@ids::uuid[]) LIMIT @max_rows
-);
-
--- name: RemoveSchedules :exec
-DELETE FROM schedules WHERE id = ANY (@ids::uuid[]);

@@ -16,6 +16,7 @@ import (
 func (s *Store) shared() sqlstore.Roles {
 	none := struct{}{}
 	return sqlstore.New(sqlstore.Engine{
+		StepRows: store.MaxBatch,
 		Read: func(ctx context.Context, name string, fn func(context.Context, sqlstore.View) error) error {
 			_, err := read(ctx, s, name, func(ctx context.Context, v view) (struct{}, error) { return none, fn(ctx, v.shared()) })
 			return err
@@ -75,12 +76,15 @@ func (w writing) LockCount(ctx context.Context, kind sqlstore.CountedKind, proje
 // RefuseQuarantined implements sqlstore.Writing.
 func (w writing) RefuseQuarantined(context.Context) error { return w.t.refuseQuarantined() }
 
+// RefuseClosed implements sqlstore.Writing.
+func (w writing) RefuseClosed(context.Context) error { return w.t.refuseClosed() }
+
 // CountUse implements sqlstore.Writing.
-func (w writing) CountUse(ctx context.Context, project string, bytes int64) error {
-	if bytes == 0 {
+func (w writing) CountUse(ctx context.Context, project string, jobs, bytes int64) error {
+	if jobs == 0 && bytes == 0 {
 		return nil
 	}
-	return named("use", w.t.q.AddUse(ctx, pgdb.AddUseParams{Project: project, Bytes: bytes}))
+	return named("use", w.t.q.AddUse(ctx, pgdb.AddUseParams{Project: project, Jobs: jobs, Bytes: bytes}))
 }
 
 // Overwriting implements sqlstore.Writing.
@@ -92,6 +96,32 @@ func (w writing) MoveRoll(ctx context.Context, p store.RollParams, from, to int6
 		Position: to, At: at, Owner: fromID(p.Owner), LeaseUntil: soon(w.t.now, p.Lease), Was: from, Now: w.t.now,
 	})
 	return n == 1, err
+}
+
+// TakeRetention implements sqlstore.Writing.
+func (w writing) TakeRetention(ctx context.Context, owner job.ID, lease time.Duration) (droppedTo int64, busy bool, err error) {
+	rows, err := w.t.q.TakeRetention(ctx)
+	if err != nil || len(rows) == 0 {
+		return 0, true, err
+	}
+	row, now := rows[0], w.t.now
+	mine := row.Owner.Valid && toID(row.Owner) == owner
+	switch {
+	case !mine && row.LeaseUntil.After(now):
+		return 0, true, nil
+	case mine && row.LeaseUntil.Sub(now) > lease/2: // a row that each step writes would collect dead versions
+		return row.DroppedTo, false, nil
+	}
+	err = w.t.q.LeaseRetention(ctx, pgdb.LeaseRetentionParams{Owner: fromID(owner), LeaseUntil: soon(now, lease)})
+	return row.DroppedTo, false, err
+}
+
+// ShareRetention implements sqlstore.Writing.
+func (w writing) ShareRetention(ctx context.Context) (int64, error) { return w.t.q.ShareRetention(ctx) }
+
+// SetDroppedTo implements sqlstore.Writing.
+func (w writing) SetDroppedTo(ctx context.Context, to int64) error {
+	return w.t.q.SetDroppedTo(ctx, to)
 }
 
 // Wake implements sqlstore.Writing.

@@ -138,7 +138,7 @@ func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 		"SaveHandle": "kept by its caller", "SettleAttempt": "kept by its caller", "CloseAttempt": "kept by its caller",
 		"SetState": "kept by its caller", "Succeed": "kept by its caller",
 		"RemoveAttempts": "ended, and so not remembered",
-		"RemoveState":    "ended, and so not remembered", "RemoveJob": "ended, and so not remembered",
+		"RemoveStates":   "ended, and so not remembered", "RemoveJobs": "ended, and so not remembered",
 		"StepAttempts": "all is dropped", "StepEarlierAttempts": "all is dropped", "ForgetEarlierKeyAges": "all is dropped", "ForgetKeyAges": "all is dropped", "StepLeases": "all is dropped",
 		"StepWaits": "all is dropped", "StepWindows": "all is dropped", "StepEnds": "all is dropped",
 		"StepHolds": "all is dropped", "StepBuckets": "all is dropped", "StepUnasked": "all is dropped",
@@ -192,7 +192,7 @@ func TestDropsTakeTheRightArguments(t *testing.T) {
 		"rows":  {"Saturate", "Unsaturate", "Pace", "PauseRunnable", "LiftAuth", "Unbound", "DropRunnableOf"},
 		"job":   {"SetContent", "ReleaseReply"},
 	}
-	names := map[string]string{"id": "id", "ID": "id", "connectionID": "id", "ConnectionID": "id", "JobID": "id", "HoldKey": "hold"}
+	names := map[string]string{"a": "id", "id": "id", "ID": "id", "connectionID": "id", "ConnectionID": "id", "JobID": "id", "HoldKey": "hold"}
 	given := argumentsOf(t)
 	for kind, queries := range want {
 		for _, query := range queries {
@@ -239,11 +239,21 @@ func argumentsOf(t *testing.T) map[string][]string {
 				continue
 			}
 			ast.Inspect(f.Body, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok || len(call.Args) < 2 {
+				var args []ast.Expr
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					if len(n.Args) < 2 {
+						return true
+					}
+					args = n.Args[2:]
+				case *ast.CompositeLit:
+					if _, list := n.Type.(*ast.ArrayType); list { // those of a statement in a batch
+						args = n.Elts
+					}
+				default:
 					return true
 				}
-				for _, a := range call.Args[2:] {
+				for _, a := range args {
 					switch a := a.(type) {
 					case *ast.SelectorExpr:
 						out[f.Name.Name] = append(out[f.Name.Name], a.Sel.Name)

@@ -37,9 +37,9 @@ var spellings = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	{regexp.MustCompile(`[\w.]+ /\* SQLite: (.*?) \*/`), `$1`},
-	{regexp.MustCompile(`= ANY ?\((\$\d+)::uuid\[\]\)`), `IN (SELECT unhex(value) FROM json_each($1))`},
-	{regexp.MustCompile(`<> ALL ?\((\$\d+)::uuid\[\]\)`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
+	{regexp.MustCompile(`[\w.]+(?:\(\))? /\* SQLite: (.*?) \*/`), `$1`},
+	{regexp.MustCompile(`= ANY ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `IN (SELECT unhex(value) FROM json_each($1))`},
+	{regexp.MustCompile(`<> ALL ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::\w+\[\]\)`), `NOT IN (SELECT value FROM json_each($1))`},
 	{regexp.MustCompile(`''::bytea`), `x''`},
@@ -188,6 +188,8 @@ func arguments(args []any) []any {
 			out[i] = toBool(a)
 		case []job.ID:
 			out[i] = hexList(a)
+		case [][]byte:
+			out[i] = bytesList(a)
 		case []string:
 			out[i] = list(a)
 		case []int64:
@@ -203,9 +205,17 @@ func arguments(args []any) []any {
 
 // hexList writes a list of ids for json_each.
 func hexList(ids []job.ID) string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		out[i] = hex.EncodeToString(id[:])
+	values := make([][]byte, len(ids))
+	for i := range ids {
+		values[i] = ids[i][:]
+	}
+	return bytesList(values)
+}
+
+func bytesList(values [][]byte) string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = hex.EncodeToString(v)
 	}
 	return asJSON(out)
 }

@@ -67,6 +67,7 @@ func TestDialect(t *testing.T) {
 		{"SELECT ($1 = ANY ($2::uuid[]))", []any{job.ID{3}, ids}, false},
 		{"SELECT $1 <> ALL ($2::uuid[])", []any{job.ID{3}, ids}, true},
 		{"SELECT $1 <> ALL ($2::uuid[])", []any{job.ID{3}, []job.ID(nil)}, true},
+		{"SELECT $1 = ANY ($2::bytea[])", []any{[]byte("a"), [][]byte{[]byte("b"), []byte("a")}}, true},
 		{"SELECT $1 = ANY($2::text[])", []any{"<b>", []string{"a", "<b>"}}, true},
 		{"SELECT $1 <> ALL($2::bigint[])", []any{int64(3), []int64{3}}, false},
 		{"SELECT $1 = ANY($2::smallint[])", []any{int16(3), []int16{3}}, true},

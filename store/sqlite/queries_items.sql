@@ -12,6 +12,3 @@ UPDATE schedule_items SET
     payload = CASE WHEN @state = 4 THEN payload ELSE x'' END, labels = CASE WHEN @state = 4 THEN labels ELSE '{}' END,
     updated_at = @ended_at, ended_at = @ended_at
 WHERE id = @id AND state = 1;
-
--- name: RemoveItemsOf :execrows
-DELETE FROM schedule_items WHERE id IN (SELECT i.id FROM schedule_items AS i WHERE i.schedule_id = @schedule_id LIMIT @max_rows);

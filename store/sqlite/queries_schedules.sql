@@ -31,21 +31,3 @@ INSERT INTO firings (
     @schedule_id, @name, @number, @nominal_at, @local_time, @mark, @origin, @outcome, @reason, @job_id,
     @blocking_job, @run, @decided_at
 ) ON CONFLICT (schedule_id, name) DO NOTHING;
-
--- name: OldFirings :many
-SELECT schedule_id, name, decided_at FROM firings WHERE decided_at < @before ORDER BY decided_at LIMIT @max_rows;
-
--- name: RemoveFiring :exec
-DELETE FROM firings WHERE schedule_id = @schedule_id AND name = @name;
-
--- name: RaiseLedger :exec
-UPDATE schedules SET ledger_begin = @ledger_begin WHERE id = @id AND ledger_begin < @ledger_begin;
-
--- name: SchedulesOf :many
-SELECT id FROM schedules WHERE project = @project ORDER BY created_at, id LIMIT @max_rows;
-
--- name: FiringsOf :many
-SELECT name FROM firings WHERE schedule_id = @schedule_id LIMIT @max_rows;
-
--- name: RemoveSchedule :exec
-DELETE FROM schedules WHERE id = ?;

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
@@ -12,6 +14,10 @@ import (
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
+// stepRows bounds the rows of a step that removes: the writer is busy with that many jobs for
+// some milliseconds.
+const stepRows = 25
+
 // shared returns the roles that both engines share.
 func (s *Store) shared() sqlstore.Roles {
 	reading := func(ctx context.Context, name string, fn func(context.Context, sqlstore.View) error) error {
@@ -19,7 +25,8 @@ func (s *Store) shared() sqlstore.Roles {
 		return err
 	}
 	return sqlstore.New(sqlstore.Engine{
-		Read: reading, ReadOne: reading,
+		StepRows: stepRows,
+		Read:     reading, ReadOne: reading,
 		Write: func(ctx context.Context, name string, fn func(context.Context, sqlstore.Tx) error) error {
 			return writeOnly(ctx, s, name, func(ctx context.Context, t *tx) error { return fn(ctx, t.shared()) })
 		},
@@ -82,9 +89,12 @@ func (writing) LockCount(context.Context, sqlstore.CountedKind, string) error { 
 // RefuseQuarantined implements sqlstore.Writing.
 func (w writing) RefuseQuarantined(ctx context.Context) error { return w.t.refuseQuarantined(ctx) }
 
+// RefuseClosed implements sqlstore.Writing.
+func (w writing) RefuseClosed(ctx context.Context) error { return w.t.refuseClosed(ctx) }
+
 // CountUse implements sqlstore.Writing.
-func (w writing) CountUse(ctx context.Context, project string, bytes int64) error {
-	return w.t.w.usage.add(ctx, w.t, project, 0, bytes)
+func (w writing) CountUse(ctx context.Context, project string, jobs, bytes int64) error {
+	return w.t.w.usage.add(ctx, w.t, project, jobs, bytes)
 }
 
 // Overwriting implements sqlstore.Writing.
@@ -92,10 +102,51 @@ func (w writing) Overwriting(ctx context.Context, fn func() error) error {
 	return w.t.overwriting(ctx, fn)
 }
 
+// overwriting runs fn while SQLite overwrites what is deleted with zeros: a deleted row cannot be
+// read from the file afterwards. It costs writes.
+func (t *tx) overwriting(ctx context.Context, fn func() error) (err error) {
+	if t.overwrites {
+		return fn()
+	}
+	if err := t.pragma(ctx, "secure_delete = ON"); err != nil {
+		return err
+	}
+	t.overwrites = true
+	defer func() {
+		t.overwrites = false
+		err = errors.Join(err, t.pragma(ctx, "secure_delete = OFF"))
+	}()
+	return fn()
+}
+
+func (t *tx) pragma(ctx context.Context, text string) error {
+	if _, err := t.w.conn.ExecContext(ctx, "PRAGMA "+text); err != nil {
+		return fmt.Errorf("pragma %s: %w", text, err)
+	}
+	return nil
+}
+
 // MoveRoll implements sqlstore.Writing.
 func (w writing) MoveRoll(ctx context.Context, _ store.RollParams, from, to int64, at time.Time) (bool, error) {
 	n, err := w.t.q.MoveRoll(ctx, sqlitedb.MoveRollParams{Position: to, At: at.UnixMicro(), Was: from})
 	return n == 1, err
+}
+
+// TakeRetention implements sqlstore.Writing.
+func (w writing) TakeRetention(ctx context.Context, _ job.ID, _ time.Duration) (droppedTo int64, busy bool, err error) {
+	droppedTo, err = w.ShareRetention(ctx)
+	return droppedTo, false, err
+}
+
+// ShareRetention implements sqlstore.Writing.
+func (w writing) ShareRetention(ctx context.Context) (int64, error) {
+	m, err := w.t.meta(ctx)
+	return m.DroppedTo, err
+}
+
+// SetDroppedTo implements sqlstore.Writing.
+func (w writing) SetDroppedTo(ctx context.Context, to int64) error {
+	return w.t.q.SetDroppedTo(ctx, to)
 }
 
 // Wake implements sqlstore.Writing.

@@ -63,7 +63,7 @@ func (r *Roles) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		if err != nil {
 			return out, err
 		}
-		return stored[store.ScheduleItem]{item, true}, t.CountUse(ctx, of.Project, int64(len(item.Payload)))
+		return stored[store.ScheduleItem]{item, true}, t.CountUse(ctx, of.Project, 0, int64(len(item.Payload)))
 	})
 	return out.value, out.created, err
 }
@@ -232,7 +232,7 @@ func (r *Roles) ChangeItem(ctx context.Context, c store.ItemChange) (store.Sched
 		if err != nil {
 			return store.ScheduleItem{}, fmt.Errorf("item: %w", err)
 		}
-		return next, t.CountUse(ctx, of.Project, int64(len(next.Payload)-len(was.Payload)))
+		return next, t.CountUse(ctx, of.Project, 0, int64(len(next.Payload)-len(was.Payload)))
 	})
 }
 

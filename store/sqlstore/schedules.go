@@ -174,12 +174,12 @@ func (r *Roles) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (sto
 		if err := store.Settled(row.State, row.HeldUntil, c.Schedule.State); err != nil {
 			return store.Schedule{}, err
 		}
-		return t.ChangeSchedule(ctx, row, c)
+		return t.changeSchedule(ctx, row, c)
 	})
 }
 
-// ChangeSchedule writes a change of a schedule that is locked.
-func (t Tx) ChangeSchedule(ctx context.Context, row shareddb.Schedule, c store.ScheduleChange) (store.Schedule, error) {
+// changeSchedule writes a change of a schedule that is locked.
+func (t Tx) changeSchedule(ctx context.Context, row shareddb.Schedule, c store.ScheduleChange) (store.Schedule, error) {
 	was, err := ToSchedule(row)
 	if err != nil {
 		return store.Schedule{}, err
@@ -201,7 +201,7 @@ func (t Tx) ChangeSchedule(ctx context.Context, row shareddb.Schedule, c store.S
 		if err != nil {
 			return err
 		}
-		if err := t.CountUse(ctx, row.Project, -queue.Size()); err != nil {
+		if err := t.CountUse(ctx, row.Project, 0, -queue.Size()); err != nil {
 			return err
 		}
 		if err := t.Q.RemoveItems(ctx, shareddb.RemoveItemsParams{ScheduleID: row.ID, Now: t.Now}); err != nil {

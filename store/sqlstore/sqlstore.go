@@ -89,10 +89,13 @@ type Writing interface {
 	// RefuseQuarantined fails with store.ErrQuarantined while claims are off: another copy of
 	// the database may make the same call.
 	RefuseQuarantined(ctx context.Context) error
-	// CountUse adds to the bytes that the project stores. PostgreSQL: a row, so that
+	// RefuseClosed is RefuseQuarantined for what ends or removes something because its time is
+	// over: it fails with store.ErrClockSuspect too.
+	RefuseClosed(ctx context.Context) error
+	// CountUse adds to the jobs and bytes that the project stores. PostgreSQL: a row, so that
 	// transactions of one project do not wait for each other. SQLite: the sum of the writer's
 	// group.
-	CountUse(ctx context.Context, project string, bytes int64) error
+	CountUse(ctx context.Context, project string, jobs, bytes int64) error
 	// Overwriting runs fn, which removes what must not be readable from the database's files
 	// afterwards. PostgreSQL: nothing more; its vacuum does so in time. SQLite: secure_delete.
 	Overwriting(ctx context.Context, fn func() error) error
@@ -103,6 +106,16 @@ type Writing interface {
 	// MoveRoll moves the position up to which events are counted, unless it has moved from there
 	// or another server counts. PostgreSQL: it renews the caller's lease too.
 	MoveRoll(ctx context.Context, p store.RollParams, from, to int64, at time.Time) (moved bool, err error)
+	// TakeRetention makes the caller the one that cleans, unless another one does (busy), and
+	// returns up to where the log was dropped. PostgreSQL: the row of retention is locked for
+	// the step, and leased for longer. SQLite: there is one process.
+	TakeRetention(ctx context.Context, owner job.ID, lease time.Duration) (droppedTo int64, busy bool, err error)
+	// ShareRetention keeps steps of retention away until the transaction ends. PostgreSQL: by
+	// the same row; erasures do not wait for each other.
+	ShareRetention(ctx context.Context) (droppedTo int64, err error)
+	// SetDroppedTo sets up to where the log was dropped. PostgreSQL has it in the row of
+	// retention, because one that changes often collects dead versions, SQLite in meta.
+	SetDroppedTo(ctx context.Context, to int64) error
 	// Wake wakes those that watch a kind, after the commit.
 	Wake(kind store.WatchKind)
 }
@@ -117,6 +130,9 @@ type Engine struct {
 	// Write runs fn in one transaction. PostgreSQL: READ COMMITTED, again if it lost to another
 	// one. SQLite: in the writer's group.
 	Write func(ctx context.Context, name string, fn func(context.Context, Tx) error) error
+	// StepRows bounds the jobs and the like of a step that removes. SQLite: all other writes
+	// wait for a step.
+	StepRows int
 }
 
 // Roles implements the roles of store.Store that both engines share. An engine embeds it.

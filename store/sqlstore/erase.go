@@ -1,0 +1,322 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/shareddb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
+)
+
+// Rules of this file:
+//   - an erasure removes jobs as retention does (retention.go), and then what retention
+//     leaves to time;
+//   - no step of retention runs meanwhile, which would drop events by the jobs that it still
+//     sees;
+//   - a connection is blanked once it was deleted, and no job of its project is left: no
+//     transaction stores a job on a deleted one.
+
+// erasure returns a removal on request.
+func (r *Roles) erasure(ctx context.Context, t Tx, project string, keep store.Keep, actor string, limit int) (*removal, error) {
+	if err := t.RefuseClosed(ctx); err != nil {
+		return nil, err
+	}
+	s := &removal{Tx: t, most: r.most(limit), erases: true, actor: actor, place: store.RetainPlace{Project: project}}
+	s.Keep = store.Keep{Jobs: store.LeastKept, Keys: keep.Keys, EndlessKeys: keep.EndlessKeys}
+	var err error
+	s.droppedTo, err = t.ShareRetention(ctx)
+	return s, err
+}
+
+// EraseJob implements store.Store.
+func (r *Roles) EraseJob(ctx context.Context, p store.EraseParams) (store.ErasedJob, error) {
+	return write(ctx, r, "erase job", func(ctx context.Context, t Tx) (store.ErasedJob, error) {
+		s, err := r.erasure(ctx, t, p.Project, p.Keep, p.Actor, 1)
+		if err == nil {
+			err = s.judge(ctx, p)
+		}
+		if err != nil {
+			return store.ErasedJob{}, err
+		}
+		rows, err := s.lockTheseEnded(ctx, []job.ID{p.Job}, t.Now)
+		if err == nil {
+			err = t.Overwriting(ctx, func() error {
+				_, err := s.remove(ctx, rows)
+				return err
+			})
+		}
+		if err != nil {
+			return store.ErasedJob{}, err
+		}
+		return t.erasedJob(ctx, p.Project, p.Job)
+	})
+}
+
+// judge locks the job to erase, if it may be erased.
+func (s *removal) judge(ctx context.Context, p store.EraseParams) error {
+	st, err := s.Q.LockToErase(ctx, p.Job)
+	switch {
+	case err != nil:
+		return orNotFound(err)
+	case st.Project != p.Project:
+		return store.ErrNotFound
+	case st.Version != p.Version:
+		return store.ErrStale
+	case st.EndedAt.IsZero():
+		return fmt.Errorf("%w: the job has not ended", store.ErrIllegal)
+	}
+	if err := store.KeptFor(st.EndedAt, s.Now); err != nil {
+		return err
+	}
+	replies, err := s.Q.Replies(ctx, []job.ID{p.Job})
+	if err == nil && len(replies) > 0 {
+		return &store.KeptError{Reply: replies[0].ID}
+	}
+	return named("replies", err)
+}
+
+// leaveErased writes the records of erased jobs. Retention leaves none.
+func (s *removal) leaveErased(ctx context.Context, ids []job.ID) error {
+	if !s.erases {
+		return nil
+	}
+	snaps, err := s.Snapshots(ctx, ids, false)
+	if err != nil {
+		return err
+	}
+	records := make([]shareddb.InsertErasedJobParams, len(snaps))
+	for i, snap := range snaps {
+		e := store.EraseOf(snap, s.Now, s.actor)
+		records[i] = shareddb.InsertErasedJobParams{
+			JobID: e.ID, Project: e.Project, KeyDigest: e.KeyDigest[:], State: e.State, Class: e.Class, Attempts: e.Attempts,
+			Proof: e.Proof, EffectAt: e.EffectAt, ObjectDigest: e.ObjectDigest, ScheduleTime: e.ScheduleTime,
+			CreatedAt: e.Created, EndedAt: e.Ended, ErasedAt: e.Erased, Actor: e.Actor,
+		}
+	}
+	if err := inBatch(s.Q.InsertErasedJob(ctx, records).Exec); err != nil {
+		return err
+	}
+	return s.Q.EraseTexts(ctx, ids)
+}
+
+// ErasedJob implements store.Store.
+func (r *Roles) ErasedJob(ctx context.Context, project string, id job.ID) (store.ErasedJob, error) {
+	return readOne(ctx, r, "erased job", func(ctx context.Context, v View) (store.ErasedJob, error) {
+		return v.erasedJob(ctx, project, id)
+	})
+}
+
+func (v View) erasedJob(ctx context.Context, project string, id job.ID) (store.ErasedJob, error) {
+	e, err := v.Q.GetErasedJob(ctx, shareddb.GetErasedJobParams{JobID: id, Project: project})
+	if err != nil {
+		return store.ErasedJob{}, orNotFound(err)
+	}
+	out := store.ErasedJob{
+		ID: e.JobID, Project: e.Project, State: e.State, Class: e.Class, Attempts: e.Attempts, Proof: e.Proof,
+		EffectAt: e.EffectAt, ObjectDigest: e.ObjectDigest, ScheduleTime: e.ScheduleTime, Created: e.CreatedAt,
+		Ended: e.EndedAt, Erased: e.ErasedAt, Actor: e.Actor,
+	}
+	copy(out.KeyDigest[:], e.KeyDigest)
+	return out, nil
+}
+
+// EraseProject implements store.Store.
+func (r *Roles) EraseProject(ctx context.Context, p store.EraseProjectParams) (store.ProjectErasure, error) {
+	place, err := store.ParseErasePlace(p.Project, p.After)
+	if err != nil {
+		return store.ProjectErasure{}, fmt.Errorf("erase project: %w", err)
+	}
+	return write(ctx, r, "erase project", func(ctx context.Context, t Tx) (store.ProjectErasure, error) {
+		s, err := r.erasure(ctx, t, p.Project, p.Keep, p.Actor, p.Limit)
+		if err != nil {
+			return store.ProjectErasure{}, err
+		}
+		e := &projectErasure{removal: s, at: place, project: p.Project}
+		if err := e.refuse(ctx); err != nil {
+			return store.ProjectErasure{}, err
+		}
+		err = t.Overwriting(ctx, func() error { return e.step(ctx) })
+		return e.done, err
+	})
+}
+
+// projectErasure is one step of a pass over a project in progress.
+type projectErasure struct {
+	*removal
+	at      store.ErasePlace
+	project string
+	done    store.ProjectErasure
+}
+
+// refuse refuses a project that does not exist, or that has live API keys. It locks the
+// project's row, so that no key is created meanwhile.
+func (e *projectErasure) refuse(ctx context.Context) error {
+	if err := e.LockProject(ctx, e.project); err != nil {
+		return err
+	}
+	live, err := e.Counts(e.project).APIKeys(ctx)
+	if err == nil && live > 0 {
+		return store.ErrProjectLive
+	}
+	return err
+}
+
+// step does one part of the pass, and sets where the next one begins.
+func (e *projectErasure) step(ctx context.Context) error {
+	parts := [store.EraseDone]func(context.Context) (more bool, err error){
+		store.EraseSchedules: e.schedules, store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
+	}
+	more, err := parts[e.at.Phase](ctx)
+	if err == nil && !e.done.Done {
+		e.done.Next, e.done.Done = e.at.After(more)
+	}
+	return err
+}
+
+// schedules deletes schedules, so that they make no jobs.
+func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
+	rows, err := e.Q.LockLiveSchedules(ctx, shareddb.LockLiveSchedulesParams{Project: e.project, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("schedules: %w", err)
+	}
+	for _, row := range rows {
+		s, err := ToSchedule(row)
+		if err != nil {
+			return false, err
+		}
+		s.State = store.ScheduleDeleted
+		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.actor}); err != nil {
+			return false, fmt.Errorf("schedule: %w", err)
+		}
+	}
+	return len(rows) == int(e.most), nil
+}
+
+// removeSchedules removes the schedules of the project with their firings and items.
+func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err error) {
+	ids, err := e.Q.LockSchedulesOf(ctx, shareddb.LockSchedulesOfParams{Project: e.project, MaxRows: e.most})
+	if err != nil || len(ids) == 0 {
+		return false, named("schedules", err)
+	}
+	most := 4 * e.most
+	n, err := e.Q.RemoveFiringsOf(ctx, shareddb.RemoveFiringsOfParams{Ids: ids, MaxRows: most})
+	if e.done.Firings = int(n); err != nil || n == int64(most) {
+		return true, named("firings", err)
+	}
+	items, err := e.Q.RemoveItemsOf(ctx, shareddb.RemoveItemsOfParams{Ids: ids, MaxRows: most})
+	if err != nil || items == int64(most) {
+		return true, named("items", err)
+	}
+	e.done.Schedules = len(ids)
+	if err := e.Q.RemoveCoolDowns(ctx, ids); err != nil {
+		return false, fmt.Errorf("cool-downs: %w", err)
+	}
+	return len(ids) == int(e.most), named("schedules", e.Q.RemoveSchedules(ctx, ids))
+}
+
+func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
+	if e.at.Jobs.Project == e.project {
+		e.place = e.at.Jobs
+	} else {
+		e.place = store.RetainPlace{Phase: store.PhaseJobs, Project: e.project, State: terminal[0]}
+	}
+	more, err = e.removal.jobs(ctx)
+	e.done.Jobs, e.at.Jobs = e.out.Jobs, e.place
+	return more, err
+}
+
+// rest ends the pass if jobs are left.
+func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
+	after := e.Now.Add(-store.LeastKept)
+	n, err := e.Q.CountRest(ctx, shareddb.CountRestParams{Project: e.project, MaxRows: store.MaxRest, After: after})
+	if err != nil {
+		return false, fmt.Errorf("jobs: %w", err)
+	}
+	rest := &e.done.Rest
+	rest.Open, rest.Kept = min(n.Waiting+n.UnderWay, store.MaxRest), n.Ended
+	if e.done.Done = rest.Open+rest.Kept > 0; e.done.Done && !n.FirstEnd.IsZero() {
+		rest.Wait = n.FirstEnd.Sub(after)
+	}
+	return false, nil
+}
+
+// log removes the texts and the actors from the remaining events.
+func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
+	pages, err := e.Q.NextPages(ctx, shareddb.NextPagesParams{Project: e.project, After: e.at.Position, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("log: %w", err)
+	}
+	var rewrite []shareddb.RewritePageParams
+	var texts []int64
+	for _, p := range pages {
+		entries, err := logpage.Decode(e.project, p.Body)
+		if err != nil {
+			return false, fmt.Errorf("page %d of the log: %w", p.Position, err)
+		}
+		blanked := 0
+		for i := range entries {
+			n := &entries[i]
+			if n.Texts {
+				texts = append(texts, n.Position)
+			}
+			if n.Texts || n.Actor != "" {
+				blanked++
+			}
+			n.Texts, n.Actor = false, ""
+		}
+		if e.at.Position, e.done.Events = p.Position, e.done.Events+blanked; blanked > 0 {
+			rewrite = append(rewrite, shareddb.RewritePageParams{Position: p.Position, Body: logpage.Encode(entries)})
+		}
+	}
+	if err := inBatch(e.Q.RewritePage(ctx, rewrite).Exec); err != nil {
+		return false, fmt.Errorf("log: %w", err)
+	}
+	return len(pages) == int(e.most), named("texts", e.Q.EraseTextsAt(ctx, texts))
+}
+
+// holdings removes what the project has apart from jobs, unless a job came meanwhile.
+func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
+	if _, err := e.rest(ctx); err != nil || e.done.Done {
+		return false, err
+	}
+	if more, err := e.removeSchedules(ctx); err != nil || more {
+		return more, err
+	}
+	e.done.Live, err = e.Q.LiveConnections(ctx, shareddb.LiveConnectionsParams{Project: e.project, MaxRows: e.most})
+	if err != nil || len(e.done.Live) > 0 {
+		return true, named("connections", err)
+	}
+	if more, err := e.blankConnections(ctx); err != nil || more {
+		return more, named("connections", err)
+	}
+	logins, err := e.Q.RemoveLogins(ctx, e.project)
+	if err != nil {
+		return false, fmt.Errorf("logins: %w", err)
+	}
+	keys, err := e.Q.RemoveAPIKeys(ctx, e.project)
+	if err != nil {
+		return false, fmt.Errorf("API keys: %w", err)
+	}
+	e.done.Logins, e.done.APIKeys = int(logins), int(keys)
+	return false, e.Q.SetProjectErased(ctx, shareddb.SetProjectErasedParams{Now: e.Now, ErasedBy: e.actor, ID: e.project})
+}
+
+// blankConnections removes all data of deleted connections.
+func (e *projectErasure) blankConnections(ctx context.Context) (more bool, err error) {
+	ids, err := e.Q.LockConnectionsOf(ctx, shareddb.LockConnectionsOfParams{Project: e.project, MaxRows: e.most})
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	if err := e.Q.RemoveLabelsOf(ctx, shareddb.RemoveLabelsOfParams{Project: e.project, Ids: ids}); err != nil {
+		return false, err
+	}
+	for _, remove := range []func(context.Context, []job.ID) error{e.Q.RemoveCoolDowns, e.Q.RemoveCredentialsOf, e.Q.RemoveRenewalsOf} {
+		if err := remove(ctx, ids); err != nil {
+			return false, err
+		}
+	}
+	e.done.Connections = len(ids)
+	return len(ids) == int(e.most), inBatch(e.Q.BlankConnection(ctx, ids).Exec)
+}
