@@ -10,7 +10,6 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/column"
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type ClockDoubt struct {
@@ -19,45 +18,45 @@ type ClockDoubt struct {
 }
 
 type Connection struct {
-	ID                    pgtype.UUID
+	ID                    job.ID
 	Project               string
 	Connector             string
 	DisplayName           string
-	Labels                []byte
+	Labels                column.Labels
 	Settings              []byte
-	Class                 int16
+	Class                 job.Class
 	KeyWindow             int64
 	AccountIdentity       string
 	MaxInFlight           int64
 	MaxPerMinute          int64
 	CoolDown              int64
-	PausedAt              *time.Time
+	PausedAt              time.Time
 	PausedReason          string
 	CredentialVersion     int64
 	CredentialFingerprint string
-	CredentialExpiresAt   *time.Time
+	CredentialExpiresAt   time.Time
 	IdemKey               string
 	Fingerprint           []byte
 	Version               int64
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
-	DeletedAt             *time.Time
+	DeletedAt             time.Time
 	CreatedBy             string
 	UpdatedBy             string
 }
 
 type ConnectionClaim struct {
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	BucketAt     int64
 }
 
 type ConnectionCredential struct {
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	Version      int64
 	KeyID        string
 	Data         []byte
 	Fingerprint  string
-	ExpiresAt    *time.Time
+	ExpiresAt    time.Time
 	CreatedAt    time.Time
 }
 
@@ -67,36 +66,36 @@ type ContentArm struct {
 }
 
 type CoolDown struct {
-	Owner   pgtype.UUID
-	JobID   pgtype.UUID
+	Owner   job.ID
+	JobID   job.ID
 	ArmedAt time.Time
 }
 
 type EveryAttempt struct {
-	JobID             pgtype.UUID
-	Number            int64
-	Round             int64
-	ArmToken          pgtype.UUID
+	JobID             job.ID
+	Number            int
+	Round             int
+	ArmToken          job.ID
 	Worker            string
-	ClaimedAt         *time.Time
+	ClaimedAt         time.Time
 	ArmedAt           time.Time
 	SendDeadline      time.Time
 	AnswerDeadline    time.Time
 	FenceAt           time.Time
 	EffectKey         string
 	RequestDigest     []byte
-	CredentialVersion int64
+	CredentialVersion int
 	AccountIdentity   string
 	Watermark         string
 	Handle            string
 	Span              []byte
-	Result            int16
-	Kind              int16
+	Result            job.Result
+	Kind              job.FailureKind
 	Message           string
-	HttpStatus        int64
+	HttpStatus        int
 	BytesWritten      int64
 	PeerEnded         bool
-	EndedAt           *time.Time
+	EndedAt           time.Time
 	Answer            []byte
 	Frozen            []byte
 }
@@ -118,59 +117,59 @@ type Firing struct {
 }
 
 type JobHead struct {
-	JobID          pgtype.UUID
+	JobID          job.ID
 	Project        string
-	ConnectionID   pgtype.UUID
-	ScheduleID     pgtype.UUID
+	ConnectionID   job.ID
+	ScheduleID     column.OptionalID
 	HoldKey        string
-	State          int16
+	State          job.State
 	Version        int64
 	Position       int64
-	Attempt        int64
-	Round          int64
-	Failures       int64
-	Claims         int64
-	Looks          int64
-	Negatives      int64
-	Misses         int64
+	Attempt        int
+	Round          int
+	Failures       int
+	Claims         int
+	Looks          int
+	Negatives      int
+	Misses         int
 	ScheduleTime   time.Time
 	Unasked        bool
 	StartWindow    int64
 	StartDeadline  time.Time
-	NextAt         *time.Time
-	ClaimToken     pgtype.UUID
-	ClaimedAt      *time.Time
+	NextAt         time.Time
+	ClaimToken     column.OptionalID
+	ClaimedAt      time.Time
 	Worker         string
-	Class          int16
-	WaitsFor       pgtype.UUID
-	PredecessorEnd int16
+	Class          job.Class
+	WaitsFor       column.OptionalID
+	PredecessorEnd job.State
 	WaitWindow     int64
-	CancelAskedAt  *time.Time
+	CancelAskedAt  time.Time
 	Blocked        string
-	ErrorKind      int16
+	ErrorKind      job.FailureKind
 	ErrorMessage   string
-	ErrorStatus    int64
-	ErrorAt        *time.Time
+	ErrorStatus    int
+	ErrorAt        time.Time
 	ResolutionID   *int64
 	EffectAttempt  *int64
 	EffectRound    *int64
-	EffectAt       *time.Time
+	EffectAt       time.Time
 	UpdatedAt      time.Time
-	EndedAt        *time.Time
+	EndedAt        time.Time
 	ArmedRound     *int64
-	ArmedAt        *time.Time
-	FenceAt        *time.Time
+	ArmedAt        time.Time
+	FenceAt        time.Time
 	EffectKey      *string
 	RequestDigest  []byte
 	Handle         *string
-	Result         *int16
+	Result         *job.Result
 	PeerEnded      bool
-	RoundArmedAt   *time.Time
+	RoundArmedAt   time.Time
 }
 
 type Meta struct {
 	ID          int16
-	StoreID     pgtype.UUID
+	StoreID     job.ID
 	Namespace   string
 	CreatedAt   time.Time
 	SystemID    int64
@@ -179,7 +178,7 @@ type Meta struct {
 	RelationOid int64
 	BaseBackup  *string
 	Quarantined string
-	ReleasedAt  *time.Time
+	ReleasedAt  time.Time
 	Incarnation int64
 	XidOffset   int64
 	EventsFrom  int64
@@ -190,13 +189,13 @@ type Meta struct {
 
 type Observation struct {
 	ID          int64
-	JobID       pgtype.UUID
+	JobID       job.ID
 	Attempt     int64
-	Verdict     int16
+	Verdict     job.Verdict
 	ExternalID  string
 	ExternalUrl string
 	Handle      string
 	Detail      string
-	BegunAt     *time.Time
-	EndedAt     *time.Time
+	BegunAt     time.Time
+	EndedAt     time.Time
 }

@@ -9,7 +9,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
 )
 
 const bindKeys = `-- name: BindKeys :many
@@ -28,14 +29,14 @@ RETURNING job_id
 type BindKeysParams struct {
 	Projects    []string
 	Digests     [][]byte
-	Jobs        []pgtype.UUID
-	Connections []pgtype.UUID
+	Jobs        []job.ID
+	Connections []job.ID
 }
 
 // Waits for other transactions that bind one of these keys, in the order of the items under
 // every plan of the join: the caller sorts them, so that two batches never wait for each
 // other. An item without a connection binds nothing.
-func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]pgtype.UUID, error) {
+func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, bindKeys,
 		arg.Projects,
 		arg.Digests,
@@ -46,9 +47,9 @@ func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]pgtype.UU
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}
@@ -69,9 +70,9 @@ type ConnectionByKeyParams struct {
 	IdemKey string
 }
 
-func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams) (pgtype.UUID, error) {
+func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams) (job.ID, error) {
 	row := q.db.QueryRow(ctx, connectionByKey, arg.Project, arg.IdemKey)
-	var id pgtype.UUID
+	var id job.ID
 	err := row.Scan(&id)
 	return id, err
 }
@@ -80,7 +81,7 @@ const connectionPlace = `-- name: ConnectionPlace :one
 SELECT created_at FROM connections WHERE id = $1
 `
 
-func (q *Queries) ConnectionPlace(ctx context.Context, id pgtype.UUID) (time.Time, error) {
+func (q *Queries) ConnectionPlace(ctx context.Context, id job.ID) (time.Time, error) {
 	row := q.db.QueryRow(ctx, connectionPlace, id)
 	var created_at time.Time
 	err := row.Scan(&created_at)
@@ -122,7 +123,7 @@ type ConnectionsRow struct {
 // connections
 // With the holds on their hold keys: the oldest refused credential, the longest
 // rate limit.
-func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]ConnectionsRow, error) {
+func (q *Queries) Connections(ctx context.Context, ids []job.ID) ([]ConnectionsRow, error) {
 	rows, err := q.db.Query(ctx, connections, ids)
 	if err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ const countObservations = `-- name: CountObservations :one
 SELECT count(*) FROM observations WHERE job_id = $1
 `
 
-func (q *Queries) CountObservations(ctx context.Context, jobID pgtype.UUID) (int64, error) {
+func (q *Queries) CountObservations(ctx context.Context, jobID job.ID) (int64, error) {
 	row := q.db.QueryRow(ctx, countObservations, jobID)
 	var count int64
 	err := row.Scan(&count)
@@ -189,12 +190,12 @@ SELECT waits_for, count(*) AS waiting FROM job_state WHERE waits_for = ANY ($1::
 `
 
 type CountWaitingRow struct {
-	WaitsFor pgtype.UUID
+	WaitsFor column.OptionalID
 	Waiting  int64
 }
 
 // The jobs that wait for these, ended ones included. Run it after these are locked.
-func (q *Queries) CountWaiting(ctx context.Context, ids []pgtype.UUID) ([]CountWaitingRow, error) {
+func (q *Queries) CountWaiting(ctx context.Context, ids []job.ID) ([]CountWaitingRow, error) {
 	rows, err := q.db.Query(ctx, countWaiting, ids)
 	if err != nil {
 		return nil, err
@@ -227,19 +228,19 @@ SELECT d.job_id FROM (
 
 type DoubtfulIDsParams struct {
 	Since   time.Time
-	Now     *time.Time
+	Now     time.Time
 	MaxRows int32
 }
 
-func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]pgtype.UUID, error) {
+func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}
@@ -289,7 +290,7 @@ DELETE FROM effect_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.
 
 type GiveBackEffectKeysParams struct {
 	Digests [][]byte
-	Jobs    []pgtype.UUID
+	Jobs    []job.ID
 }
 
 func (q *Queries) GiveBackEffectKeys(ctx context.Context, arg GiveBackEffectKeysParams) error {
@@ -303,12 +304,12 @@ WHERE connection_id = $1 AND hold_key = $2
 `
 
 type HoldOfParams struct {
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	HoldKey      string
 }
 
 type HoldOfRow struct {
-	AuthHoldAt       *time.Time
+	AuthHoldAt       time.Time
 	AuthHoldReason   string
 	AuthHoldCause    int16
 	RateLimitedUntil time.Time
@@ -330,7 +331,7 @@ const insertClaimRow = `-- name: InsertClaimRow :exec
 INSERT INTO connection_claims (connection_id) VALUES ($1)
 `
 
-func (q *Queries) InsertClaimRow(ctx context.Context, connectionID pgtype.UUID) error {
+func (q *Queries) InsertClaimRow(ctx context.Context, connectionID job.ID) error {
 	_, err := q.db.Exec(ctx, insertClaimRow, connectionID)
 	return err
 }
@@ -351,22 +352,22 @@ ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING
 `
 
 type InsertConnectionParams struct {
-	ID                    pgtype.UUID
+	ID                    job.ID
 	Project               string
 	Connector             string
 	DisplayName           string
 	Settings              []byte
-	Class                 int16
+	Class                 job.Class
 	KeyWindow             int64
 	AccountIdentity       string
 	MaxInFlight           int64
 	MaxPerMinute          int64
 	CoolDown              int64
-	PausedAt              *time.Time
+	PausedAt              time.Time
 	PausedReason          string
 	CredentialVersion     int64
 	CredentialFingerprint string
-	CredentialExpiresAt   *time.Time
+	CredentialExpiresAt   time.Time
 	IdemKey               string
 	Fingerprint           []byte
 	Now                   time.Time
@@ -410,12 +411,12 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type InsertCredentialParams struct {
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	Version      int64
 	KeyID        string
 	Data         []byte
 	Fingerprint  string
-	ExpiresAt    *time.Time
+	ExpiresAt    time.Time
 	CreatedAt    time.Time
 }
 
@@ -442,12 +443,12 @@ WITH u AS (
         unnest($10::bigint[]) AS min_backoff, unnest($11::bigint[]) AS max_backoff,
         unnest($12::bigint[]) AS attempt_timeout, unnest($13::smallint[]) AS policy,
         unnest($14::text[])::jsonb AS labels, unnest($15::text[]) AS time_zone,
-        unnest($16::uuid[]) AS reply_to, unnest($17::uuid[]) AS schedule_id,
+        nullif(unnest($16::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS reply_to, nullif(unnest($17::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS schedule_id,
         unnest($18::bytea[]) AS fingerprint, unnest($19::bytea[]) AS payload,
         unnest($20::text[]) AS hold_key, $21::bigint AS before, generate_subscripts($2::uuid[], 1) AS place,
         unnest($22::timestamptz[]) AS schedule_time, unnest($23::boolean[]) AS unasked,
         unnest($24::timestamptz[]) AS start_deadline,
-        unnest($25::smallint[]) AS class, unnest($26::uuid[]) AS waits_for,
+        unnest($25::smallint[]) AS class, nullif(unnest($26::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS waits_for,
         unnest($27::smallint[]) AS predecessor_end,
         unnest($28::text[]) AS own_effect_key, unnest($29::bigint[]) AS cool_down,
         unnest($30::bigint[]) AS skip_if_present, unnest($31::text[]) AS trace,
@@ -483,10 +484,10 @@ FROM u
 
 type InsertJobsParams struct {
 	Now             time.Time
-	Ids             []pgtype.UUID
+	Ids             []job.ID
 	Projects        []string
 	IdemKeys        []string
-	Connections     []pgtype.UUID
+	Connections     []job.ID
 	PayloadKinds    []string
 	StartWindows    []int64
 	WaitWindows     []int64
@@ -497,8 +498,8 @@ type InsertJobsParams struct {
 	Policies        []int16
 	Labels          []string
 	TimeZones       []string
-	ReplyTos        []pgtype.UUID
-	Schedules       []pgtype.UUID
+	ReplyTos        []job.ID
+	Schedules       []job.ID
 	Fingerprints    [][]byte
 	Payloads        [][]byte
 	HoldKeys        []string
@@ -507,7 +508,7 @@ type InsertJobsParams struct {
 	Unaskeds        []bool
 	StartDeadlines  []time.Time
 	Classes         []int16
-	WaitsFors       []pgtype.UUID
+	WaitsFors       []job.ID
 	PredecessorEnds []int16
 	OwnEffectKeys   []string
 	CoolDowns       []int64
@@ -596,7 +597,7 @@ SELECT
 `
 
 type InsertTextsParams struct {
-	Jobs      []pgtype.UUID
+	Jobs      []job.ID
 	Sequences []int64
 	Positions []int64
 	Reasons   []string
@@ -627,15 +628,15 @@ ORDER BY 4
 `
 
 type JobHistoriesParams struct {
-	JobID pgtype.UUID
+	JobID job.ID
 	After int64
 	UpTo  int64
 }
 
 type JobHistoriesRow struct {
 	Project      string
-	ConnectionID pgtype.UUID
-	ScheduleID   pgtype.UUID
+	ConnectionID job.ID
+	ScheduleID   column.OptionalID
 	LastSequence int64
 	Body         []byte
 }
@@ -672,7 +673,7 @@ SELECT sequence, reason, detail FROM event_texts WHERE job_id = $1 AND sequence 
 `
 
 type JobTextsParams struct {
-	JobID pgtype.UUID
+	JobID job.ID
 	After int64
 	UpTo  int64
 }
@@ -707,9 +708,9 @@ const keyOwner = `-- name: KeyOwner :one
 SELECT job_id FROM job_keys WHERE digest = $1
 `
 
-func (q *Queries) KeyOwner(ctx context.Context, digest []byte) (pgtype.UUID, error) {
+func (q *Queries) KeyOwner(ctx context.Context, digest []byte) (job.ID, error) {
 	row := q.db.QueryRow(ctx, keyOwner, digest)
-	var job_id pgtype.UUID
+	var job_id job.ID
 	err := row.Scan(&job_id)
 	return job_id, err
 }
@@ -720,7 +721,7 @@ SELECT k.digest, k.job_id FROM job_keys AS k WHERE k.digest = ANY ($1::bytea[])
 
 type KeyOwnersRow struct {
 	Digest []byte
-	JobID  pgtype.UUID
+	JobID  job.ID
 }
 
 func (q *Queries) KeyOwners(ctx context.Context, digests [][]byte) ([]KeyOwnersRow, error) {
@@ -748,20 +749,20 @@ SELECT id FROM jobs WHERE id = ANY ($1::uuid[]) AND labels @> ($2::text)::jsonb
 `
 
 type LabeledJobsParams struct {
-	Ids    []pgtype.UUID
+	Ids    []job.ID
 	Labels string
 }
 
 // Of jobs, those that have all these labels.
-func (q *Queries) LabeledJobs(ctx context.Context, arg LabeledJobsParams) ([]pgtype.UUID, error) {
+func (q *Queries) LabeledJobs(ctx context.Context, arg LabeledJobsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, labeledJobs, arg.Ids, arg.Labels)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var id pgtype.UUID
+		var id job.ID
 		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
@@ -778,8 +779,8 @@ SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_dead
 `
 
 type ListAttemptsParams struct {
-	JobID   pgtype.UUID
-	After   int64
+	JobID   job.ID
+	After   int
 	MaxRows int32
 }
 
@@ -835,7 +836,7 @@ SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, 
 `
 
 type ListObservationsParams struct {
-	JobID   pgtype.UUID
+	JobID   job.ID
 	Skip    int32
 	MaxRows int32
 }
@@ -878,15 +879,15 @@ ORDER BY job_id FOR NO KEY UPDATE
 `
 
 type LockPredecessorsRow struct {
-	JobID   pgtype.UUID
+	JobID   job.ID
 	Project string
-	State   int16
+	State   job.State
 }
 
 // Waits for results that are being written: either the result that releases a reply sees it,
 // or the reply sees the result. It also waits for other replies to the same job, so that
 // their count holds.
-func (q *Queries) LockPredecessors(ctx context.Context, ids []pgtype.UUID) ([]LockPredecessorsRow, error) {
+func (q *Queries) LockPredecessors(ctx context.Context, ids []job.ID) ([]LockPredecessorsRow, error) {
 	rows, err := q.db.Query(ctx, lockPredecessors, ids)
 	if err != nil {
 		return nil, err
@@ -941,7 +942,7 @@ type NewestCredentialRow struct {
 }
 
 // With what its connection is sealed for.
-func (q *Queries) NewestCredential(ctx context.Context, connectionID pgtype.UUID) (NewestCredentialRow, error) {
+func (q *Queries) NewestCredential(ctx context.Context, connectionID job.ID) (NewestCredentialRow, error) {
 	row := q.db.QueryRow(ctx, newestCredential, connectionID)
 	var i NewestCredentialRow
 	err := row.Scan(
@@ -1025,7 +1026,7 @@ const projectOf = `-- name: ProjectOf :one
 SELECT project FROM job_state WHERE job_id = $1
 `
 
-func (q *Queries) ProjectOf(ctx context.Context, id pgtype.UUID) (string, error) {
+func (q *Queries) ProjectOf(ctx context.Context, id job.ID) (string, error) {
 	row := q.db.QueryRow(ctx, projectOf, id)
 	var project string
 	err := row.Scan(&project)
@@ -1038,16 +1039,16 @@ SELECT id, project, class, (deleted_at IS NOT NULL)::boolean AS deleted FROM con
 `
 
 type ProspectsRow struct {
-	ID      pgtype.UUID
+	ID      job.ID
 	Project string
-	Class   int16
+	Class   job.Class
 	Deleted bool
 }
 
 // new jobs
 // The connections that jobs are to be stored on. The reference of each job to its connection
 // locks the connection until the commit.
-func (q *Queries) Prospects(ctx context.Context, ids []pgtype.UUID) ([]ProspectsRow, error) {
+func (q *Queries) Prospects(ctx context.Context, ids []job.ID) ([]ProspectsRow, error) {
 	rows, err := q.db.Query(ctx, prospects, ids)
 	if err != nil {
 		return nil, err
@@ -1101,7 +1102,7 @@ WHERE j.id = ANY ($2::uuid[])
 
 type SnapshotsParams struct {
 	WithPayload bool
-	Ids         []pgtype.UUID
+	Ids         []job.ID
 }
 
 type SnapshotsRow struct {
@@ -1112,11 +1113,11 @@ type SnapshotsRow struct {
 	MinBackoff       int64
 	MaxBackoff       int64
 	AttemptTimeout   int64
-	Policy           int16
-	Labels           []byte
+	Policy           job.Policy
+	Labels           column.Labels
 	TimeZone         string
-	ReplyTo          pgtype.UUID
-	ScheduleID       pgtype.UUID
+	ReplyTo          column.OptionalID
+	ScheduleID       column.OptionalID
 	Fingerprint      []byte
 	CreatedAt        time.Time
 	OwnEffectKey     string
@@ -1132,12 +1133,12 @@ type SnapshotsRow struct {
 	EffectProof      int16
 	EffectID         string
 	EffectUrl        string
-	EffectAt         *time.Time
-	EffectSharedWith pgtype.UUID
+	EffectAt         time.Time
+	EffectSharedWith column.OptionalID
 	Ruling           int16
 	RulingActor      string
 	RulingNote       string
-	RulingAt         *time.Time
+	RulingAt         time.Time
 }
 
 // jobs
@@ -1271,7 +1272,7 @@ LEFT JOIN LATERAL (
 `
 
 type StartingParams struct {
-	Connections []pgtype.UUID
+	Connections []job.ID
 	HoldKeys    []string
 }
 
@@ -1286,7 +1287,7 @@ type StartingRow struct {
 	HoldKey        string
 	Served         bool
 	ServedFrom     time.Time
-	NextAt         *time.Time
+	NextAt         time.Time
 }
 
 // What a start depends on, by runnable row: the connection, as Connections returns it, how
@@ -1356,19 +1357,19 @@ RETURNING job_id
 
 type TakeEffectKeysParams struct {
 	Digests [][]byte
-	Jobs    []pgtype.UUID
+	Jobs    []job.ID
 }
 
 // In the order of the digests, which is the lock order.
-func (q *Queries) TakeEffectKeys(ctx context.Context, arg TakeEffectKeysParams) ([]pgtype.UUID, error) {
+func (q *Queries) TakeEffectKeys(ctx context.Context, arg TakeEffectKeysParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, takeEffectKeys, arg.Digests, arg.Jobs)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}

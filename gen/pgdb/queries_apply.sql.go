@@ -9,7 +9,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
 )
 
 const afterSuccess = `-- name: AfterSuccess :one
@@ -24,7 +25,7 @@ type AfterSuccessRow struct {
 
 // Reports whether a job waits for one of these jobs, also one that came before they were
 // locked, and whether a connection may be saturated.
-func (q *Queries) AfterSuccess(ctx context.Context, done []pgtype.UUID) (AfterSuccessRow, error) {
+func (q *Queries) AfterSuccess(ctx context.Context, done []job.ID) (AfterSuccessRow, error) {
 	row := q.db.QueryRow(ctx, afterSuccess, done)
 	var i AfterSuccessRow
 	err := row.Scan(&i.Awaited, &i.Saturated)
@@ -41,8 +42,8 @@ FROM u WHERE a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4)
 `
 
 type CloseAttemptsParams struct {
-	Now     *time.Time
-	Jobs    []pgtype.UUID
+	Now     time.Time
+	Jobs    []job.ID
 	Numbers []int64
 	Results []int16
 }
@@ -72,7 +73,7 @@ GROUP BY s.project
 `
 
 type CountAnswersParams struct {
-	Jobs    []pgtype.UUID
+	Jobs    []job.ID
 	Numbers []int64
 	Bytes   []int64
 }
@@ -88,7 +89,7 @@ const dropEffects = `-- name: DropEffects :exec
 DELETE FROM effects WHERE job_id = ANY ($1::uuid[])
 `
 
-func (q *Queries) DropEffects(ctx context.Context, ids []pgtype.UUID) error {
+func (q *Queries) DropEffects(ctx context.Context, ids []job.ID) error {
 	_, err := q.db.Exec(ctx, dropEffects, ids)
 	return err
 }
@@ -115,16 +116,16 @@ FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.names
 `
 
 type EffectOwnersParams struct {
-	Jobs        []pgtype.UUID
+	Jobs        []job.ID
 	Attempts    []int64
 	ExternalIds []string
 }
 
 type EffectOwnersRow struct {
-	JobID        pgtype.UUID
+	JobID        job.ID
 	Account      string
 	Namespace    string
-	Owner        pgtype.UUID
+	Owner        column.OptionalID
 	Proof        int16
 	OwnerRemoved bool
 	OwnerTold    bool
@@ -172,10 +173,10 @@ WHERE r.connection_id = $4 AND r.hold_key = $5
 `
 
 type HoldAuthParams struct {
-	Now               *time.Time
+	Now               time.Time
 	Reason            string
 	Cause             int16
-	ConnectionID      pgtype.UUID
+	ConnectionID      job.ID
 	HoldKey           string
 	CredentialVersion int64
 }
@@ -201,7 +202,7 @@ WHERE connection_id = $3 AND hold_key = $4 AND rate_limited_until < $1
 type HoldRateParams struct {
 	Until        time.Time
 	Reason       string
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	HoldKey      string
 }
 
@@ -220,7 +221,7 @@ WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::text[]) AS external_id,
         unnest($3::text[]) AS external_url, unnest($4::boolean[]) AS owns_id,
         unnest($5::bigint[]) AS attempt, unnest($6::bigint[]) AS round,
-        unnest($7::smallint[]) AS proof, unnest($8::uuid[]) AS shared_with
+        unnest($7::smallint[]) AS proof, nullif(unnest($8::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS shared_with
 ),
 o AS (
     SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, u.shared_with, c.connector AS namespace,
@@ -245,14 +246,14 @@ SELECT none_overtaken(count(job_id), cardinality($1::uuid[])) FROM made
 `
 
 type InsertEffectsParams struct {
-	Jobs         []pgtype.UUID
+	Jobs         []job.ID
 	ExternalIds  []string
 	ExternalUrls []string
 	OwnsIds      []bool
 	Attempts     []int64
 	Rounds       []int64
 	Proofs       []int16
-	SharedWiths  []pgtype.UUID
+	SharedWiths  []job.ID
 	Now          time.Time
 }
 
@@ -283,7 +284,7 @@ SELECT
 `
 
 type InsertObservationsParams struct {
-	Jobs         []pgtype.UUID
+	Jobs         []job.ID
 	Attempts     []int64
 	Verdicts     []int16
 	ExternalIds  []string
@@ -321,7 +322,7 @@ RETURNING id, job_id
 
 type InsertResolutionsParams struct {
 	Now     time.Time
-	Jobs    []pgtype.UUID
+	Jobs    []job.ID
 	Rulings []int16
 	Actors  []string
 	Notes   []string
@@ -329,7 +330,7 @@ type InsertResolutionsParams struct {
 
 type InsertResolutionsRow struct {
 	ID    int64
-	JobID pgtype.UUID
+	JobID job.ID
 }
 
 func (q *Queries) InsertResolutions(ctx context.Context, arg InsertResolutionsParams) ([]InsertResolutionsRow, error) {
@@ -371,7 +372,7 @@ ORDER BY id FOR KEY SHARE
 `
 
 type KeepForNewRowsParams struct {
-	Connections []pgtype.UUID
+	Connections []job.ID
 	HoldKeys    []string
 }
 
@@ -398,10 +399,10 @@ WHERE r.next_at IS NULL AND excluded.next_at IS NOT NULL OR r.next_at > excluded
 `
 
 type MakeRunnableParams struct {
-	Connections []pgtype.UUID
+	Connections []job.ID
 	HoldKeys    []string
 	NextAts     []time.Time
-	Freed       []pgtype.UUID
+	Freed       []job.ID
 }
 
 // Locks each row in the lock order, lowers its due time (NULL: no change), and ends its
@@ -418,7 +419,7 @@ func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) erro
 
 const notifyReplies = `-- name: NotifyReplies :exec
 WITH u AS (
-    SELECT unnest($1::uuid[]) AS job_id, unnest($2::uuid[]) AS waits_for,
+    SELECT unnest($1::uuid[]) AS job_id, nullif(unnest($2::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS waits_for,
         unnest($3::smallint[]) AS predecessor_end,
         unnest($4::timestamptz[]) AS start_deadline
 )
@@ -428,8 +429,8 @@ FROM u WHERE s.job_id = u.job_id
 `
 
 type NotifyRepliesParams struct {
-	Jobs            []pgtype.UUID
-	WaitsFors       []pgtype.UUID
+	Jobs            []job.ID
+	WaitsFors       []job.ID
 	PredecessorEnds []int16
 	StartDeadlines  []time.Time
 }
@@ -457,7 +458,7 @@ FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 `
 
 type RecountParams struct {
-	Connections []pgtype.UUID
+	Connections []job.ID
 	HoldKeys    []string
 }
 
@@ -473,11 +474,11 @@ WHERE connection_id = ANY ($1::uuid[]) AND saturated
 `
 
 type SaturatedRowsRow struct {
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	HoldKey      string
 }
 
-func (q *Queries) SaturatedRows(ctx context.Context, ids []pgtype.UUID) ([]SaturatedRowsRow, error) {
+func (q *Queries) SaturatedRows(ctx context.Context, ids []job.ID) ([]SaturatedRowsRow, error) {
 	rows, err := q.db.Query(ctx, saturatedRows, ids)
 	if err != nil {
 		return nil, err
@@ -524,7 +525,7 @@ FROM u WHERE j.id = u.job_id
 `
 
 type SetContentsParams struct {
-	Jobs            []pgtype.UUID
+	Jobs            []job.ID
 	Payloads        [][]byte
 	Labels          []string
 	OwnEffectKeys   []string
@@ -569,7 +570,7 @@ WITH u AS (
         unnest($15::timestamptz[]) AS schedule_time, unnest($16::boolean[]) AS unasked,
         unnest($17::bigint[]) AS start_window,
         unnest($18::timestamptz[]) AS start_deadline,
-        unnest($19::timestamptz[]) AS next_at, unnest($20::uuid[]) AS claim_token,
+        unnest($19::timestamptz[]) AS next_at, nullif(unnest($20::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS claim_token,
         unnest($21::timestamptz[]) AS cancel_asked_at, unnest($22::text[]) AS blocked,
         unnest($23::smallint[]) AS error_kind, unnest($24::text[]) AS error_message,
         unnest($25::bigint[]) AS error_status, unnest($26::timestamptz[]) AS error_at,
@@ -621,10 +622,10 @@ FROM changed AS c
 `
 
 type SetStatesParams struct {
-	Jobs           []pgtype.UUID
-	Notified       []pgtype.UUID
-	Waiting        []pgtype.UUID
-	Freed          []pgtype.UUID
+	Jobs           []job.ID
+	Notified       []job.ID
+	Waiting        []job.ID
+	Freed          []job.ID
 	States         []int16
 	Versions       []int64
 	Positions      []int64
@@ -640,7 +641,7 @@ type SetStatesParams struct {
 	StartWindows   []int64
 	StartDeadlines []time.Time
 	NextAts        []time.Time
-	ClaimTokens    []pgtype.UUID
+	ClaimTokens    []job.ID
 	Cancels        []time.Time
 	Blocked        []string
 	ErrorKinds     []int16
@@ -664,7 +665,7 @@ type SetStatesParams struct {
 	Answers        [][]byte
 	PeerEndeds     []bool
 	Now            time.Time
-	Gates          []pgtype.UUID
+	Gates          []job.ID
 }
 
 type SetStatesRow struct {
@@ -747,8 +748,8 @@ FROM u WHERE a.job_id = u.job_id AND a.number = u.number
 `
 
 type SettleAttemptsParams struct {
-	Now        *time.Time
-	Jobs       []pgtype.UUID
+	Now        time.Time
+	Jobs       []job.ID
 	Numbers    []int64
 	Results    []int16
 	Kinds      []int16
@@ -787,7 +788,7 @@ ORDER BY connection_id FOR KEY SHARE
 
 // runnable rows
 // Prevents claims from counting jobs under way while one of them ends.
-func (q *Queries) ShareClaimLocks(ctx context.Context, ids []pgtype.UUID) error {
+func (q *Queries) ShareClaimLocks(ctx context.Context, ids []job.ID) error {
 	_, err := q.db.Exec(ctx, shareClaimLocks, ids)
 	return err
 }
@@ -799,8 +800,8 @@ WHERE e.job_id = u.job_id
 `
 
 type ShareEffectsParams struct {
-	Jobs   []pgtype.UUID
-	Others []pgtype.UUID
+	Jobs   []job.ID
+	Others []job.ID
 	Takes  []bool
 }
 
@@ -845,23 +846,23 @@ FROM done
 `
 
 type SucceedFirstParams struct {
-	Jobs      []pgtype.UUID
+	Jobs      []job.ID
 	Versions  []int64
 	Positions []int64
 	Histories [][]byte
 	Statuses  []int64
 	Bytes     []int64
 	Messages  []string
-	Now       *time.Time
+	Now       time.Time
 	Base      int64
 	Alone     bool
 }
 
 type SucceedFirstRow struct {
-	JobID         pgtype.UUID
+	JobID         job.ID
 	Project       string
-	ConnectionID  pgtype.UUID
-	ScheduleID    pgtype.UUID
+	ConnectionID  job.ID
+	ScheduleID    column.OptionalID
 	HoldKey       string
 	Version       int64
 	ScheduleTime  time.Time
@@ -869,14 +870,14 @@ type SucceedFirstRow struct {
 	StartWindow   int64
 	StartDeadline time.Time
 	Worker        string
-	Class         int16
-	CancelAskedAt *time.Time
-	ErrorKind     int16
+	Class         job.Class
+	CancelAskedAt time.Time
+	ErrorKind     job.FailureKind
 	ErrorMessage  string
 	ErrorStatus   int64
-	ErrorAt       *time.Time
-	ArmedAt       *time.Time
-	FenceAt       *time.Time
+	ErrorAt       time.Time
+	ArmedAt       time.Time
+	FenceAt       time.Time
 	Handle        *string
 	EffectKey     *string
 	Locks         int64

@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 const armJobs = `-- name: ArmJobs :exec
@@ -48,15 +48,15 @@ SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 `
 
 type ArmJobsParams struct {
-	Jobs               []pgtype.UUID
+	Jobs               []job.ID
 	Versions           []int64
 	Positions          []int64
-	Claims             []pgtype.UUID
+	Claims             []job.ID
 	Classes            []int16
 	Fences             []time.Time
 	Workers            []string
 	Rearms             []bool
-	Tokens             []pgtype.UUID
+	Tokens             []job.ID
 	SendDeadlines      []time.Time
 	AnswerDeadlines    []time.Time
 	EffectKeys         []string
@@ -106,8 +106,8 @@ SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_dead
 `
 
 type AttemptByTokenParams struct {
-	JobID    pgtype.UUID
-	ArmToken pgtype.UUID
+	JobID    job.ID
+	ArmToken job.ID
 }
 
 func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) (EveryAttempt, error) {
@@ -150,7 +150,7 @@ SELECT (attempt >= $1::bigint)::boolean FROM job_state WHERE job_id = $2
 
 type AttemptExistsParams struct {
 	Number int64
-	JobID  pgtype.UUID
+	JobID  job.ID
 }
 
 func (q *Queries) AttemptExists(ctx context.Context, arg AttemptExistsParams) (bool, error) {
@@ -195,7 +195,7 @@ type GateOwnersParams struct {
 type GateOwnersRow struct {
 	Account     string
 	Fingerprint []byte
-	JobID       pgtype.UUID
+	JobID       job.ID
 }
 
 func (q *Queries) GateOwners(ctx context.Context, arg GateOwnersParams) ([]GateOwnersRow, error) {
@@ -226,12 +226,12 @@ WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch'
 `
 
 type HeldRowsParams struct {
-	Connections []pgtype.UUID
+	Connections []job.ID
 	HoldKeys    []string
 }
 
 type HeldRowsRow struct {
-	ConnectionID     pgtype.UUID
+	ConnectionID     job.ID
 	HoldKey          string
 	Held             bool
 	RateLimitedUntil time.Time
@@ -277,7 +277,7 @@ WHERE s.job_id = ANY ($1::uuid[])
 `
 
 type HoldsRow struct {
-	JobID              pgtype.UUID
+	JobID              job.ID
 	Held               bool
 	RateLimitedUntil   time.Time
 	ConnectionCoolDown int64
@@ -287,7 +287,7 @@ type HoldsRow struct {
 // Arms. Arrays are as in queries_claim.sql.
 // The jobs whose hold key is or was held, and those with a cool-down. A job without a
 // schedule has no cool-down of its own, and is not read.
-func (q *Queries) Holds(ctx context.Context, ids []pgtype.UUID) ([]HoldsRow, error) {
+func (q *Queries) Holds(ctx context.Context, ids []job.ID) ([]HoldsRow, error) {
 	rows, err := q.db.Query(ctx, holds, ids)
 	if err != nil {
 		return nil, err
@@ -350,7 +350,7 @@ RETURNING owner, job_id, armed_at
 `
 
 // The last arms of owners of a cool-down. Each is locked, even without an arm.
-func (q *Queries) LockCoolDowns(ctx context.Context, owners []pgtype.UUID) ([]CoolDown, error) {
+func (q *Queries) LockCoolDowns(ctx context.Context, owners []job.ID) ([]CoolDown, error) {
 	rows, err := q.db.Query(ctx, lockCoolDowns, owners)
 	if err != nil {
 		return nil, err
@@ -375,7 +375,7 @@ SELECT version FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE
 `
 
 // Waits for a transaction that changes the job.
-func (q *Queries) LockJob(ctx context.Context, id pgtype.UUID) (int64, error) {
+func (q *Queries) LockJob(ctx context.Context, id job.ID) (int64, error) {
 	row := q.db.QueryRow(ctx, lockJob, id)
 	var version int64
 	err := row.Scan(&version)
@@ -397,8 +397,8 @@ UPDATE job_state SET handle = $1 WHERE job_id = $2 AND state = 3 AND attempt = $
 
 type SaveHandleParams struct {
 	Handle *string
-	JobID  pgtype.UUID
-	Number int64
+	JobID  job.ID
+	Number int
 }
 
 func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, error) {
@@ -417,8 +417,8 @@ WHERE c.owner = u.owner
 
 type SetCoolDownsParams struct {
 	Now    time.Time
-	Owners []pgtype.UUID
-	Jobs   []pgtype.UUID
+	Owners []job.ID
+	Jobs   []job.ID
 }
 
 // On rows that are locked.
@@ -455,13 +455,13 @@ SELECT job_id FROM kept UNION ALL SELECT job_id FROM taken
 type TakeGatesParams struct {
 	Accounts     []string
 	Fingerprints [][]byte
-	Jobs         []pgtype.UUID
+	Jobs         []job.ID
 	Attempts     []int64
 }
 
 // A gate that the job has already is included; one of another job is not. New gates come
 // first, because a transaction may wait for them while others wait for the included ones.
-func (q *Queries) TakeGates(ctx context.Context, arg TakeGatesParams) ([]pgtype.UUID, error) {
+func (q *Queries) TakeGates(ctx context.Context, arg TakeGatesParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, takeGates,
 		arg.Accounts,
 		arg.Fingerprints,
@@ -472,9 +472,9 @@ func (q *Queries) TakeGates(ctx context.Context, arg TakeGatesParams) ([]pgtype.
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}

@@ -9,7 +9,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
 )
 
 const attemptViews = `-- name: AttemptViews :many
@@ -19,10 +20,10 @@ ORDER BY job_id, number
 `
 
 type AttemptViewsRow struct {
-	JobID         pgtype.UUID
+	JobID         job.ID
 	Number        int64
 	Round         int64
-	Result        int16
+	Result        job.Result
 	ArmedAt       time.Time
 	FenceAt       time.Time
 	PeerEnded     bool
@@ -32,7 +33,7 @@ type AttemptViewsRow struct {
 }
 
 // The views of earlier attempts.
-func (q *Queries) AttemptViews(ctx context.Context, ids []pgtype.UUID) ([]AttemptViewsRow, error) {
+func (q *Queries) AttemptViews(ctx context.Context, ids []job.ID) ([]AttemptViewsRow, error) {
 	rows, err := q.db.Query(ctx, attemptViews, ids)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = $1 FOR NO KEY UPDATE
 `
 
-func (q *Queries) AwaitClaimLock(ctx context.Context, id pgtype.UUID) (ConnectionClaim, error) {
+func (q *Queries) AwaitClaimLock(ctx context.Context, id job.ID) (ConnectionClaim, error) {
 	row := q.db.QueryRow(ctx, awaitClaimLock, id)
 	var i ConnectionClaim
 	err := row.Scan(&i.ConnectionID, &i.BucketAt)
@@ -82,13 +83,13 @@ FROM connections AS c WHERE c.id = ANY ($1::uuid[])
 `
 
 type BoundsRow struct {
-	ID           pgtype.UUID
+	ID           job.ID
 	MaxInFlight  int64
 	MaxPerMinute int64
 	Busy         int64
 }
 
-func (q *Queries) Bounds(ctx context.Context, ids []pgtype.UUID) ([]BoundsRow, error) {
+func (q *Queries) Bounds(ctx context.Context, ids []job.ID) ([]BoundsRow, error) {
 	rows, err := q.db.Query(ctx, bounds, ids)
 	if err != nil {
 		return nil, err
@@ -147,14 +148,14 @@ SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 `
 
 type ClaimArmedParams struct {
-	Jobs               []pgtype.UUID
+	Jobs               []job.ID
 	Versions           []int64
 	Positions          []int64
 	Histories          [][]byte
 	Classes            []int16
 	Fences             []time.Time
 	Workers            []string
-	Tokens             []pgtype.UUID
+	Tokens             []job.ID
 	SendDeadlines      []time.Time
 	AnswerDeadlines    []time.Time
 	EffectKeys         []string
@@ -212,14 +213,14 @@ SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM claimed
 `
 
 type ClaimJobsParams struct {
-	Jobs      []pgtype.UUID
+	Jobs      []job.ID
 	Versions  []int64
-	Tokens    []pgtype.UUID
+	Tokens    []job.ID
 	Positions []int64
 	Histories [][]byte
-	Now       *time.Time
+	Now       time.Time
 	Worker    string
-	LeaseEnd  *time.Time
+	LeaseEnd  time.Time
 }
 
 // The version stands for all that was due when the jobs were locked. Naming the state again
@@ -246,7 +247,7 @@ ORDER BY connection_id FOR UPDATE
 
 // Waits for the results that are being written to these connections' jobs, and delays new
 // ones.
-func (q *Queries) CloseClaimLocks(ctx context.Context, ids []pgtype.UUID) error {
+func (q *Queries) CloseClaimLocks(ctx context.Context, ids []job.ID) error {
 	_, err := q.db.Exec(ctx, closeClaimLocks, ids)
 	return err
 }
@@ -259,13 +260,13 @@ WHERE r.runnable_at <= $1
 `
 
 type DueAmongParams struct {
-	Now         *time.Time
-	Connections []pgtype.UUID
+	Now         time.Time
+	Connections []job.ID
 	HoldKeys    []string
 }
 
 type DueAmongRow struct {
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	HoldKey      string
 }
 
@@ -302,15 +303,15 @@ type FencesOverIDsParams struct {
 	MaxRows int32
 }
 
-func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([]pgtype.UUID, error) {
+func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, fencesOverIDs, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}
@@ -335,14 +336,14 @@ RETURNING job_id
 `
 
 type LeaseLooksParams struct {
-	Now      *time.Time
+	Now      time.Time
 	Worker   string
-	LeaseEnd *time.Time
+	LeaseEnd time.Time
 	MaxRows  int32
 }
 
 // looks and leases
-func (q *Queries) LeaseLooks(ctx context.Context, arg LeaseLooksParams) ([]pgtype.UUID, error) {
+func (q *Queries) LeaseLooks(ctx context.Context, arg LeaseLooksParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, leaseLooks,
 		arg.Now,
 		arg.Worker,
@@ -353,9 +354,9 @@ func (q *Queries) LeaseLooks(ctx context.Context, arg LeaseLooksParams) ([]pgtyp
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}
@@ -371,15 +372,15 @@ const leftBehindIDs = `-- name: LeftBehindIDs :many
 SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT $1
 `
 
-func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int32) ([]pgtype.UUID, error) {
+func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int32) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, leftBehindIDs, maxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}
@@ -417,39 +418,39 @@ JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version
 `
 
 type LockDueParams struct {
-	Now         *time.Time
+	Now         time.Time
 	Base        int64
-	Connections []pgtype.UUID
+	Connections []job.ID
 	HoldKeys    []string
 	Most        []int64
 }
 
 type LockDueRow struct {
-	JobID          pgtype.UUID
+	JobID          job.ID
 	Project        string
-	ConnectionID   pgtype.UUID
-	ScheduleID     pgtype.UUID
+	ConnectionID   job.ID
+	ScheduleID     column.OptionalID
 	HoldKey        string
-	State          int16
+	State          job.State
 	Version        int64
-	Attempt        int64
-	Round          int64
-	Failures       int64
-	Claims         int64
-	Looks          int64
-	Negatives      int64
-	Misses         int64
+	Attempt        int
+	Round          int
+	Failures       int
+	Claims         int
+	Looks          int
+	Negatives      int
+	Misses         int
 	ScheduleTime   time.Time
 	Unasked        bool
 	StartWindow    int64
 	WaitWindow     int64
 	StartDeadline  time.Time
-	Class          int16
-	CancelAskedAt  *time.Time
-	ErrorKind      int16
+	Class          job.Class
+	CancelAskedAt  time.Time
+	ErrorKind      job.FailureKind
 	ErrorMessage   string
-	ErrorStatus    int64
-	ErrorAt        *time.Time
+	ErrorStatus    int
+	ErrorAt        time.Time
 	ResolutionID   *int64
 	IdemKey        string
 	PayloadKind    string
@@ -457,10 +458,10 @@ type LockDueRow struct {
 	MinBackoff     int64
 	MaxBackoff     int64
 	AttemptTimeout int64
-	Policy         int16
-	Labels         []byte
+	Policy         job.Policy
+	Labels         column.Labels
 	TimeZone       string
-	ReplyTo        pgtype.UUID
+	ReplyTo        column.OptionalID
 	Fingerprint    []byte
 	CreatedAt      time.Time
 	Payload        []byte
@@ -549,7 +550,7 @@ ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
 // After other locks of the batch, so it does not wait.
-func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobHead, error) {
+func (q *Queries) LockFree(ctx context.Context, ids []job.ID) ([]JobHead, error) {
 	rows, err := q.db.Query(ctx, lockFree, ids)
 	if err != nil {
 		return nil, err
@@ -627,8 +628,8 @@ ORDER BY job_id FOR NO KEY UPDATE
 `
 
 type LockJobsParams struct {
-	Ids      []pgtype.UUID
-	Notified []pgtype.UUID
+	Ids      []job.ID
+	Notified []job.ID
 }
 
 // Claims, looks and leases, and what is due. The arrays of one query have one length: each is
@@ -711,7 +712,7 @@ ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r
 `
 
 type LockRunnableParams struct {
-	Connections []pgtype.UUID
+	Connections []job.ID
 	HoldKeys    []string
 }
 
@@ -764,15 +765,15 @@ type OverdueIDsParams struct {
 
 // due times
 // Jobs under way that are past their lease or their fence, or claimed and past their window.
-func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtype.UUID, error) {
+func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, overdueIDs, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}
@@ -800,15 +801,15 @@ RETURNING s.job_id, s.claim_token
 `
 
 type RenewLeasesParams struct {
-	Now       *time.Time
-	Jobs      []pgtype.UUID
-	Tokens    []pgtype.UUID
+	Now       time.Time
+	Jobs      []job.ID
+	Tokens    []job.ID
 	LeaseEnds []time.Time
 }
 
 type RenewLeasesRow struct {
-	JobID      pgtype.UUID
-	ClaimToken pgtype.UUID
+	JobID      job.ID
+	ClaimToken column.OptionalID
 }
 
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
@@ -841,11 +842,11 @@ SELECT job_id, external_id FROM effects WHERE job_id = ANY ($1::uuid[])
 `
 
 type ReplyIDsRow struct {
-	JobID      pgtype.UUID
+	JobID      job.ID
 	ExternalID string
 }
 
-func (q *Queries) ReplyIDs(ctx context.Context, ids []pgtype.UUID) ([]ReplyIDsRow, error) {
+func (q *Queries) ReplyIDs(ctx context.Context, ids []job.ID) ([]ReplyIDsRow, error) {
 	rows, err := q.db.Query(ctx, replyIDs, ids)
 	if err != nil {
 		return nil, err
@@ -895,9 +896,9 @@ WHERE c.id = ANY (ARRAY(
 `
 
 type RunnableConnectionsParams struct {
-	At              *time.Time
-	Lead            pgtype.Interval
-	FullConnections []pgtype.UUID
+	At              time.Time
+	Lead            time.Duration
+	FullConnections []job.ID
 	FullProjects    []string
 	MaxRows         int32
 }
@@ -983,15 +984,15 @@ ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $5
 `
 
 type RunnableRowsParams struct {
-	At              *time.Time
-	Lead            pgtype.Interval
-	FullConnections []pgtype.UUID
+	At              time.Time
+	Lead            time.Duration
+	FullConnections []job.ID
 	FullProjects    []string
 	MaxRows         int32
 }
 
 type RunnableRowsRow struct {
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	HoldKey      string
 }
 
@@ -1042,7 +1043,7 @@ FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 
 type ServedParams struct {
 	Now         time.Time
-	Connections []pgtype.UUID
+	Connections []job.ID
 	HoldKeys    []string
 	Served      []bool
 	Saturated   []bool
@@ -1068,7 +1069,7 @@ UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id 
 `
 
 type SetBucketsParams struct {
-	Connections []pgtype.UUID
+	Connections []job.ID
 	Ats         []int64
 }
 
@@ -1094,9 +1095,9 @@ ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
 type TakeClaimLocksParams struct {
-	At              *time.Time
-	Lead            pgtype.Interval
-	FullConnections []pgtype.UUID
+	At              time.Time
+	Lead            time.Duration
+	FullConnections []job.ID
 	FullProjects    []string
 	MaxRows         int32
 }
@@ -1139,7 +1140,7 @@ ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
 // Locks those of these connections that no claim serves at this moment.
-func (q *Queries) TakeFreeClaimLocks(ctx context.Context, ids []pgtype.UUID) ([]ConnectionClaim, error) {
+func (q *Queries) TakeFreeClaimLocks(ctx context.Context, ids []job.ID) ([]ConnectionClaim, error) {
 	rows, err := q.db.Query(ctx, takeFreeClaimLocks, ids)
 	if err != nil {
 		return nil, err
@@ -1169,15 +1170,15 @@ type WindowOverIDsParams struct {
 	MaxRows int32
 }
 
-func (q *Queries) WindowOverIDs(ctx context.Context, arg WindowOverIDsParams) ([]pgtype.UUID, error) {
+func (q *Queries) WindowOverIDs(ctx context.Context, arg WindowOverIDsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, windowOverIDs, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}

@@ -8,8 +8,6 @@ package pgdb
 import (
 	"context"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const allowStep = `-- name: AllowStep :exec
@@ -189,7 +187,7 @@ WHERE attempt > 0 AND armed_at <> $1::timestamptz AND (fence_at > $3::timestampt
 
 type StepAttemptsParams struct {
 	Unknown time.Time
-	By      pgtype.Interval
+	By      time.Duration
 	Over    time.Time
 }
 
@@ -213,7 +211,7 @@ UPDATE retention SET lease_until = lease_until + $1::interval WHERE lease_until 
 `
 
 type StepRetentionParams struct {
-	By   pgtype.Interval
+	By   time.Duration
 	Over time.Time
 }
 
@@ -227,7 +225,7 @@ UPDATE rollup_place SET lease_until = lease_until + $1::interval WHERE lease_unt
 `
 
 type StepRollParams struct {
-	By   pgtype.Interval
+	By   time.Duration
 	Over time.Time
 }
 
@@ -245,7 +243,7 @@ WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > $2::ti
 `
 
 type StepWaitsParams struct {
-	By            pgtype.Interval
+	By            time.Duration
 	Over          time.Time
 	DefaultWindow int64
 }

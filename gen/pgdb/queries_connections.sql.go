@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 const connectionInUse = `-- name: ConnectionInUse :one
@@ -23,7 +23,7 @@ SELECT (
 `
 
 type ConnectionInUseParams struct {
-	ID      pgtype.UUID
+	ID      job.ID
 	Project string
 }
 
@@ -39,7 +39,7 @@ const dropCredentials = `-- name: DropCredentials :exec
 DELETE FROM connection_credentials WHERE connection_id = $1
 `
 
-func (q *Queries) DropCredentials(ctx context.Context, connectionID pgtype.UUID) error {
+func (q *Queries) DropCredentials(ctx context.Context, connectionID job.ID) error {
 	_, err := q.db.Exec(ctx, dropCredentials, connectionID)
 	return err
 }
@@ -48,7 +48,7 @@ const dropRunnableOf = `-- name: DropRunnableOf :exec
 DELETE FROM connection_ready WHERE connection_id = $1
 `
 
-func (q *Queries) DropRunnableOf(ctx context.Context, connectionID pgtype.UUID) error {
+func (q *Queries) DropRunnableOf(ctx context.Context, connectionID job.ID) error {
 	_, err := q.db.Exec(ctx, dropRunnableOf, connectionID)
 	return err
 }
@@ -59,12 +59,12 @@ WHERE id = ANY ($1::uuid[]) ORDER BY id FOR KEY SHARE
 `
 
 type KeepConnectionsRow struct {
-	ID      pgtype.UUID
+	ID      job.ID
 	Deleted bool
 }
 
 // Prevents their deletion until the commit, and returns which are deleted already.
-func (q *Queries) KeepConnections(ctx context.Context, ids []pgtype.UUID) ([]KeepConnectionsRow, error) {
+func (q *Queries) KeepConnections(ctx context.Context, ids []job.ID) ([]KeepConnectionsRow, error) {
 	rows, err := q.db.Query(ctx, keepConnections, ids)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ SELECT bucket_at FROM connection_claims WHERE connection_id = $1 FOR UPDATE
 
 // Changes of connections. A connection is judged on its locked row.
 // Waits for the claim, the start and the results that are being written.
-func (q *Queries) LockClaimLock(ctx context.Context, id pgtype.UUID) (int64, error) {
+func (q *Queries) LockClaimLock(ctx context.Context, id job.ID) (int64, error) {
 	row := q.db.QueryRow(ctx, lockClaimLock, id)
 	var bucket_at int64
 	err := row.Scan(&bucket_at)
@@ -103,7 +103,7 @@ SELECT 1 FROM connections WHERE id = $1 AND project = $2 FOR UPDATE
 `
 
 type LockConnectionParams struct {
-	ID      pgtype.UUID
+	ID      job.ID
 	Project string
 }
 
@@ -120,7 +120,7 @@ const lockRunnableOf = `-- name: LockRunnableOf :exec
 SELECT 1 FROM connection_ready WHERE connection_id = $1 ORDER BY hold_key FOR UPDATE
 `
 
-func (q *Queries) LockRunnableOf(ctx context.Context, connectionID pgtype.UUID) error {
+func (q *Queries) LockRunnableOf(ctx context.Context, connectionID job.ID) error {
 	_, err := q.db.Exec(ctx, lockRunnableOf, connectionID)
 	return err
 }
@@ -136,13 +136,13 @@ LIMIT $4
 `
 
 type MissedIDsParams struct {
-	ID      pgtype.UUID
+	ID      job.ID
 	Project string
-	Now     *time.Time
+	Now     time.Time
 	MaxRows int32
 }
 
-func (q *Queries) MissedIDs(ctx context.Context, arg MissedIDsParams) ([]pgtype.UUID, error) {
+func (q *Queries) MissedIDs(ctx context.Context, arg MissedIDsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, missedIDs,
 		arg.ID,
 		arg.Project,
@@ -153,9 +153,9 @@ func (q *Queries) MissedIDs(ctx context.Context, arg MissedIDsParams) ([]pgtype.
 		return nil, err
 	}
 	defer rows.Close()
-	var items []pgtype.UUID
+	var items []job.ID
 	for rows.Next() {
-		var job_id pgtype.UUID
+		var job_id job.ID
 		if err := rows.Scan(&job_id); err != nil {
 			return nil, err
 		}
@@ -173,7 +173,7 @@ UPDATE connection_claims SET bucket_at = $1 WHERE connection_id = $2
 
 type SetBucketParams struct {
 	BucketAt     int64
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 }
 
 func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
@@ -195,22 +195,22 @@ type SetConnectionParams struct {
 	DisplayName           string
 	Labels                string
 	Settings              []byte
-	Class                 int16
+	Class                 job.Class
 	KeyWindow             int64
 	AccountIdentity       string
 	MaxInFlight           int64
 	MaxPerMinute          int64
 	CoolDown              int64
-	PausedAt              *time.Time
+	PausedAt              time.Time
 	PausedReason          string
 	CredentialVersion     int64
 	CredentialFingerprint string
-	CredentialExpiresAt   *time.Time
+	CredentialExpiresAt   time.Time
 	Version               int64
 	UpdatedAt             time.Time
-	DeletedAt             *time.Time
+	DeletedAt             time.Time
 	UpdatedBy             string
-	ID                    pgtype.UUID
+	ID                    job.ID
 }
 
 func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) error {
@@ -254,7 +254,7 @@ type SetRunnableOfParams struct {
 	Rotated      bool
 	Bounded      bool
 	PacedUntil   time.Time
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 }
 
 // A row that loses a bound is served as if the bound had never existed.
@@ -277,7 +277,7 @@ WHERE connection_id = $3 AND version = $4
 type SetSealParams struct {
 	KeyID        string
 	Data         []byte
-	ConnectionID pgtype.UUID
+	ConnectionID job.ID
 	Version      int64
 }
 
@@ -305,8 +305,8 @@ WHERE ctid = ANY (ARRAY(
 `
 
 type WakeLooksParams struct {
-	Now          *time.Time
-	ConnectionID pgtype.UUID
+	Now          time.Time
+	ConnectionID job.ID
 }
 
 // Looks and polls that waited for a credential. No change of their jobs: no version, no

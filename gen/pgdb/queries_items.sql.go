@@ -9,13 +9,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 const endItems = `-- name: EndItems :execrows
 WITH u AS (
     SELECT unnest($2::uuid[]) AS id, unnest($3::smallint[]) AS state, unnest($4::text[]) AS firing_name,
-        unnest($5::uuid[]) AS job_id, unnest($6::text[]) AS reason
+        nullif(unnest($5::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS job_id, unnest($6::text[]) AS reason
 ),
 used AS (
     INSERT INTO project_use (project, jobs, bytes)
@@ -33,10 +33,10 @@ FROM u WHERE i.id = u.id AND i.state = 1
 
 type EndItemsParams struct {
 	Now         time.Time
-	Ids         []pgtype.UUID
+	Ids         []job.ID
 	States      []int16
 	FiringNames []string
-	Jobs        []pgtype.UUID
+	Jobs        []job.ID
 	Reasons     []string
 }
 
@@ -67,13 +67,13 @@ FROM (SELECT unnest($1::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
 `
 
 type QueueHeadsParams struct {
-	Schedules []pgtype.UUID
+	Schedules []job.ID
 	MaxRows   int32
 }
 
 type QueueHeadsRow struct {
-	ScheduleID pgtype.UUID
-	ID         pgtype.UUID
+	ScheduleID job.ID
+	ID         job.ID
 	Place      int64
 	Size       int64
 }

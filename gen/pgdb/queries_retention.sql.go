@@ -9,7 +9,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
 )
 
 const leaseRetention = `-- name: LeaseRetention :exec
@@ -17,7 +18,7 @@ UPDATE retention SET owner = $1::uuid, lease_until = $2 WHERE id = 1
 `
 
 type LeaseRetentionParams struct {
-	Owner      pgtype.UUID
+	Owner      job.ID
 	LeaseUntil time.Time
 }
 
@@ -54,7 +55,7 @@ SELECT owner, lease_until, dropped_to FROM retention WHERE id = 1 FOR UPDATE SKI
 `
 
 type TakeRetentionRow struct {
-	Owner      pgtype.UUID
+	Owner      column.OptionalID
 	LeaseUntil time.Time
 	DroppedTo  int64
 }

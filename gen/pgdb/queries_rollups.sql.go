@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 const moveRoll = `-- name: MoveRoll :execrows
@@ -20,7 +20,7 @@ WHERE id = 1 AND position = $5 AND (owner IS NULL OR owner = $3::uuid OR lease_u
 type MoveRollParams struct {
 	Position   int64
 	At         time.Time
-	Owner      pgtype.UUID
+	Owner      job.ID
 	LeaseUntil time.Time
 	Was        int64
 	Now        time.Time
@@ -47,7 +47,7 @@ SELECT EXISTS (SELECT 1 FROM rollup_place WHERE id = 1 AND owner <> $1::uuid AND
 `
 
 type OtherRollsParams struct {
-	Owner pgtype.UUID
+	Owner job.ID
 	Now   time.Time
 }
 

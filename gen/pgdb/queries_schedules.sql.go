@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 const endedJobs = `-- name: EndedJobs :many
@@ -26,14 +26,14 @@ FROM (SELECT unnest($1::uuid[]) AS schedule_id, unnest($2::bigint[]) AS most) AS
 `
 
 type EndedJobsParams struct {
-	Ids   []pgtype.UUID
+	Ids   []job.ID
 	Mosts []int64
 }
 
 type EndedJobsRow struct {
-	ScheduleID pgtype.UUID
-	JobID      pgtype.UUID
-	State      int16
+	ScheduleID job.ID
+	JobID      job.ID
+	State      job.State
 	DecidedAt  time.Time
 }
 
@@ -70,14 +70,14 @@ INSERT INTO firings (
 SELECT unnest($1::uuid[]) AS schedule_id, unnest($2::text[]) AS name, unnest($3::bigint[]) AS number,
     unnest($4::timestamptz[]) AS nominal_at, unnest($5::text[]) AS local_time,
     unnest($6::smallint[]) AS mark, unnest($7::smallint[]) AS origin,
-    unnest($8::smallint[]) AS outcome, unnest($9::text[]) AS reason, unnest($10::uuid[]) AS job_id,
-    unnest($11::uuid[]) AS blocking_job, unnest($12::bigint[]) AS run,
+    unnest($8::smallint[]) AS outcome, unnest($9::text[]) AS reason, nullif(unnest($10::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS job_id,
+    nullif(unnest($11::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS blocking_job, unnest($12::bigint[]) AS run,
     $13
 ON CONFLICT (schedule_id, name) DO NOTHING
 `
 
 type InsertFiringsParams struct {
-	Schedules  []pgtype.UUID
+	Schedules  []job.ID
 	Names      []string
 	Numbers    []int64
 	Nominals   []time.Time
@@ -86,8 +86,8 @@ type InsertFiringsParams struct {
 	Origins    []int16
 	Outcomes   []int16
 	Reasons    []string
-	Jobs       []pgtype.UUID
-	Blockers   []pgtype.UUID
+	Jobs       []job.ID
+	Blockers   []job.ID
 	Runs       []int64
 	DecidedAt  time.Time
 }
@@ -117,7 +117,7 @@ JOIN firings AS f ON f.schedule_id = u.schedule_id AND f.name = u.name
 `
 
 type KnownFiringsParams struct {
-	Schedules []pgtype.UUID
+	Schedules []job.ID
 	Names     []string
 }
 
@@ -173,13 +173,13 @@ FROM (SELECT unnest($1::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
 `
 
 type OpenJobsRow struct {
-	ScheduleID pgtype.UUID
-	JobID      pgtype.UUID
-	State      int16
+	ScheduleID job.ID
+	JobID      job.ID
+	State      job.State
 }
 
 // Of each schedule the newest job under way, then the newest one whose outcome is unknown.
-func (q *Queries) OpenJobs(ctx context.Context, ids []pgtype.UUID) ([]OpenJobsRow, error) {
+func (q *Queries) OpenJobs(ctx context.Context, ids []job.ID) ([]OpenJobsRow, error) {
 	rows, err := q.db.Query(ctx, openJobs, ids)
 	if err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ FROM u WHERE s.id = u.id AND s.revision = u.revision - 1
 `
 
 type SetFiredParams struct {
-	Ids         []pgtype.UUID
+	Ids         []job.ID
 	Versions    []int64
 	Revisions   []int64
 	States      []int16
@@ -305,8 +305,8 @@ UPDATE schedules SET next_at = $1 WHERE id = $2 AND buffered <> '' AND (next_at 
 `
 
 type WakeScheduleParams struct {
-	Now *time.Time
-	ID  pgtype.UUID
+	Now time.Time
+	ID  job.ID
 }
 
 // A schedule that is locked.
@@ -343,13 +343,13 @@ SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
 `
 
 type WakeSchedulesParams struct {
-	Ids []pgtype.UUID
-	Now *time.Time
+	Ids []job.ID
+	Now time.Time
 }
 
 type WakeSchedulesRow struct {
 	Woken int64
-	Busy  []pgtype.UUID
+	Busy  []job.ID
 }
 
 // Makes schedules due whose buffered firings may have waited for changes of jobs. busy are

@@ -8,7 +8,7 @@ package pgdb
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 const addRecipients = `-- name: AddRecipients :exec
@@ -18,7 +18,7 @@ SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[])
 `
 
 type AddRecipientsParams struct {
-	Ids        []pgtype.UUID
+	Ids        []job.ID
 	Projects   []string
 	Recipients []string
 }
@@ -33,7 +33,7 @@ const removeRecipients = `-- name: RemoveRecipients :exec
 DELETE FROM job_recipients WHERE job_id = ANY ($1::uuid[])
 `
 
-func (q *Queries) RemoveRecipients(ctx context.Context, ids []pgtype.UUID) error {
+func (q *Queries) RemoveRecipients(ctx context.Context, ids []job.ID) error {
 	_, err := q.db.Exec(ctx, removeRecipients, ids)
 	return err
 }

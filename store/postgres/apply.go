@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -210,7 +208,7 @@ func (b *changeApplier) takeEffectKeys(ctx context.Context, plans []*plannedChan
 	var p pgdb.TakeEffectKeysParams
 	for _, c := range plans {
 		if c.Content != nil && c.Content.OwnEffectKey != "" {
-			p.Digests, p.Jobs = append(p.Digests, c.Content.EffectKey[:]), append(p.Jobs, fromID(c.Job))
+			p.Digests, p.Jobs = append(p.Digests, c.Content.EffectKey[:]), append(p.Jobs, c.Job)
 		}
 	}
 	if len(p.Jobs) == 0 {
@@ -221,7 +219,7 @@ func (b *changeApplier) takeEffectKeys(ctx context.Context, plans []*plannedChan
 		return nil, fmt.Errorf("effect keys: %w", err)
 	}
 	return slices.DeleteFunc(plans, func(c *plannedChange) bool {
-		taken := c.Content != nil && c.Content.OwnEffectKey != "" && !slices.Contains(rows, fromID(c.Job))
+		taken := c.Content != nil && c.Content.OwnEffectKey != "" && !slices.Contains(rows, c.Job)
 		if taken {
 			b.out[c.index].Err = store.ErrEffectKeyTaken
 		}
@@ -257,9 +255,9 @@ func (b *changeApplier) plan(c store.Change, owners map[job.ID]objectOwner) (*pl
 
 // settle writes the results of earlier attempts. The newest one's is written with the state.
 func (b *changeApplier) settle(ctx context.Context, plans []*plannedChange) {
-	settled := pgdb.SettleAttemptsParams{Now: &b.now}
+	settled := pgdb.SettleAttemptsParams{Now: b.now}
 	var kept pgdb.CountAnswersParams
-	closed := pgdb.CloseAttemptsParams{Now: &b.now}
+	closed := pgdb.CloseAttemptsParams{Now: b.now}
 	for _, p := range plans {
 		for _, s := range p.Settle {
 			addKept(&kept, p.Job, s)
@@ -274,7 +272,7 @@ func (b *changeApplier) settle(ctx context.Context, plans []*plannedChange) {
 				p.newest.Result = p.Decision.CloseOpen
 				continue
 			}
-			closed.Jobs = append(closed.Jobs, fromID(p.Job))
+			closed.Jobs = append(closed.Jobs, p.Job)
 			closed.Numbers = append(closed.Numbers, int64(n))
 			closed.Results = append(closed.Results, int16(p.Decision.CloseOpen))
 		}
@@ -307,7 +305,7 @@ func (b *changeApplier) record(ctx context.Context, plans []*plannedChange) erro
 		return fmt.Errorf("resolutions: %w", err)
 	}
 	for _, r := range rows {
-		byJob[toID(r.JobID)].ruling = r.ID
+		byJob[r.JobID].ruling = r.ID
 	}
 	return nil
 }
@@ -396,8 +394,8 @@ func (b *changeApplier) ends(states *pgdb.SetStatesParams, plans []*plannedChang
 		}
 	}
 	b.freed = append(b.freed, freed...)
-	states.Gates, states.Notified, states.Waiting = fromIDs(gates), fromIDs(notified), fromIDs(waiting)
-	states.Freed = fromIDs(distinct(freed))
+	states.Gates, states.Notified, states.Waiting = gates, notified, waiting
+	states.Freed = distinct(freed)
 }
 
 // noteRunnable records what a change means for the runnable rows and for waiting workers.
@@ -423,7 +421,7 @@ func (b *changeApplier) noteRunnable(p *plannedChange) {
 	b.runnable.touch(is)
 	if h.Auth != 0 {
 		b.auth = append(b.auth, pgdb.HoldAuthParams{
-			Now: &b.now, Reason: h.Reason, Cause: int16(h.Auth), ConnectionID: fromID(is.conn), HoldKey: is.hold,
+			Now: b.now, Reason: h.Reason, Cause: int16(h.Auth), ConnectionID: is.conn, HoldKey: is.hold,
 			CredentialVersion: int64(h.CredentialVersion),
 		})
 		return
@@ -433,7 +431,7 @@ func (b *changeApplier) noteRunnable(p *plannedChange) {
 	}
 	if until := rules.Until(*h, b.now); until.After(b.rate[is].Until) {
 		b.rate[is] = pgdb.HoldRateParams{
-			Until: until, Reason: h.Reason, ConnectionID: fromID(is.conn), HoldKey: is.hold,
+			Until: until, Reason: h.Reason, ConnectionID: is.conn, HoldKey: is.hold,
 		}
 	}
 }
@@ -495,15 +493,15 @@ func (b *changeApplier) answer(ctx context.Context, plans []*plannedChange) erro
 
 // writeRecipients stores the recipients of new payloads.
 func (b *changeApplier) writeRecipients(ctx context.Context, plans []*plannedChange) {
-	var old []pgtype.UUID
+	var old []job.ID
 	var p pgdb.AddRecipientsParams
 	for _, c := range plans {
 		if c.Content == nil || c.Content.Payload == nil {
 			continue
 		}
-		old = append(old, fromID(c.Job))
+		old = append(old, c.Job)
 		for _, who := range c.Content.Recipients {
-			p.Ids, p.Projects, p.Recipients = append(p.Ids, fromID(c.Job)), append(p.Projects, c.job.Project), append(p.Recipients, who)
+			p.Ids, p.Projects, p.Recipients = append(p.Ids, c.Job), append(p.Projects, c.job.Project), append(p.Recipients, who)
 		}
 	}
 	b.execRows(ctx, len(old), statement("recipients", (*pgdb.Queries).RemoveRecipients, old))

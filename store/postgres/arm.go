@@ -190,7 +190,7 @@ func (b *jobArmer) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJo
 func (b *jobArmer) coolDowns(ctx context.Context, l *lockedRows, jobs map[job.ID]*lockedJob) error {
 	var owners []job.ID
 	for _, h := range l.holds {
-		j, ok := jobs[toID(h.JobID)]
+		j, ok := jobs[h.JobID]
 		if !ok {
 			continue
 		}
@@ -211,13 +211,13 @@ func (b *jobArmer) coolDowns(ctx context.Context, l *lockedRows, jobs map[job.ID
 	if len(owners) == 0 {
 		return nil
 	}
-	rows, err := b.q.LockCoolDowns(ctx, fromIDs(distinct(owners)))
+	rows, err := b.q.LockCoolDowns(ctx, distinct(owners))
 	if err != nil {
 		return fmt.Errorf("cool-downs: %w", err)
 	}
 	b.lastArms = make(map[job.ID]store.LastArm, len(rows))
 	for _, r := range rows {
-		b.lastArms[toID(r.Owner)] = store.LastArm{Job: toID(r.JobID), ArmedAt: r.ArmedAt}
+		b.lastArms[r.Owner] = store.LastArm{Job: r.JobID, ArmedAt: r.ArmedAt}
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (b *jobArmer) recordArms(ctx context.Context, intents []*intent) {
 	for _, in := range intents {
 		for _, d := range rules.CoolDownsOf(in.Arm, b.downs[in.Job]) {
 			b.lastArms[d.Owner] = store.LastArm{Job: in.Job, ArmedAt: b.now}
-			p.Owners, p.Jobs = append(p.Owners, fromID(d.Owner)), append(p.Jobs, fromID(in.Job))
+			p.Owners, p.Jobs = append(p.Owners, d.Owner), append(p.Jobs, in.Job)
 		}
 	}
 	b.execRows(ctx, len(p.Owners), statement("cool-downs", (*pgdb.Queries).SetCoolDowns, p))
@@ -238,7 +238,7 @@ func (b *jobArmer) recordArms(ctx context.Context, intents []*intent) {
 func (b *jobArmer) held(l *lockedRows) map[job.ID]bool {
 	out := make(map[job.ID]bool, len(l.holds))
 	for _, h := range l.holds {
-		out[toID(h.JobID)] = rules.Hold{Paused: h.Held, LimitedUntil: h.RateLimitedUntil}.Held(b.now)
+		out[h.JobID] = rules.Hold{Paused: h.Held, LimitedUntil: h.RateLimitedUntil}.Held(b.now)
 	}
 	return out
 }
@@ -266,7 +266,7 @@ func (b *jobArmer) takeGates(ctx context.Context, intents []*intent) ([]*intent,
 		}
 		p.Accounts = append(p.Accounts, in.gate.account)
 		p.Fingerprints = append(p.Fingerprints, []byte(in.gate.fingerprint))
-		p.Jobs = append(p.Jobs, fromID(in.Job))
+		p.Jobs = append(p.Jobs, in.Job)
 		p.Attempts = append(p.Attempts, int64(in.attempt.Number))
 	}
 	if len(p.Jobs) == 0 {
@@ -302,7 +302,7 @@ func (b *jobArmer) gateOwners(ctx context.Context, accounts []string, fingerprin
 	}
 	owners := make(map[gateKey]job.ID, len(rows))
 	for _, r := range rows {
-		owners[gateKey{r.Account, string(r.Fingerprint)}] = toID(r.JobID)
+		owners[gateKey{r.Account, string(r.Fingerprint)}] = r.JobID
 	}
 	return owners, nil
 }
@@ -392,10 +392,10 @@ func (b *jobArmer) write(ctx context.Context, intents []*intent) error {
 // then reads.
 func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
 	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
-		if _, err := t.q.LockJob(ctx, fromID(id)); err != nil {
+		if _, err := t.q.LockJob(ctx, id); err != nil {
 			return store.Armed{}, orNotFound(err)
 		}
-		row, err := t.q.AttemptByToken(ctx, pgdb.AttemptByTokenParams{JobID: fromID(id), ArmToken: fromID(token)})
+		row, err := t.q.AttemptByToken(ctx, pgdb.AttemptByTokenParams{JobID: id, ArmToken: token})
 		if err != nil {
 			return store.Armed{}, orNotFound(err)
 		}
@@ -411,14 +411,14 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 // SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
 	return writeOnly(ctx, s, "save handle", func(ctx context.Context, t *tx) error {
-		if _, err := t.q.LockJob(ctx, fromID(id)); err != nil {
+		if _, err := t.q.LockJob(ctx, id); err != nil {
 			return orNotFound(err)
 		}
-		n, err := t.q.SaveHandle(ctx, pgdb.SaveHandleParams{Handle: &handle, JobID: fromID(id), Number: int64(attempt)})
+		n, err := t.q.SaveHandle(ctx, pgdb.SaveHandleParams{Handle: &handle, JobID: id, Number: attempt})
 		if err != nil || n == 1 {
 			return err
 		}
-		armed, err := t.q.AttemptExists(ctx, pgdb.AttemptExistsParams{JobID: fromID(id), Number: int64(attempt)})
+		armed, err := t.q.AttemptExists(ctx, pgdb.AttemptExistsParams{JobID: id, Number: int64(attempt)})
 		switch {
 		case err != nil:
 			return err

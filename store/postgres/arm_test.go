@@ -34,7 +34,7 @@ func TestArmsLockInOrder(t *testing.T) {
 			}
 			defer func() { _ = conn.Close(context.Background()) }()
 			lock := func(l store.Leased) error {
-				_, err := conn.Exec(t.Context(), "SELECT FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE NOWAIT", fromID(l.ID))
+				_, err := conn.Exec(t.Context(), "SELECT FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE NOWAIT", l.ID)
 				return err
 			}
 			if _, err := conn.Exec(t.Context(), "BEGIN"); err != nil {

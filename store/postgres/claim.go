@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -100,7 +99,7 @@ func (d *dueRows) queue(ctx context.Context, t *tx, most int, room *store.Room) 
 	conns, projects := room.Full()
 	p := pgdb.RunnableRowsParams{
 		At: at, Lead: lead, MaxRows: int32(most),
-		FullConnections: fromIDs(conns), FullProjects: append([]string{}, projects...),
+		FullConnections: append([]job.ID{}, conns...), FullProjects: append([]string{}, projects...), // never nil: NULL
 	}
 	t.queue(ctx, query("claim locks", (*pgdb.Queries).TakeClaimLocks, pgdb.TakeClaimLocksParams(p), &d.free))
 	t.queue(ctx, query("runnable rows", (*pgdb.Queries).RunnableRows, p, &d.rows))
@@ -140,13 +139,13 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 		id := d.rows[0].ConnectionID
 		one, err := c.q.AwaitClaimLock(ctx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: connection %s has no claim row", store.ErrUnavailable, toID(id))
+			return fmt.Errorf("%w: connection %s has no claim row", store.ErrUnavailable, id)
 		}
 		if err != nil {
 			return fmt.Errorf("claim lock: %w", err)
 		}
 		d.free = append(d.free, one)
-		now, err := c.q.Bounds(ctx, []pgtype.UUID{id})
+		now, err := c.q.Bounds(ctx, []job.ID{id})
 		if err != nil {
 			return fmt.Errorf("bounds: %w", err)
 		}
@@ -163,8 +162,8 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 		return err
 	}
 	for _, r := range d.rows {
-		if t, ok := c.locks[toID(r.ConnectionID)]; ok {
-			c.rows = append(c.rows, &runnableRow{runnableKey: runnableKey{toID(r.ConnectionID), r.HoldKey}, lock: t})
+		if t, ok := c.locks[r.ConnectionID]; ok {
+			c.rows = append(c.rows, &runnableRow{runnableKey: runnableKey{r.ConnectionID, r.HoldKey}, lock: t})
 		}
 	}
 	return nil
@@ -176,7 +175,7 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 func (c *claimer) measure(d *dueRows) error {
 	buckets := make(map[job.ID]int64, len(d.free))
 	for _, f := range d.free {
-		buckets[toID(f.ConnectionID)] = f.BucketAt
+		buckets[f.ConnectionID] = f.BucketAt
 	}
 	c.locks = make(map[job.ID]*claimLock, len(d.free))
 	c.conns = make(map[job.ID]store.Connection, len(d.conns))
@@ -209,7 +208,7 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 	part, left := rules.Share(c.left, int64(len(active))), c.left
 	want := make(map[runnableKey]int64, len(active))
 	reserved := make(map[*claimLock]int64, len(c.locks))
-	p := pgdb.LockDueParams{Now: &c.now, Base: c.base}
+	p := pgdb.LockDueParams{Now: c.now, Base: c.base}
 	for _, r := range active {
 		project := c.conns[r.conn].Project
 		n := c.room.Left(project, r.conn, min(part, left, r.lock.capacity-reserved[r.lock]))
@@ -218,7 +217,7 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 		}
 		c.room.Take(project, r.conn, n)
 		want[r.runnableKey], reserved[r.lock], left, r.served = n, reserved[r.lock]+n, left-n, true
-		p.Connections = append(p.Connections, fromID(r.conn))
+		p.Connections = append(p.Connections, r.conn)
 		p.HoldKeys = append(p.HoldKeys, r.hold)
 		p.Most = append(p.Most, n)
 	}
@@ -231,7 +230,7 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 	}
 	got := make(map[runnableKey]int64, len(want))
 	for _, d := range due {
-		got[runnableKey{toID(d.ConnectionID), d.HoldKey}]++
+		got[runnableKey{d.ConnectionID, d.HoldKey}]++
 	}
 	if err := c.take(ctx, due); err != nil {
 		return nil, err
@@ -285,18 +284,18 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 
 // lease queues the writes of the jobs that are only leased.
 func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
-	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt}
+	p := pgdb.ClaimJobsParams{Now: c.now, Worker: c.p.Worker, LeaseEnd: leased[0].NextAt}
 	for i, d := range due {
 		if leased[i].Armed != nil {
 			continue
 		}
-		history, err := c.note(c.claimEvent(&leased[i].Job, job.State(d.State)))
+		history, err := c.note(c.claimEvent(&leased[i].Job, d.State))
 		if err != nil {
 			return err
 		}
 		p.Jobs = append(p.Jobs, d.JobID)
 		p.Versions = append(p.Versions, d.Version)
-		p.Tokens = append(p.Tokens, fromID(leased[i].ClaimToken))
+		p.Tokens = append(p.Tokens, leased[i].ClaimToken)
 		p.Positions = append(p.Positions, c.last())
 		p.Histories = append(p.Histories, history)
 	}
@@ -356,15 +355,15 @@ func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Le
 func (c *claimer) leave(ctx context.Context) error {
 	now := c.now.UnixMicro()
 	var buckets pgdb.SetBucketsParams
-	var full []pgtype.UUID
+	var full []job.ID
 	for id, t := range c.locks {
 		if bucket := rules.Take(t.bucket, now, t.took); bucket != t.bucket {
 			t.bucket = bucket
-			buckets.Connections = append(buckets.Connections, fromID(id))
+			buckets.Connections = append(buckets.Connections, id)
 			buckets.Ats = append(buckets.Ats, t.bucket.At)
 		}
 		if t.capacity <= 0 && !rules.Paced(t.bucket, now) {
-			full = append(full, fromID(id))
+			full = append(full, id)
 		}
 	}
 	c.execRows(ctx, len(buckets.Ats), statement("token buckets", (*pgdb.Queries).SetBuckets, buckets))
@@ -381,7 +380,7 @@ func (c *claimer) leave(ctx context.Context) error {
 		if paced {
 			until = time.UnixMicro(r.lock.bucket.At).UTC()
 		}
-		p.Connections = append(p.Connections, fromID(r.conn))
+		p.Connections = append(p.Connections, r.conn)
 		p.HoldKeys = append(p.HoldKeys, r.hold)
 		p.Served = append(p.Served, r.served)
 		p.Saturated = append(p.Saturated, r.lock.saturated)
@@ -395,7 +394,7 @@ func (c *claimer) leave(ctx context.Context) error {
 
 // saturate takes the claim locks of connections that seem to have reached their bound alone,
 // and counts again.
-func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
+func (c *claimer) saturate(ctx context.Context, full []job.ID) error {
 	if len(full) == 0 {
 		return nil
 	}
@@ -406,7 +405,7 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 			return fmt.Errorf("bounds: %w", err)
 		}
 		for _, b := range bounds {
-			c.locks[toID(b.ID)].saturated = c.bounds(b.MaxInFlight, b.Busy, store.Bucket{}).Free() <= 0
+			c.locks[b.ID].saturated = c.bounds(b.MaxInFlight, b.Busy, store.Bucket{}).Free() <= 0
 		}
 		return nil
 	})
@@ -450,13 +449,13 @@ func (t *tx) answered(ctx context.Context, ids []job.ID) (map[job.ID]string, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := t.q.ReplyIDs(ctx, fromIDs(ids))
+	rows, err := t.q.ReplyIDs(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("effects replied to: %w", err)
 	}
 	out := make(map[job.ID]string, len(rows))
 	for _, r := range rows {
-		out[toID(r.JobID)] = r.ExternalID
+		out[r.JobID] = r.ExternalID
 	}
 	return out, nil
 }

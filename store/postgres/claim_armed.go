@@ -21,7 +21,7 @@ import (
 func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
 	c.held = make(map[runnableKey]bool, len(rows))
 	for _, r := range rows {
-		c.held[runnableKey{toID(r.ConnectionID), r.HoldKey}] = rules.Hold{Paused: r.Held, LimitedUntil: r.RateLimitedUntil}.Held(c.now)
+		c.held[runnableKey{r.ConnectionID, r.HoldKey}] = rules.Hold{Paused: r.Held, LimitedUntil: r.RateLimitedUntil}.Held(c.now)
 	}
 }
 
@@ -49,7 +49,7 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 		in := &intent{Arm: *a, index: i}
 		in.next, in.attempt = rules.Begin(*a, j)
 		l.Armed = &store.Armed{Snapshot: in.next, Attempt: in.attempt}
-		history, err := c.note(c.claimEvent(&l.Job, job.State(due[i].State)))
+		history, err := c.note(c.claimEvent(&l.Job, due[i].State))
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 // stillArmed reports whether an intent that was written with a claim is durable.
 func (t *tx) stillArmed(ctx context.Context, l store.Leased) (bool, error) {
 	_, err := t.q.AttemptByToken(ctx, pgdb.AttemptByTokenParams{
-		JobID: fromID(l.ID), ArmToken: fromID(l.Armed.Attempt.ArmToken),
+		JobID: l.ID, ArmToken: l.Armed.Attempt.ArmToken,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil

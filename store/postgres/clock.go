@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/gen/shareddb"
@@ -153,12 +152,11 @@ func (s *Store) present(at time.Time, begun time.Duration) time.Time {
 
 // due returns what counts as now in statements that are sent before a transaction knows its
 // time: a time, or how far the believed time was ahead of the server's at the last reading.
-func (s *Store) due() (at *time.Time, lead pgtype.Interval) {
+func (s *Store) due() (at time.Time, lead time.Duration) {
 	if !s.real() {
-		now := s.present(time.Time{}, 0)
-		at = &now
+		at = s.present(time.Time{}, 0)
 	}
-	return at, pgtype.Interval{Microseconds: s.lead.Load(), Valid: true}
+	return at, time.Duration(s.lead.Load()) * time.Microsecond
 }
 
 // watchClock compares the beliefs of the servers; tests do so themselves. Other calls report a
@@ -299,7 +297,7 @@ func (s *Store) stepped(step store.ClockStep, steps int64) {
 
 // stepParts returns the statements of a step.
 func stepParts(q *pgdb.Queries, shared *shareddb.Queries, step store.ClockStep) []func(context.Context) error {
-	over, by := time.UnixMicro(min(step.From, step.To)), pgtype.Interval{Microseconds: step.By, Valid: true}
+	over, by := time.UnixMicro(min(step.From, step.To)), time.Duration(step.By)*time.Microsecond
 	parts := []func(context.Context) error{q.AllowStep}
 	if step.By != 0 {
 		parts = append(parts,

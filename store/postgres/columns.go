@@ -13,14 +13,11 @@ import (
 
 // Rules of this file: batches go to the database column by column, so most arguments are
 // lists. The driver creates a value for each element; this code writes a list of a known type
-// directly. The driver handles all other types.
+// directly. A nil list is NULL. The driver handles all other types.
 
 // writeColumns makes a connection write lists this way.
 func writeColumns(conn *pgx.Conn) {
 	types := conn.TypeMap()
-	encode[pgtype.UUID](types, pgtype.UUIDArrayOID, pgtype.UUIDOID, func(b []byte, v pgtype.UUID) ([]byte, bool) {
-		return append(b, v.Bytes[:]...), v.Valid
-	})
 	encode[job.ID](types, pgtype.UUIDArrayOID, pgtype.UUIDOID, func(b []byte, v job.ID) ([]byte, bool) {
 		return append(b, v[:]...), true
 	})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"pgregory.net/rapid"
+
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // TestColumns: lists are written byte by byte as the driver writes them.
@@ -20,9 +22,17 @@ func TestColumns(t *testing.T) {
 	}
 	defer conn.Release()
 	ours, theirs := conn.Conn().TypeMap(), pgtype.NewMap()
-	ids := rapid.Custom(func(t *rapid.T) pgtype.UUID {
-		return pgtype.UUID{Bytes: [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")), Valid: rapid.Bool().Draw(t, "valid")}
-	})
+	ids := rapid.Custom(func(t *rapid.T) job.ID { return job.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")) })
+	uuids := func(ids []job.ID) any {
+		if ids == nil {
+			return []pgtype.UUID(nil)
+		}
+		out := make([]pgtype.UUID, len(ids))
+		for i, id := range ids {
+			out[i] = pgtype.UUID{Bytes: id, Valid: true}
+		}
+		return out
+	}
 	times := rapid.Custom(func(t *rapid.T) time.Time {
 		return rapid.SampledFrom([]time.Time{{}, endOfTime, time.Unix(0, 0), time.UnixMicro(rapid.Int64Range(-1e15, 1e15).Draw(t, "µs"))}).Draw(t, "time")
 	})
@@ -34,12 +44,16 @@ func TestColumns(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		for oid, list := range map[uint32]any{
-			pgtype.UUIDArrayOID: rapid.SliceOf(ids).Draw(t, "ids"), pgtype.TextArrayOID: rapid.SliceOf(rapid.String()).Draw(t, "texts"),
+			pgtype.UUIDArrayOID: rapid.SliceOf(rapid.OneOf(ids, rapid.Just(job.ID{}))).Draw(t, "ids"), pgtype.TextArrayOID: rapid.SliceOf(rapid.String()).Draw(t, "texts"),
 			pgtype.ByteaArrayOID: rapid.SliceOf(some).Draw(t, "bytes"), pgtype.Int8ArrayOID: rapid.SliceOf(rapid.Int64()).Draw(t, "longs"),
 			pgtype.Int2ArrayOID: rapid.SliceOf(rapid.Int16()).Draw(t, "shorts"), pgtype.BoolArrayOID: rapid.SliceOf(rapid.Bool()).Draw(t, "bits"),
 			pgtype.TimestamptzArrayOID: rapid.SliceOf(times).Draw(t, "times"),
 		} {
-			want, err := theirs.Encode(oid, pgtype.BinaryFormatCode, list, nil)
+			known := list
+			if ids, ok := list.([]job.ID); ok {
+				known = uuids(ids)
+			}
+			want, err := theirs.Encode(oid, pgtype.BinaryFormatCode, known, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -68,7 +67,7 @@ func (v view) ids(ctx context.Context, text string, args []any) ([]job.ID, error
 	if err != nil {
 		return nil, err
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[pgtype.UUID])
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[job.ID])
 	return toIDs(ids), err
 }
 

@@ -129,7 +129,7 @@ func (r *connectionChange) runnable(ctx context.Context) error {
 	}
 	r.hint[store.WatchWork] = r.Resume || r.Credential != nil || r.Limits != nil
 	if r.Credential != nil && r.held {
-		if err := r.q.WakeLooks(ctx, pgdb.WakeLooksParams{Now: &r.now, ConnectionID: id}); err != nil {
+		if err := r.q.WakeLooks(ctx, pgdb.WakeLooksParams{Now: r.now, ConnectionID: id}); err != nil {
 			return fmt.Errorf("looks: %w", err)
 		}
 	}
@@ -181,7 +181,7 @@ func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int
 	return read(ctx, s, "missed", func(ctx context.Context, v view) ([]job.Snapshot, error) {
 		most := rules.Page(limit)
 		ids, err := v.q.MissedIDs(ctx, pgdb.MissedIDsParams{
-			ID: fromID(id), Project: project, Now: &v.now, MaxRows: int32(most),
+			ID: fromID(id), Project: project, Now: v.now, MaxRows: int32(most),
 		})
 		if err != nil {
 			return nil, err

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -15,39 +13,25 @@ import (
 // Zero times and zero ids are NULL where the column may be NULL, and empty bytes are not
 // NULL.
 
-// fromTime cuts a time to the database's precision; the zero time is NULL.
-func fromTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return someTime(t)
-}
+// Of these, nothing is left to do: the columns have the domain's types.
+func fromTime(t time.Time) time.Time { return t }
+func someTime(t time.Time) time.Time { return t }
+func toTime(t time.Time) time.Time   { return t }
+func fromID(id job.ID) job.ID        { return id }
+func toID[T ~[16]byte](id T) job.ID  { return job.ID(id) }
+func fromIDs(ids []job.ID) []job.ID  { return ids }
+func toIDs(ids []job.ID) []job.ID    { return ids }
 
-func someTime(t time.Time) *time.Time {
-	t = job.Micros(t)
-	return &t
-}
-
-// toTime returns a time in UTC; NULL is the zero time.
-func toTime(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
-}
-
-// sinceEpoch is toTime for a column where the epoch stands for no time.
+// sinceEpoch is no time for a column where the epoch stands for that.
 func sinceEpoch(t time.Time) time.Time {
 	if t.UnixMicro() == 0 {
 		return time.Time{}
 	}
-	return t.UTC()
+	return t
 }
 
 func micros(d time.Duration) int64      { return d.Microseconds() }
 func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
-func fromID(id job.ID) pgtype.UUID      { return pgtype.UUID{Bytes: id, Valid: true} }
-func toID(id pgtype.UUID) job.ID        { return id.Bytes }
 
 // toText returns the empty text for NULL.
 func toText(text *string) string {
@@ -57,29 +41,11 @@ func toText(text *string) string {
 	return *text
 }
 
-func optionalID(id job.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
-
-func fromIDs(ids []job.ID) []pgtype.UUID {
-	out := make([]pgtype.UUID, len(ids))
-	for i, id := range ids {
-		out[i] = fromID(id)
-	}
-	return out
-}
-
-func toIDs(ids []pgtype.UUID) []job.ID {
-	out := make([]job.ID, len(ids))
-	for i, id := range ids {
-		out[i] = toID(id)
-	}
-	return out
-}
-
 // setOf returns the set of ids.
-func setOf(ids []pgtype.UUID) map[job.ID]bool {
+func setOf(ids []job.ID) map[job.ID]bool {
 	out := make(map[job.ID]bool, len(ids))
 	for _, id := range ids {
-		out[toID(id)] = true
+		out[id] = true
 	}
 	return out
 }
@@ -103,7 +69,7 @@ func toBytes(b []byte) []byte {
 func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	spec, err := toSpec(r)
 	if err != nil {
-		return job.Snapshot{}, fmt.Errorf("job %s: %w", toID(r.JobHead.JobID), err)
+		return job.Snapshot{}, fmt.Errorf("job %s: %w", r.JobHead.JobID, err)
 	}
 	s := job.Snapshot{
 		Job: job.Job{Spec: spec, Status: toStatus(r.JobHead)}, Now: now.UTC(),
@@ -111,28 +77,27 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	for _, n := range r.EarlierOpen {
 		s.Open = append(s.Open, int(n))
 	}
-	s.EarlierFence = r.EarlierFence.UTC()
+	s.EarlierFence = r.EarlierFence
 	if m := newestView(r.JobHead); m != nil {
 		s.Fence, s.Handle, s.PeerEnded = m.Fence, m.Handle, m.PeerEnded
 		if m.Result.Open() {
 			s.Open = append(s.Open, m.Number)
 		}
 		if m.Round == s.Round {
-			s.RoundArmed, s.RoundKey = toTime(r.JobHead.RoundArmedAt), m.EffectKey
+			s.RoundArmed, s.RoundKey = r.JobHead.RoundArmedAt, m.EffectKey
 		}
 	}
-	if r.EffectAt != nil {
+	if !r.EffectAt.IsZero() {
 		s.Effect = &job.Effect{
-			Attempt: int(r.EffectAttempt), Round: int(r.EffectRound), ExternalID: r.EffectID,
-			ExternalURL: r.EffectUrl, Proof: job.Proof(r.EffectProof), At: toTime(r.EffectAt),
-			SharedWith: toID(r.EffectSharedWith),
+			Attempt: int(r.EffectAttempt), Round: int(r.EffectRound), ExternalID: r.EffectID, ExternalURL: r.EffectUrl,
+			Proof: job.Proof(r.EffectProof), At: r.EffectAt, SharedWith: job.ID(r.EffectSharedWith),
 		}
 	} else {
 		s.Effect = rowEffect(r.JobHead)
 	}
-	if r.RulingAt != nil {
+	if !r.RulingAt.IsZero() {
 		s.Resolution = &job.Resolution{
-			Ruling: job.Ruling(r.Ruling), Actor: r.RulingActor, Note: r.RulingNote, At: toTime(r.RulingAt),
+			Ruling: job.Ruling(r.Ruling), Actor: r.RulingActor, Note: r.RulingNote, At: r.RulingAt,
 		}
 	}
 	return s, nil
@@ -140,11 +105,11 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 
 // rowEffect returns the effect that a job's own row has; nil: none.
 func rowEffect(st pgdb.JobHead) *job.Effect {
-	if st.EffectAt == nil || st.EffectAttempt == nil || st.EffectRound == nil {
+	if st.EffectAt.IsZero() || st.EffectAttempt == nil || st.EffectRound == nil {
 		return nil
 	}
 	return &job.Effect{
-		Attempt: int(*st.EffectAttempt), Round: int(*st.EffectRound), Proof: job.ProofResponse, At: toTime(st.EffectAt),
+		Attempt: int(*st.EffectAttempt), Round: int(*st.EffectRound), Proof: job.ProofResponse, At: st.EffectAt,
 	}
 }
 
@@ -159,34 +124,31 @@ func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
 		return job.Spec{}, err
 	}
 	return job.Spec{
-		ID: toID(r.JobHead.JobID), Project: r.JobHead.Project, Key: r.IdemKey,
-		Connection: toID(r.JobHead.ConnectionID), HoldKey: r.JobHead.HoldKey, PayloadKind: r.PayloadKind,
-		Payload: toBytes(r.Payload), OwnEffectKey: r.OwnEffectKey, StartWindow: fromMicros(r.JobHead.StartWindow),
-		WaitWindow: fromMicros(r.JobHead.WaitWindow),
+		ID: r.JobHead.JobID, Project: r.JobHead.Project, Key: r.IdemKey, Connection: r.JobHead.ConnectionID, HoldKey: r.JobHead.HoldKey,
+		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), OwnEffectKey: r.OwnEffectKey,
+		StartWindow: fromMicros(r.JobHead.StartWindow), WaitWindow: fromMicros(r.JobHead.WaitWindow),
 		Retry: job.RetryPolicy{
 			MaxAttempts: int(r.MaxAttempts), MinBackoff: fromMicros(r.MinBackoff),
 			MaxBackoff: fromMicros(r.MaxBackoff), AttemptTimeout: fromMicros(r.AttemptTimeout),
 		},
-		Policy: job.Policy(r.Policy), Labels: labels, TimeZone: r.TimeZone, ReplyTo: toID(r.ReplyTo),
-		Schedule: toID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent),
-		Trace: toText(r.Trace), Fingerprint: fp, Created: r.CreatedAt.UTC(),
+		Policy: r.Policy, Labels: labels, TimeZone: r.TimeZone, ReplyTo: job.ID(r.ReplyTo),
+		Schedule: job.ID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent),
+		Trace: toText(r.Trace), Fingerprint: fp, Created: r.CreatedAt,
 	}, nil
 }
 
 func toStatus(st pgdb.JobHead) job.Status {
 	s := job.Status{
-		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
-		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		Misses: int(st.Misses), ScheduleTime: st.ScheduleTime.UTC(), Unasked: st.Unasked,
-		StartDeadline: st.StartDeadline.UTC(), NextAt: toTime(st.NextAt), ClaimToken: toID(st.ClaimToken),
-		Worker: st.Worker, Class: job.Class(st.Class), CancelAsked: toTime(st.CancelAskedAt), Blocked: st.Blocked,
-		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd), Updated: st.UpdatedAt.UTC(),
-		Ended: toTime(st.EndedAt),
+		State: st.State, Version: st.Version, Attempt: st.Attempt, Round: st.Round, Failures: st.Failures, Claims: st.Claims,
+		Looks: st.Looks, Negatives: st.Negatives, Misses: st.Misses, ScheduleTime: st.ScheduleTime, Unasked: st.Unasked,
+		StartDeadline: st.StartDeadline, NextAt: st.NextAt, ClaimToken: job.ID(st.ClaimToken), Worker: st.Worker, Class: st.Class,
+		CancelAsked: st.CancelAskedAt, Blocked: st.Blocked, WaitsFor: job.ID(st.WaitsFor), PredecessorEnd: st.PredecessorEnd,
+		Updated: st.UpdatedAt, Ended: st.EndedAt,
 	}
 	if st.ErrorKind != 0 {
 		s.LastError = &job.Failure{
-			Kind: job.FailureKind(st.ErrorKind), Message: st.ErrorMessage,
-			HTTPStatus: int(st.ErrorStatus), At: toTime(st.ErrorAt),
+			Kind: st.ErrorKind, Message: st.ErrorMessage,
+			HTTPStatus: st.ErrorStatus, At: st.ErrorAt,
 		}
 	}
 	return s
@@ -195,7 +157,7 @@ func toStatus(st pgdb.JobHead) job.Status {
 func toMeta(m pgdb.Meta) store.Meta {
 	is := identity{system: m.SystemID, timeline: m.Timeline, database: m.DatabaseOid, relation: m.RelationOid}
 	return store.Meta{
-		StoreID: toID(m.StoreID), Engine: "postgres", Created: m.CreatedAt.UTC(), Quarantined: m.Quarantined,
+		StoreID: m.StoreID, Engine: "postgres", Created: m.CreatedAt, Quarantined: m.Quarantined,
 		Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: is.String(),
 	}
 }
@@ -203,56 +165,53 @@ func toMeta(m pgdb.Meta) store.Meta {
 func toAttempt(a pgdb.EveryAttempt) (job.Attempt, error) {
 	answer, err := job.DecodeAnswer(a.Answer)
 	return job.Attempt{
-		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,
-		ClaimedAt: toTime(a.ClaimedAt), ArmedAt: a.ArmedAt.UTC(), SendDeadline: a.SendDeadline.UTC(),
-		AnswerDeadline: a.AnswerDeadline.UTC(), EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest),
-		Frozen: toBytes(a.Frozen), CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
-		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result), Kind: job.FailureKind(a.Kind),
-		Message: a.Message, HTTPStatus: int(a.HttpStatus), BytesWritten: a.BytesWritten, PeerEnded: a.PeerEnded,
-		Answer: answer, EndedAt: toTime(a.EndedAt), Span: job.ToSpan(a.Span),
+		Number: a.Number, Round: a.Round, ArmToken: a.ArmToken, Worker: a.Worker, ClaimedAt: a.ClaimedAt, ArmedAt: a.ArmedAt,
+		SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest),
+		Frozen: toBytes(a.Frozen), CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark,
+		Handle: a.Handle, Result: a.Result, Kind: a.Kind, Message: a.Message, HTTPStatus: a.HttpStatus, BytesWritten: a.BytesWritten,
+		PeerEnded: a.PeerEnded, Answer: answer, EndedAt: a.EndedAt, Span: job.ToSpan(a.Span),
 	}, err
 }
 
 func toObservation(o pgdb.Observation) job.Observation {
 	return job.Observation{
-		Attempt: int(o.Attempt), Verdict: job.Verdict(o.Verdict), ExternalID: o.ExternalID,
-		ExternalURL: o.ExternalUrl, Handle: o.Handle, Detail: o.Detail,
-		BegunAt: toTime(o.BegunAt), EndedAt: toTime(o.EndedAt),
+		Attempt: int(o.Attempt), Verdict: o.Verdict, ExternalID: o.ExternalID, ExternalURL: o.ExternalUrl, Handle: o.Handle,
+		Detail: o.Detail, BegunAt: o.BegunAt, EndedAt: o.EndedAt,
 	}
 }
 
 func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertConnectionParams {
 	c := n.Connection
 	p := pgdb.InsertConnectionParams{
-		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
-		Settings: fromBytes(c.Settings), Class: int16(c.Class), KeyWindow: micros(c.KeyWindow),
+		ID: c.ID, Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
+		Settings: fromBytes(c.Settings), Class: c.Class, KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight), MaxPerMinute: int64(c.MaxPerMinute),
-		CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason, IdemKey: n.Key,
+		CoolDown: micros(c.CoolDown), PausedAt: c.PausedAt, PausedReason: c.PausedReason, IdemKey: n.Key,
 		Fingerprint: n.Fingerprint.Bytes(), Now: now, CreatedBy: c.CreatedBy, Labels: store.EncodeLabels(c.Labels),
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
-		p.CredentialExpiresAt = fromTime(s.Expires)
+		p.CredentialExpiresAt = s.Expires
 	}
 	return p
 }
 
 func setConnectionParams(c store.Connection) pgdb.SetConnectionParams {
 	return pgdb.SetConnectionParams{
-		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int16(c.Class),
+		ID: c.ID, DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: c.Class,
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt),
+		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: c.PausedAt,
 		PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
-		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: fromTime(c.CredentialExpires),
-		Version: c.Version, UpdatedAt: c.Updated, DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy,
+		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: c.CredentialExpires,
+		Version: c.Version, UpdatedAt: c.Updated, DeletedAt: c.Deleted, UpdatedBy: c.UpdatedBy,
 		Labels: store.EncodeLabels(c.Labels),
 	}
 }
 
 func insertCredentialParams(id job.ID, s store.Sealed, now time.Time) pgdb.InsertCredentialParams {
 	return pgdb.InsertCredentialParams{
-		ConnectionID: fromID(id), Version: int64(s.Version), KeyID: s.KeyID, Data: fromBytes(s.Data),
-		Fingerprint: s.Fingerprint, ExpiresAt: fromTime(s.Expires), CreatedAt: now,
+		ConnectionID: id, Version: int64(s.Version), KeyID: s.KeyID, Data: fromBytes(s.Data),
+		Fingerprint: s.Fingerprint, ExpiresAt: s.Expires, CreatedAt: now,
 	}
 }
 
@@ -260,7 +219,7 @@ func toSealed(r pgdb.NewestCredentialRow) store.Sealed {
 	c := r.ConnectionCredential
 	return store.Sealed{
 		Version: int(c.Version), KeyID: c.KeyID, Data: toBytes(c.Data),
-		Fingerprint: c.Fingerprint, Expires: toTime(c.ExpiresAt),
+		Fingerprint: c.Fingerprint, Expires: c.ExpiresAt,
 		For: sealedFor(r.Project, r.Connector, r.Settings, r.AccountIdentity),
 	}
 }
@@ -269,21 +228,21 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 	c := r.Connection
 	labels, fp, err := store.DecodeTerms(c.Labels, c.Fingerprint)
 	if err != nil {
-		return store.Connection{}, fmt.Errorf("connection %s: %w", toID(c.ID), err)
+		return store.Connection{}, fmt.Errorf("connection %s: %w", c.ID, err)
 	}
 	conn := store.Connection{
-		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
-		Settings: toBytes(c.Settings), Class: job.Class(c.Class), KeyWindow: fromMicros(c.KeyWindow),
+		ID: c.ID, Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
+		Settings: toBytes(c.Settings), Class: c.Class, KeyWindow: fromMicros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int(c.MaxInFlight), MaxPerMinute: int(c.MaxPerMinute),
-		CoolDown: fromMicros(c.CoolDown), PausedAt: toTime(c.PausedAt), PausedReason: c.PausedReason,
+		CoolDown: fromMicros(c.CoolDown), PausedAt: c.PausedAt, PausedReason: c.PausedReason,
 		AuthHoldAt: sinceEpoch(r.AuthHoldAt), AuthHoldReason: r.AuthHoldReason, AuthHoldCause: job.AuthCause(r.AuthHoldCause),
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
-		CredentialExpires: toTime(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
-		Version: c.Version, Created: c.CreatedAt.UTC(), Updated: c.UpdatedAt.UTC(), Deleted: toTime(c.DeletedAt),
+		CredentialExpires: c.CredentialExpiresAt, Key: c.IdemKey, Fingerprint: fp,
+		Version: c.Version, Created: c.CreatedAt, Updated: c.UpdatedAt, Deleted: c.DeletedAt,
 		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy, Labels: labels,
 	}
 	if r.LimitedUntil.After(now) {
-		conn.RateLimitedUntil = r.LimitedUntil.UTC()
+		conn.RateLimitedUntil = r.LimitedUntil
 	}
 	return conn, nil
 }
@@ -301,10 +260,10 @@ func jobColumns(jobs []creation, before int64, now time.Time) pgdb.InsertJobsPar
 	for i := range jobs {
 		n := &jobs[i]
 		s := &n.snapshot
-		p.Ids = append(p.Ids, fromID(s.ID))
+		p.Ids = append(p.Ids, s.ID)
 		p.Projects = append(p.Projects, s.Project)
 		p.IdemKeys = append(p.IdemKeys, s.Key)
-		p.Connections = append(p.Connections, fromID(s.Connection))
+		p.Connections = append(p.Connections, s.Connection)
 		p.PayloadKinds = append(p.PayloadKinds, s.PayloadKind)
 		p.StartWindows = append(p.StartWindows, micros(s.StartWindow))
 		p.WaitWindows = append(p.WaitWindows, micros(s.WaitWindow))
@@ -315,8 +274,8 @@ func jobColumns(jobs []creation, before int64, now time.Time) pgdb.InsertJobsPar
 		p.Policies = append(p.Policies, int16(s.Policy))
 		p.Labels = append(p.Labels, store.EncodeLabels(s.Labels))
 		p.TimeZones = append(p.TimeZones, s.TimeZone)
-		p.ReplyTos = append(p.ReplyTos, optionalID(s.ReplyTo))
-		p.Schedules = append(p.Schedules, optionalID(s.Schedule))
+		p.ReplyTos = append(p.ReplyTos, s.ReplyTo)
+		p.Schedules = append(p.Schedules, s.Schedule)
 		p.Fingerprints = append(p.Fingerprints, s.Fingerprint.Bytes())
 		p.Payloads = append(p.Payloads, fromBytes(s.Payload))
 		p.HoldKeys = append(p.HoldKeys, s.HoldKey)
@@ -328,7 +287,7 @@ func jobColumns(jobs []creation, before int64, now time.Time) pgdb.InsertJobsPar
 		p.Unaskeds = append(p.Unaskeds, s.Unasked)
 		p.StartDeadlines = append(p.StartDeadlines, s.StartDeadline)
 		p.Classes = append(p.Classes, int16(s.Class))
-		p.WaitsFors = append(p.WaitsFors, optionalID(s.WaitsFor))
+		p.WaitsFors = append(p.WaitsFors, s.WaitsFor)
 		p.PredecessorEnds = append(p.PredecessorEnds, int16(s.PredecessorEnd))
 		p.Histories = append(p.Histories, n.history)
 	}

@@ -28,12 +28,12 @@ func toLockedJob(st pgdb.JobHead) *lockedJob {
 	j := &lockedJob{
 		Job: job.Job{
 			Spec: job.Spec{
-				ID: toID(st.JobID), Project: st.Project, Connection: toID(st.ConnectionID), HoldKey: st.HoldKey,
-				Schedule: toID(st.ScheduleID), StartWindow: fromMicros(st.StartWindow), WaitWindow: fromMicros(st.WaitWindow),
+				ID: st.JobID, Project: st.Project, Connection: st.ConnectionID, HoldKey: st.HoldKey,
+				Schedule: job.ID(st.ScheduleID), StartWindow: fromMicros(st.StartWindow), WaitWindow: fromMicros(st.WaitWindow),
 			},
 			Status: toStatus(st),
 		},
-		position: st.Position, claimedAt: toTime(st.ClaimedAt), effect: rowEffect(st), newest: newestView(st),
+		position: st.Position, claimedAt: st.ClaimedAt, effect: rowEffect(st), newest: newestView(st),
 	}
 	if st.ResolutionID != nil {
 		j.resolution = *st.ResolutionID
@@ -44,22 +44,20 @@ func toLockedJob(st pgdb.JobHead) *lockedJob {
 // toDueJob returns a job as a claim finds it, without what its row only refers to.
 func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 	st := pgdb.JobHead{
-		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State,
-		Version: d.Version, Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims,
-		Looks: d.Looks, Negatives: d.Negatives, Misses: d.Misses, ScheduleTime: d.ScheduleTime, Unasked: d.Unasked,
-		StartWindow: d.StartWindow, WaitWindow: d.WaitWindow, StartDeadline: d.StartDeadline, Class: d.Class,
-		CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind, ErrorMessage: d.ErrorMessage,
-		ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
+		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State, Version: d.Version,
+		Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims, Looks: d.Looks, Negatives: d.Negatives,
+		Misses: d.Misses, ScheduleTime: d.ScheduleTime, Unasked: d.Unasked, StartWindow: d.StartWindow, WaitWindow: d.WaitWindow,
+		StartDeadline: d.StartDeadline, Class: d.Class, CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind,
+		ErrorMessage: d.ErrorMessage, ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
 	}
 	spec, err := toSpec(pgdb.SnapshotsRow{
 		JobHead: st, IdemKey: d.IdemKey, PayloadKind: d.PayloadKind, MaxAttempts: d.MaxAttempts, MinBackoff: d.MinBackoff,
-		MaxBackoff: d.MaxBackoff, AttemptTimeout: d.AttemptTimeout, Policy: d.Policy, Labels: d.Labels,
-		TimeZone: d.TimeZone, ReplyTo: d.ReplyTo, ScheduleID: d.ScheduleID, Fingerprint: d.Fingerprint,
-		CreatedAt: d.CreatedAt, Payload: d.Payload, OwnEffectKey: d.OwnEffectKey, CoolDown: d.CoolDown,
-		SkipIfPresent: d.SkipIfPresent, Trace: d.Trace,
+		MaxBackoff: d.MaxBackoff, AttemptTimeout: d.AttemptTimeout, Policy: d.Policy, Labels: d.Labels, TimeZone: d.TimeZone,
+		ReplyTo: d.ReplyTo, ScheduleID: d.ScheduleID, Fingerprint: d.Fingerprint, CreatedAt: d.CreatedAt, Payload: d.Payload,
+		OwnEffectKey: d.OwnEffectKey, CoolDown: d.CoolDown, SkipIfPresent: d.SkipIfPresent, Trace: d.Trace,
 	})
 	if err != nil {
-		return job.Job{}, fmt.Errorf("job %s: %w", toID(d.JobID), err)
+		return job.Job{}, fmt.Errorf("job %s: %w", d.JobID, err)
 	}
 	return job.Job{Spec: spec, Status: toStatus(st)}, nil
 }
@@ -70,17 +68,15 @@ func newestView(st pgdb.JobHead) *rules.AttemptView {
 		return nil
 	}
 	return &rules.AttemptView{
-		Number: int(st.Attempt), Round: int(*st.ArmedRound), Result: job.Result(*st.Result),
-		ArmedAt: toTime(st.ArmedAt), Fence: toTime(st.FenceAt), PeerEnded: st.PeerEnded, Handle: toText(st.Handle),
-		EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
+		Number: st.Attempt, Round: int(*st.ArmedRound), Result: *st.Result, ArmedAt: st.ArmedAt, Fence: st.FenceAt,
+		PeerEnded: st.PeerEnded, Handle: toText(st.Handle), EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
 	}
 }
 
 func toView(r pgdb.AttemptViewsRow) rules.AttemptView {
 	return rules.AttemptView{
-		Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: r.ArmedAt.UTC(),
-		Fence: r.FenceAt.UTC(), PeerEnded: r.PeerEnded, Handle: r.Handle, EffectKey: r.EffectKey,
-		Digest: string(r.RequestDigest),
+		Number: int(r.Number), Round: int(r.Round), Result: r.Result, ArmedAt: r.ArmedAt, Fence: r.FenceAt, PeerEnded: r.PeerEnded,
+		Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
 	}
 }
 
@@ -88,14 +84,14 @@ func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
 	p := pgdb.ArmJobsParams{Now: now}
 	for _, in := range intents {
 		a := in.attempt
-		p.Jobs = append(p.Jobs, fromID(in.Job))
+		p.Jobs = append(p.Jobs, in.Job)
 		p.Versions = append(p.Versions, in.Version)
-		p.Claims = append(p.Claims, fromID(in.Claim))
+		p.Claims = append(p.Claims, in.Claim)
 		p.Classes = append(p.Classes, int16(in.next.Class))
 		p.Fences = append(p.Fences, in.next.Fence)
 		p.Workers = append(p.Workers, in.Worker)
 		p.Rearms = append(p.Rearms, in.Rearm)
-		p.Tokens = append(p.Tokens, fromID(a.ArmToken))
+		p.Tokens = append(p.Tokens, a.ArmToken)
 		p.SendDeadlines = append(p.SendDeadlines, a.SendDeadline)
 		p.AnswerDeadlines = append(p.AnswerDeadlines, a.AnswerDeadline)
 		p.EffectKeys = append(p.EffectKeys, a.EffectKey)
@@ -117,10 +113,9 @@ func claimArmedColumns(intents []*intent, now time.Time) pgdb.ClaimArmedParams {
 	a := armColumns(intents, now)
 	return pgdb.ClaimArmedParams{
 		Now: a.Now, Jobs: a.Jobs, Versions: a.Versions, Positions: a.Positions, Histories: a.Histories, Classes: a.Classes,
-		Fences: a.Fences, Workers: a.Workers, Tokens: a.Tokens, SendDeadlines: a.SendDeadlines,
-		AnswerDeadlines: a.AnswerDeadlines, EffectKeys: a.EffectKeys, Digests: a.Digests,
-		CredentialVersions: a.CredentialVersions, AccountIdentities: a.AccountIdentities, Watermarks: a.Watermarks,
-		Frozens: a.Frozens, Spans: a.Spans,
+		Fences: a.Fences, Workers: a.Workers, Tokens: a.Tokens, SendDeadlines: a.SendDeadlines, AnswerDeadlines: a.AnswerDeadlines,
+		EffectKeys: a.EffectKeys, Digests: a.Digests, CredentialVersions: a.CredentialVersions, AccountIdentities: a.AccountIdentities,
+		Watermarks: a.Watermarks, Frozens: a.Frozens, Spans: a.Spans,
 	}
 }
 
@@ -131,7 +126,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	if j.LastError != nil {
 		failure = *j.LastError
 	}
-	p.Jobs = append(p.Jobs, fromID(j.ID))
+	p.Jobs = append(p.Jobs, j.ID)
 	p.States = append(p.States, int16(j.State))
 	p.Versions = append(p.Versions, j.Version)
 	p.Positions = append(p.Positions, position)
@@ -147,7 +142,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.StartWindows = append(p.StartWindows, micros(j.StartWindow))
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
 	p.NextAts = append(p.NextAts, j.NextAt)
-	p.ClaimTokens = append(p.ClaimTokens, optionalID(j.ClaimToken))
+	p.ClaimTokens = append(p.ClaimTokens, j.ClaimToken)
 	p.Cancels = append(p.Cancels, j.CancelAsked)
 	p.Blocked = append(p.Blocked, j.Blocked)
 	p.ErrorKinds = append(p.ErrorKinds, int16(failure.Kind))
@@ -178,15 +173,15 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 
 // addReply adds the update of a reply that waits for a job.
 func addReply(p *pgdb.NotifyRepliesParams, j job.Job) {
-	p.Jobs = append(p.Jobs, fromID(j.ID))
-	p.WaitsFors = append(p.WaitsFors, optionalID(j.WaitsFor))
+	p.Jobs = append(p.Jobs, j.ID)
+	p.WaitsFors = append(p.WaitsFors, j.WaitsFor)
 	p.PredecessorEnds = append(p.PredecessorEnds, int16(j.PredecessorEnd))
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
 }
 
 func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, history []byte) {
 	settled := c.Decision.Settle[0]
-	p.Jobs = append(p.Jobs, fromID(c.Job))
+	p.Jobs = append(p.Jobs, c.Job)
 	p.Versions = append(p.Versions, c.Version)
 	p.Positions = append(p.Positions, position)
 	p.Histories = append(p.Histories, history)
@@ -198,25 +193,24 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, histo
 // toSending returns a job as its common success found it.
 func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 	j := toLockedJob(pgdb.JobHead{
-		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID,
-		HoldKey: r.HoldKey, State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1,
-		ScheduleTime: r.ScheduleTime, Unasked: r.Unasked, StartWindow: r.StartWindow, StartDeadline: r.StartDeadline,
-		Worker: r.Worker, Class: r.Class, CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind,
-		ErrorMessage: r.ErrorMessage, ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
+		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
+		State: job.Sending, Version: r.Version - 1, Attempt: 1, Round: 1, ScheduleTime: r.ScheduleTime, Unasked: r.Unasked,
+		StartWindow: r.StartWindow, StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class, CancelAskedAt: r.CancelAskedAt,
+		ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage, ErrorStatus: int(r.ErrorStatus), ErrorAt: r.ErrorAt,
 	})
-	j.attempts = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: toTime(r.ArmedAt), Fence: toTime(r.FenceAt), Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
+	j.attempts = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: r.ArmedAt, Fence: r.FenceAt, Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
 	return j
 }
 
 func addKept(p *pgdb.CountAnswersParams, id job.ID, s job.Settled) {
 	if answer := s.Answer.Encode(); len(answer) > 0 {
-		p.Jobs, p.Numbers = append(p.Jobs, fromID(id)), append(p.Numbers, int64(s.Attempt))
+		p.Jobs, p.Numbers = append(p.Jobs, id), append(p.Numbers, int64(s.Attempt))
 		p.Bytes = append(p.Bytes, int64(len(answer)))
 	}
 }
 
 func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
-	p.Jobs = append(p.Jobs, fromID(id))
+	p.Jobs = append(p.Jobs, id)
 	p.Numbers = append(p.Numbers, int64(s.Attempt))
 	p.Results = append(p.Results, int16(s.Result))
 	p.Kinds = append(p.Kinds, int16(s.Kind))
@@ -229,7 +223,7 @@ func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
 }
 
 func addObservation(p *pgdb.InsertObservationsParams, id job.ID, o job.Observation) {
-	p.Jobs = append(p.Jobs, fromID(id))
+	p.Jobs = append(p.Jobs, id)
 	p.Attempts = append(p.Attempts, int64(o.Attempt))
 	p.Verdicts = append(p.Verdicts, int16(o.Verdict))
 	p.ExternalIds = append(p.ExternalIds, o.ExternalID)
@@ -241,18 +235,18 @@ func addObservation(p *pgdb.InsertObservationsParams, id job.ID, o job.Observati
 }
 
 func addEffect(p *pgdb.InsertEffectsParams, id job.ID, owns bool, e job.Effect) {
-	p.Jobs = append(p.Jobs, fromID(id))
+	p.Jobs = append(p.Jobs, id)
 	p.ExternalIds = append(p.ExternalIds, e.ExternalID)
 	p.ExternalUrls = append(p.ExternalUrls, e.ExternalURL)
 	p.OwnsIds = append(p.OwnsIds, owns)
 	p.Attempts = append(p.Attempts, int64(e.Attempt))
 	p.Rounds = append(p.Rounds, int64(e.Round))
 	p.Proofs = append(p.Proofs, int16(e.Proof))
-	p.SharedWiths = append(p.SharedWiths, optionalID(e.SharedWith))
+	p.SharedWiths = append(p.SharedWiths, e.SharedWith)
 }
 
 func addResolution(p *pgdb.InsertResolutionsParams, id job.ID, r job.Resolution) {
-	p.Jobs = append(p.Jobs, fromID(id))
+	p.Jobs = append(p.Jobs, id)
 	p.Rulings = append(p.Rulings, int16(r.Ruling))
 	p.Actors = append(p.Actors, r.Actor)
 	p.Notes = append(p.Notes, r.Note)
@@ -264,7 +258,7 @@ func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content) {
 	if c.Labels != nil {
 		labels = store.EncodeLabels(c.Labels)
 	}
-	p.Jobs = append(p.Jobs, fromID(id))
+	p.Jobs = append(p.Jobs, id)
 	p.Payloads = append(p.Payloads, c.Payload)
 	p.Labels = append(p.Labels, labels)
 	p.OwnEffectKeys = append(p.OwnEffectKeys, c.OwnEffectKey)

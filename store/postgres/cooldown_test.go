@@ -35,7 +35,7 @@ func TestACoolDownWaitsForAnotherServersArm(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = conn.Exec(t.Context(), "INSERT INTO cool_downs VALUES ($1, gen_random_uuid(), (SELECT claimed_at FROM job_state WHERE job_id = $2))",
-				fromID(c.ID), fromID(l.ID))
+				c.ID, l.ID)
 			if err != nil {
 				t.Fatal(err)
 			}

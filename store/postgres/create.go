@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -102,7 +100,7 @@ func (b *jobCreator) take(ctx context.Context, noReplies bool) error {
 // what that depends on, with the free claim locks.
 type batchReads struct {
 	conns []pgdb.ProspectsRow
-	bound []pgtype.UUID
+	bound []job.ID
 	free  []pgdb.ConnectionClaim
 	start []pgdb.StartingRow
 }
@@ -117,11 +115,11 @@ func (a *batchReads) all(items []store.NewJob) bool {
 func (a *batchReads) prospects() map[job.ID]pgdb.ProspectsRow {
 	out := make(map[job.ID]pgdb.ProspectsRow, len(a.conns)+len(a.start))
 	for _, r := range a.conns {
-		out[toID(r.ID)] = r
+		out[r.ID] = r
 	}
 	for _, r := range a.start {
 		c := r.Connection
-		out[toID(c.ID)] = pgdb.ProspectsRow{ID: c.ID, Project: c.Project, Class: c.Class, Deleted: c.DeletedAt != nil}
+		out[c.ID] = pgdb.ProspectsRow{ID: c.ID, Project: c.Project, Class: c.Class, Deleted: !c.DeletedAt.IsZero()}
 	}
 	return out
 }
@@ -142,9 +140,9 @@ func (a *batchReads) queueClaimLocks(ctx context.Context, t *tx, items []store.N
 	var p pgdb.StartingParams
 	for _, k := range sortedKeys(keys) {
 		of = append(of, k.conn)
-		p.Connections, p.HoldKeys = append(p.Connections, fromID(k.conn)), append(p.HoldKeys, k.hold)
+		p.Connections, p.HoldKeys = append(p.Connections, k.conn), append(p.HoldKeys, k.hold)
 	}
-	locks := fromIDs(distinct(of))
+	locks := distinct(of)
 	t.queue(ctx, query("claim locks", (*pgdb.Queries).TakeFreeClaimLocks, locks, &a.free))
 	t.queue(ctx, query("connections", (*pgdb.Queries).Starting, p, &a.start))
 }
@@ -154,7 +152,7 @@ func (a *batchReads) queueProspects(ctx context.Context, t *tx, items []store.Ne
 	for i := range items {
 		ids[i] = items[i].Spec.Connection
 	}
-	of := fromIDs(distinct(ids))
+	of := distinct(ids)
 	t.queue(ctx, query("connections", (*pgdb.Queries).Prospects, of, &a.conns))
 }
 
@@ -177,13 +175,13 @@ func bindings(items []store.NewJob) pgdb.BindKeysParams {
 	})
 	p := pgdb.BindKeysParams{
 		Projects: make([]string, 0, len(items)), Digests: make([][]byte, 0, len(items)),
-		Jobs: make([]pgtype.UUID, 0, len(items)), Connections: make([]pgtype.UUID, 0, len(items)),
+		Jobs: make([]job.ID, 0, len(items)), Connections: make([]job.ID, 0, len(items)),
 	}
 	for _, n := range sorted {
 		p.Projects = append(p.Projects, n.Project)
 		p.Digests = append(p.Digests, digestOf(n.Project, n.Key))
-		p.Jobs = append(p.Jobs, fromID(n.ID))
-		p.Connections = append(p.Connections, fromID(n.Connection))
+		p.Jobs = append(p.Jobs, n.ID)
+		p.Connections = append(p.Connections, n.Connection)
 	}
 	return p
 }
@@ -232,7 +230,7 @@ func (b *jobCreator) look(ctx context.Context) error {
 		if keys[key] {
 			continue // bound by an item before
 		}
-		made, err := rules.NewJob(n, job.Class(conn.Class), b.now)
+		made, err := rules.NewJob(n, conn.Class, b.now)
 		if err == nil && !made.ReplyTo.IsZero() {
 			made, err = rules.Await(made, others[made.ReplyTo])
 		}
@@ -260,7 +258,7 @@ func (b *jobCreator) predecessors(ctx context.Context) (map[job.ID]rules.Predece
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rows, err := b.q.LockPredecessors(ctx, fromIDs(distinct(ids)))
+	rows, err := b.q.LockPredecessors(ctx, distinct(ids))
 	if err != nil {
 		return nil, fmt.Errorf("jobs to reply to: %w", err)
 	}
@@ -269,7 +267,7 @@ func (b *jobCreator) predecessors(ctx context.Context) (map[job.ID]rules.Predece
 		return nil, err
 	}
 	for _, r := range rows {
-		out[toID(r.JobID)] = rules.Predecessor{Project: r.Project, State: job.State(r.State)}
+		out[r.JobID] = rules.Predecessor{Project: r.Project, State: r.State}
 	}
 	return out, nil
 }
@@ -303,7 +301,7 @@ func (b *jobCreator) takeEffectKeys(ctx context.Context) error {
 	var p pgdb.TakeEffectKeysParams
 	for _, n := range b.jobs {
 		if item := &b.items[n.item]; item.Spec.OwnEffectKey != "" {
-			p.Digests, p.Jobs = append(p.Digests, item.EffectKey[:]), append(p.Jobs, fromID(item.Spec.ID))
+			p.Digests, p.Jobs = append(p.Digests, item.EffectKey[:]), append(p.Jobs, item.Spec.ID)
 		}
 	}
 	if len(p.Jobs) == 0 {
@@ -333,13 +331,13 @@ func (b *jobCreator) boundReplies(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := b.q.CountWaiting(ctx, fromIDs(distinct(ids)))
+	rows, err := b.q.CountWaiting(ctx, distinct(ids))
 	if err != nil {
 		return fmt.Errorf("waiting jobs: %w", err)
 	}
 	waiting := make(map[job.ID]int64, len(rows))
 	for _, r := range rows {
-		waiting[toID(r.WaitsFor)] = r.Waiting
+		waiting[job.ID(r.WaitsFor)] = r.Waiting
 	}
 	return b.giveBack(ctx, func(n creation) error {
 		to := n.snapshot.WaitsFor
@@ -373,7 +371,7 @@ func (b *jobCreator) giveBack(ctx context.Context, refuse func(creation) error) 
 		failed[keyOf{s.Project, s.Key}], gone[s.ID] = err, true
 		back.Digests, back.Ids = append(back.Digests, digestOf(s.Project, s.Key)), append(back.Ids, s.ID)
 		if s.OwnEffectKey != "" {
-			effects.Digests, effects.Jobs = append(effects.Digests, b.items[n.item].EffectKey[:]), append(effects.Jobs, fromID(s.ID))
+			effects.Digests, effects.Jobs = append(effects.Digests, b.items[n.item].EffectKey[:]), append(effects.Jobs, s.ID)
 		}
 		return true
 	})
@@ -427,7 +425,7 @@ func (b *jobCreator) addRecipients(ctx context.Context) {
 	for i := range b.jobs {
 		n := &b.jobs[i]
 		for _, who := range b.items[n.item].Recipients {
-			p.Ids, p.Projects = append(p.Ids, fromID(n.snapshot.ID)), append(p.Projects, n.snapshot.Project)
+			p.Ids, p.Projects = append(p.Ids, n.snapshot.ID), append(p.Projects, n.snapshot.Project)
 			p.Recipients = append(p.Recipients, who)
 		}
 	}
@@ -461,8 +459,8 @@ func (b *jobCreator) answer(ctx context.Context) error {
 	owners := make(map[string]job.ID, len(rows))
 	var ids []job.ID
 	for _, r := range rows {
-		owners[string(r.Digest)] = toID(r.JobID)
-		ids = append(ids, toID(r.JobID))
+		owners[string(r.Digest)] = r.JobID
+		ids = append(ids, r.JobID)
 	}
 	bound, err := b.view().snapshots(ctx, distinct(ids), true)
 	if err != nil {

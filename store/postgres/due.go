@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store/rules"
@@ -46,8 +44,8 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 }
 
 // interleaved reads the jobs of lists, which alternate.
-func (v view) interleaved(ctx context.Context, most int, lists ...[]pgtype.UUID) ([]job.Snapshot, error) {
-	ids := toIDs(rules.Interleave(most, lists...))
+func (v view) interleaved(ctx context.Context, most int, lists ...[]job.ID) ([]job.Snapshot, error) {
+	ids := rules.Interleave(most, lists...)
 	snaps, err := v.snapshots(ctx, ids, true)
 	if err != nil {
 		return nil, err
@@ -81,10 +79,10 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 // Doubtful implements store.Store.
 func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "doubtful", func(ctx context.Context, v view) ([]job.Snapshot, error) {
-		rows, err := v.q.DoubtfulIDs(ctx, pgdb.DoubtfulIDsParams{Since: job.Micros(since), Now: &v.now, MaxRows: int32(rules.Page(limit))})
+		rows, err := v.q.DoubtfulIDs(ctx, pgdb.DoubtfulIDsParams{Since: job.Micros(since), Now: v.now, MaxRows: int32(rules.Page(limit))})
 		if err != nil {
 			return nil, err
 		}
-		return v.Snapshots(ctx, toIDs(rows), true)
+		return v.Snapshots(ctx, rows, true)
 	})
 }

@@ -38,7 +38,7 @@ func (b *changeApplier) owners(ctx context.Context, changes []store.Change) (map
 			continue
 		}
 		ids[c.Job] = e.ExternalID
-		p.Jobs = append(p.Jobs, fromID(c.Job))
+		p.Jobs = append(p.Jobs, c.Job)
 		p.Attempts = append(p.Attempts, int64(e.Attempt))
 		p.ExternalIds = append(p.ExternalIds, e.ExternalID)
 	}
@@ -51,9 +51,9 @@ func (b *changeApplier) owners(ctx context.Context, changes []store.Change) (map
 	}
 	out := make(map[job.ID]objectOwner, len(rows))
 	for _, r := range rows {
-		id := toID(r.JobID)
+		id := r.JobID
 		o := objectOwner{key: objectKey{r.Account, r.Namespace, ids[id]}}
-		owner := rules.Owner{Job: toID(r.Owner), Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Notified: r.OwnerTold}
+		owner := rules.Owner{Job: job.ID(r.Owner), Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Notified: r.OwnerTold}
 		o.Owner = rules.Another(owner, id, o.key.externalID)
 		out[id] = o
 	}
@@ -132,8 +132,8 @@ func (b *changeApplier) writeEffects(ctx context.Context, plans []*plannedChange
 			addEffect(&effects, p.Job, p.Owns, p.effect.Effect)
 		}
 		if p.Notifies || p.Takes {
-			shared.Jobs = append(shared.Jobs, fromID(p.effect.owner))
-			shared.Others = append(shared.Others, fromID(p.Job))
+			shared.Jobs = append(shared.Jobs, p.effect.owner)
+			shared.Others = append(shared.Others, p.Job)
 			shared.Takes = append(shared.Takes, p.Takes)
 		}
 		if p.old.State == job.Succeeded {
@@ -141,7 +141,7 @@ func (b *changeApplier) writeEffects(ctx context.Context, plans []*plannedChange
 		}
 	}
 	b.execRows(ctx, len(shared.Jobs), statement("other jobs' effects", (*pgdb.Queries).ShareEffects, shared))
-	b.execRows(ctx, len(replaced), statement("effects", (*pgdb.Queries).DropEffects, fromIDs(replaced)))
+	b.execRows(ctx, len(replaced), statement("effects", (*pgdb.Queries).DropEffects, replaced))
 	b.execRows(ctx, len(effects.Jobs), statement("effects", (*pgdb.Queries).InsertEffects, effects))
 }
 

@@ -60,14 +60,14 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPag
 		return p, err
 	}
 	upTo := q.After + int64(most)
-	rows, err := v.q.JobHistories(ctx, pgdb.JobHistoriesParams{JobID: fromID(q.Job), After: q.After, UpTo: upTo + 1})
+	rows, err := v.q.JobHistories(ctx, pgdb.JobHistoriesParams{JobID: q.Job, After: q.After, UpTo: upTo + 1})
 	if err != nil {
 		return p, err
 	}
 	p.Next = q.After
 	texts := false
 	for _, r := range rows {
-		of := job.Event{Project: r.Project, Job: q.Job, Connection: toID(r.ConnectionID), Schedule: toID(r.ScheduleID)}
+		of := job.Event{Project: r.Project, Job: q.Job, Connection: r.ConnectionID, Schedule: job.ID(r.ScheduleID)}
 		part, err := logpage.DecodeHistory(of, r.LastSequence, r.Body)
 		if err != nil {
 			return p, fmt.Errorf("history of job %s: %w", q.Job, err)
@@ -85,7 +85,7 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPag
 	if !texts {
 		return p, nil
 	}
-	found, err := v.q.JobTexts(ctx, pgdb.JobTextsParams{JobID: fromID(q.Job), After: q.After, UpTo: upTo})
+	found, err := v.q.JobTexts(ctx, pgdb.JobTextsParams{JobID: q.Job, After: q.After, UpTo: upTo})
 	if err != nil {
 		return p, fmt.Errorf("texts: %w", err)
 	}
@@ -197,7 +197,7 @@ func (v view) labeled(ctx context.Context, entries []logpage.Entry, labels map[s
 	for i := range entries {
 		ids[i] = entries[i].Job
 	}
-	rows, err := v.q.LabeledJobs(ctx, pgdb.LabeledJobsParams{Ids: fromIDs(distinct(ids)), Labels: store.EncodeLabels(labels)})
+	rows, err := v.q.LabeledJobs(ctx, pgdb.LabeledJobsParams{Ids: distinct(ids), Labels: store.EncodeLabels(labels)})
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/gen/shareddb"
@@ -206,7 +205,7 @@ func (f *firer) facts(ctx context.Context) error {
 		s := &r.Due.Schedule
 		due[s.ID], conns = &r.Due, append(conns, s.Connection)
 		if s.PauseAfterFailures > 0 {
-			failing.Ids = append(failing.Ids, fromID(s.ID))
+			failing.Ids = append(failing.Ids, s.ID)
 			failing.Mosts = append(failing.Mosts, int64(min(s.PauseAfterFailures, store.MaxEndedJobs)))
 		}
 	}
@@ -218,8 +217,8 @@ func (f *firer) facts(ctx context.Context) error {
 		meta, err = pgdb.New(db).GetMeta(ctx)
 		return named("meta", err)
 	})
-	f.queue(ctx, query("jobs", (*pgdb.Queries).OpenJobs, fromIDs(f.ids), &open))
-	f.queue(ctx, query("connections", (*pgdb.Queries).Connections, fromIDs(distinct(conns)), &rows))
+	f.queue(ctx, query("jobs", (*pgdb.Queries).OpenJobs, f.ids, &open))
+	f.queue(ctx, query("connections", (*pgdb.Queries).Connections, distinct(conns), &rows))
 	if len(failing.Ids) > 0 {
 		f.queue(ctx, query("ended jobs", (*pgdb.Queries).EndedJobs, failing, &ended))
 	}
@@ -229,18 +228,18 @@ func (f *firer) facts(ctx context.Context) error {
 	if err := f.dueItems(ctx, due); err != nil {
 		return err
 	}
-	if meta.ReleasedAt != nil {
+	if !meta.ReleasedAt.IsZero() {
 		for _, d := range due {
-			d.HeldUntil = meta.ReleasedAt.UTC()
+			d.HeldUntil = meta.ReleasedAt
 		}
 	}
 	for _, o := range open {
-		d := due[toID(o.ScheduleID)]
-		d.Open = append(d.Open, store.OpenJob{ID: toID(o.JobID), State: job.State(o.State)})
+		d := due[o.ScheduleID]
+		d.Open = append(d.Open, store.OpenJob{ID: o.JobID, State: o.State})
 	}
 	for _, e := range ended {
-		d := due[toID(e.ScheduleID)]
-		d.Ended = append(d.Ended, store.EndedJob{ID: toID(e.JobID), State: job.State(e.State), Decided: e.DecidedAt.UTC()})
+		d := due[e.ScheduleID]
+		d.Ended = append(d.Ended, store.EndedJob{ID: e.JobID, State: e.State, Decided: e.DecidedAt})
 	}
 	found, err := f.view().whatConnections(rows)
 	for _, d := range due {
@@ -286,7 +285,7 @@ func (f *firer) lookUp(ctx context.Context, asked []*store.FireRound) error {
 	for _, r := range asked {
 		of[r.Due.Schedule.ID] = r
 		for _, name := range r.Names() {
-			p.Schedules, p.Names = append(p.Schedules, fromID(r.Due.Schedule.ID)), append(p.Names, name)
+			p.Schedules, p.Names = append(p.Schedules, r.Due.Schedule.ID), append(p.Names, name)
 		}
 	}
 	if len(p.Names) == 0 {
@@ -312,12 +311,12 @@ func (f *firer) checkJobs(ctx context.Context, asked []*store.FireRound) error {
 		}
 	}
 	if len(ids) > 0 {
-		rows, err := f.q.Prospects(ctx, fromIDs(distinct(ids)))
+		rows, err := f.q.Prospects(ctx, distinct(ids))
 		if err != nil {
 			return fmt.Errorf("connections: %w", err)
 		}
 		for _, row := range rows {
-			f.conns[toID(row.ID)] = row
+			f.conns[row.ID] = row
 		}
 	}
 	for _, r := range asked {
@@ -437,10 +436,10 @@ func (f *firer) writeRows(ctx context.Context, firings pgdb.InsertFiringsParams,
 
 // dueItems reads the first items of queues.
 func (f *firer) dueItems(ctx context.Context, due map[job.ID]*store.DueSchedule) error {
-	var schedules []pgtype.UUID
+	var schedules []job.ID
 	for _, r := range f.rounds {
 		if r.Due.Schedule.Queued {
-			schedules = append(schedules, fromID(r.Due.Schedule.ID))
+			schedules = append(schedules, r.Due.Schedule.ID)
 		}
 	}
 	if len(schedules) == 0 {
@@ -452,8 +451,8 @@ func (f *firer) dueItems(ctx context.Context, due map[job.ID]*store.DueSchedule)
 	}
 	queues := make(map[job.ID]store.Queue, len(schedules))
 	for _, h := range heads {
-		of := toID(h.ScheduleID)
-		queues[of] = append(queues[of], store.QueuedItem{ID: toID(h.ID), Place: h.Place, Size: h.Size, Waiting: true})
+		of := h.ScheduleID
+		queues[of] = append(queues[of], store.QueuedItem{ID: h.ID, Place: h.Place, Size: h.Size, Waiting: true})
 	}
 	return f.shared().DueItems(ctx, queues, due)
 }
@@ -461,8 +460,8 @@ func (f *firer) dueItems(ctx context.Context, due map[job.ID]*store.DueSchedule)
 // addEnds adds the items that leave the queue.
 func addEnds(p *pgdb.EndItemsParams, ends []store.ItemEnd) {
 	for _, e := range ends {
-		p.Ids, p.States = append(p.Ids, fromID(e.ID)), append(p.States, int16(e.State))
-		p.FiringNames, p.Jobs = append(p.FiringNames, e.Firing), append(p.Jobs, optionalID(e.Job))
+		p.Ids, p.States = append(p.Ids, e.ID), append(p.States, int16(e.State))
+		p.FiringNames, p.Jobs = append(p.FiringNames, e.Firing), append(p.Jobs, e.Job)
 		p.Reasons = append(p.Reasons, e.Reason)
 	}
 }
@@ -487,7 +486,7 @@ func addFired(p *pgdb.SetFiredParams, s store.Schedule, lastFiring int64) error 
 		return err
 	}
 	p.CatchUps = append(p.CatchUps, catchUp)
-	p.Ids, p.Versions, p.Revisions = append(p.Ids, fromID(s.ID)), append(p.Versions, s.Version), append(p.Revisions, s.Revision)
+	p.Ids, p.Versions, p.Revisions = append(p.Ids, s.ID), append(p.Versions, s.Version), append(p.Revisions, s.Revision)
 	p.States, p.PauseCauses = append(p.States, int16(s.State)), append(p.PauseCauses, int16(s.PauseCause))
 	p.Notes, p.PausedAts = append(p.Notes, s.Note), append(p.PausedAts, s.PausedAt)
 	p.Cursors, p.NextAts = append(p.Cursors, s.Cursor), append(p.NextAts, s.Next)
@@ -505,11 +504,11 @@ func addFired(p *pgdb.SetFiredParams, s store.Schedule, lastFiring int64) error 
 
 func addFiring(p *pgdb.InsertFiringsParams, schedule job.ID, number int64, f store.Firing, now time.Time) {
 	p.DecidedAt = now
-	p.Schedules, p.Names, p.Numbers = append(p.Schedules, fromID(schedule)), append(p.Names, f.Name), append(p.Numbers, number)
+	p.Schedules, p.Names, p.Numbers = append(p.Schedules, schedule), append(p.Names, f.Name), append(p.Numbers, number)
 	p.Nominals, p.LocalTimes = append(p.Nominals, job.Micros(f.Nominal)), append(p.LocalTimes, f.LocalTime)
 	p.Marks, p.Origins = append(p.Marks, int16(f.Mark)), append(p.Origins, int16(f.Origin))
 	p.Outcomes, p.Reasons = append(p.Outcomes, int16(f.Outcome)), append(p.Reasons, f.Reason)
-	p.Jobs, p.Blockers, p.Runs = append(p.Jobs, optionalID(f.Job)), append(p.Blockers, optionalID(f.Blocking)), append(p.Runs, f.Run)
+	p.Jobs, p.Blockers, p.Runs = append(p.Jobs, f.Job), append(p.Blockers, f.Blocking), append(p.Runs, f.Run)
 }
 
 // AddFirings implements sqlstore.Writing.
@@ -538,14 +537,14 @@ func (b *changeApplier) wakeSchedules(ctx context.Context) {
 	if len(b.schedules) == 0 {
 		return
 	}
-	p := pgdb.WakeSchedulesParams{Now: &b.now, Ids: fromIDs(distinct(b.schedules))}
+	p := pgdb.WakeSchedulesParams{Now: b.now, Ids: distinct(b.schedules)}
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		r, err := pgdb.New(db).WakeSchedules(ctx, p)
 		if err != nil {
 			return fmt.Errorf("schedules: %w", err)
 		}
 		b.hint[store.WatchSchedules] = b.hint[store.WatchSchedules] || r.Woken > 0
-		b.busy = append(b.busy, toIDs(r.Busy)...)
+		b.busy = append(b.busy, r.Busy...)
 		return nil
 	})
 }

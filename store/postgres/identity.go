@@ -80,7 +80,7 @@ func (s *Store) createMeta(ctx context.Context, conn *pgx.Conn) error {
 INSERT INTO meta (id, store_id, created_at, system_id, timeline, database_oid, relation_oid, namespace)
 SELECT 1, $1, $2, h.system_id, h.timeline, h.database_oid, h.relation_oid, $3 FROM here AS h
 ON CONFLICT (id) DO NOTHING`,
-		fromID(randomID()), created, cmp.Or(s.opts.Namespace, job.NewNamespace()))
+		randomID(), created, cmp.Or(s.opts.Namespace, job.NewNamespace()))
 	if err != nil {
 		return err
 	}

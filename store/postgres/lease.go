@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
 )
@@ -30,10 +31,10 @@ type renewal struct {
 func (s *Store) renewBatch(ctx context.Context, items []renewal) ([]bool, error) {
 	return write(ctx, s, "renew", func(ctx context.Context, t *tx) ([]bool, error) {
 		var p pgdb.RenewLeasesParams
-		p.Now = &t.now
+		p.Now = t.now
 		for _, r := range items {
-			p.Jobs = append(p.Jobs, fromID(r.Job))
-			p.Tokens = append(p.Tokens, fromID(r.Token))
+			p.Jobs = append(p.Jobs, r.Job)
+			p.Tokens = append(p.Tokens, r.Token)
 			p.LeaseEnds = append(p.LeaseEnds, t.now.Add(r.lease))
 		}
 		rows, err := t.q.RenewLeases(ctx, p)
@@ -42,7 +43,7 @@ func (s *Store) renewBatch(ctx context.Context, items []renewal) ([]bool, error)
 		}
 		renewed := make(map[store.LeaseRef]bool, len(rows))
 		for _, r := range rows {
-			renewed[store.LeaseRef{Job: toID(r.JobID), Token: toID(r.ClaimToken)}] = true
+			renewed[store.LeaseRef{Job: r.JobID, Token: job.ID(r.ClaimToken)}] = true
 		}
 		out := make([]bool, len(items))
 		for i, r := range items {
@@ -60,11 +61,11 @@ func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Le
 			return nil, err
 		}
 		rows, err := t.q.LeaseLooks(ctx, pgdb.LeaseLooksParams{
-			Now: &t.now, Worker: p.Worker, LeaseEnd: someTime(t.now.Add(p.Lease)), MaxRows: int32(rules.Page(p.Limit)),
+			Now: t.now, Worker: p.Worker, LeaseEnd: t.now.Add(p.Lease), MaxRows: int32(rules.Page(p.Limit)),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("due looks: %w", err)
 		}
-		return t.leased(ctx, toIDs(rows))
+		return t.leased(ctx, rows)
 	})
 }

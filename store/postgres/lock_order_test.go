@@ -155,7 +155,7 @@ func TestEffectKeysComeBeforeTurns(t *testing.T) {
 	take := "INSERT INTO effect_keys (digest, job_id) VALUES ($1, gen_random_uuid())"
 	r := f.rival()
 	r.must(take, n.EffectKey[:])
-	f.waitsFirst(r, "SELECT FROM connection_claims WHERE connection_id = $1 FOR UPDATE", []any{fromID(conn.ID)}, func() {
+	f.waitsFirst(r, "SELECT FROM connection_claims WHERE connection_id = $1 FOR UPDATE", []any{conn.ID}, func() {
 		out, err := f.stores[0].Create(context.Background(), []store.NewJob{n})
 		if err != nil || !out[0].Created || out[0].Started == nil {
 			t.Error(err, out)
@@ -205,7 +205,7 @@ func TestTheFirstArmKeepsTheNamespace(t *testing.T) {
 	claimed := f.claim(1)[0]
 	intent := intentOf(claimed, func(a *store.Arm) { a.Gate = []byte("content") })
 	r := f.rival()
-	r.must("SELECT FROM job_state WHERE job_id = $1 FOR UPDATE", fromID(claimed.Job.ID))
+	r.must("SELECT FROM job_state WHERE job_id = $1 FOR UPDATE", claimed.Job.ID)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if a, err := armOne(f.stores[0], intent); err != nil || a.Err != nil {
@@ -230,15 +230,15 @@ func TestNewGatesComeFirst(t *testing.T) {
 	jobs := f.submit(3, f.connect())
 	take := "INSERT INTO open_intents (account, fingerprint, job_id, attempt) VALUES ('me', $1, $2, 1) ON CONFLICT DO NOTHING"
 	r := f.rival()
-	r.must(take, []byte("old"), fromID(jobs[0].ID))
+	r.must(take, []byte("old"), jobs[0].ID)
 	r.must("COMMIT")
 	r.must("BEGIN")
 	r.must("SET LOCAL lock_timeout = '500ms'")
-	r.must(take, []byte("new"), fromID(jobs[1].ID))
-	f.waitsFirst(r, take, []any{[]byte("old"), fromID(jobs[2].ID)}, func() {
+	r.must(take, []byte("new"), jobs[1].ID)
+	f.waitsFirst(r, take, []any{[]byte("old"), jobs[2].ID}, func() {
 		got, err := pgdb.New(f.stores[0].pool).TakeGates(context.Background(), pgdb.TakeGatesParams{
 			Accounts: []string{"me", "me"}, Fingerprints: [][]byte{[]byte("old"), []byte("new")},
-			Jobs: fromIDs([]job.ID{jobs[0].ID, jobs[2].ID}), Attempts: []int64{2, 1},
+			Jobs: []job.ID{jobs[0].ID, jobs[2].ID}, Attempts: []int64{2, 1},
 		})
 		if err != nil || len(got) != 2 {
 			t.Errorf("gates of %d jobs, %v", len(got), err)
@@ -268,8 +268,8 @@ func TestResealsLockInOrder(t *testing.T) {
 	slices.SortFunc(items, func(x, y store.Reseal) int { return bytes.Compare(y.Old.Connection[:], x.Old.Connection[:]) })
 	lock := "SELECT FROM connection_credentials WHERE connection_id = $1 FOR UPDATE"
 	r := f.rival()
-	r.must(lock, fromID(items[1].Old.Connection))
-	f.waitsFirst(r, lock, []any{fromID(items[0].Old.Connection)}, func() {
+	r.must(lock, items[1].Old.Connection)
+	f.waitsFirst(r, lock, []any{items[0].Old.Connection}, func() {
 		if done, err := f.stores[0].Reseal(context.Background(), items); err != nil || !done[0] || !done[1] {
 			t.Error(done, err)
 		}
@@ -296,8 +296,8 @@ func TestDeadlockRunsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, cyclic := f.rival(), f.rivalAt(pgtest.Shared(t).AdminURL(config.Database))
-	other.must(lock, fromID(jobs[1].ID))
-	cyclic.must(lock, fromID(jobs[2].ID))
+	other.must(lock, jobs[1].ID)
+	cyclic.must(lock, jobs[2].ID)
 	// It never looks for deadlocks itself, and so is never the one that the server ends.
 	cyclic.must("SET LOCAL deadlock_timeout = '1h'")
 	cyclic.must("SET LOCAL lock_timeout = 0")
@@ -315,7 +315,7 @@ func TestDeadlockRunsAgain(t *testing.T) {
 	})
 	f.awaitWaiters(1) // it has the first job, and waits for the second one
 	wg.Go(func() {
-		cyclic.must(lock, fromID(jobs[0].ID))
+		cyclic.must(lock, jobs[0].ID)
 		cyclic.must("ROLLBACK")
 	})
 	f.awaitWaiters(2)
@@ -334,8 +334,8 @@ func TestSuccessesLockInOrder(t *testing.T) {
 	items[0].Reason = "to be judged"
 	lock := "SELECT FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE"
 	r := f.rival()
-	r.must(lock, fromID(jobs[0].ID))
-	f.waitsFirst(r, lock, []any{fromID(jobs[1].ID)}, func() {
+	r.must(lock, jobs[0].ID)
+	f.waitsFirst(r, lock, []any{jobs[1].ID}, func() {
 		if out, err := f.stores[0].Apply(context.Background(), items); err != nil || out[0].Err != nil || out[1].Err != nil {
 			t.Error(err, out)
 		}

@@ -56,21 +56,21 @@ type lockedRows struct {
 // queueLocks queues locks of jobs by id, with the jobs that wait for those in notified, and
 // the read of their attempts.
 func (t *tx) queueLocks(ctx context.Context, l *lockedRows, ids, notified []job.ID) {
-	p := pgdb.LockJobsParams{Ids: fromIDs(ids), Notified: fromIDs(notified)}
+	p := pgdb.LockJobsParams{Ids: ids, Notified: notified}
 	t.queue(ctx, query("jobs", (*pgdb.Queries).LockJobs, p, &l.rows))
 	t.queue(ctx, query("attempts", (*pgdb.Queries).AttemptViews, p.Ids, &l.attempts))
 }
 
 // queueFree is queueLocks without waiting: jobs that others have locked are missing.
 func (t *tx) queueFree(ctx context.Context, l *lockedRows, ids []job.ID) {
-	of := fromIDs(ids)
+	of := ids
 	t.queue(ctx, query("jobs", (*pgdb.Queries).LockFree, of, &l.rows))
 	t.queue(ctx, query("attempts", (*pgdb.Queries).AttemptViews, of, &l.attempts))
 }
 
 // queueHolds queues the read of the jobs' hold keys, once they are locked.
 func (t *tx) queueHolds(ctx context.Context, l *lockedRows, ids []job.ID) {
-	t.queue(ctx, query("holds", (*pgdb.Queries).Holds, fromIDs(ids), &l.holds))
+	t.queue(ctx, query("holds", (*pgdb.Queries).Holds, ids, &l.holds))
 }
 
 // locked returns the locked jobs. A job to be changed must be before this transaction in the
@@ -94,7 +94,7 @@ func (l *lockedRows) jobs() map[job.ID]*lockedJob {
 		out[j.ID] = j
 	}
 	for _, m := range l.attempts {
-		if j, ok := out[toID(m.JobID)]; ok {
+		if j, ok := out[m.JobID]; ok {
 			j.attempts = append(j.attempts, toView(m))
 		}
 	}

@@ -58,7 +58,7 @@ func (t *tx) last() int64 { return t.base + t.ordinal }
 func (t *tx) add(e logpage.Entry) {
 	if e.Texts {
 		p := &t.log.texts
-		p.Jobs, p.Sequences = append(p.Jobs, fromID(e.Job)), append(p.Sequences, e.Sequence)
+		p.Jobs, p.Sequences = append(p.Jobs, e.Job), append(p.Sequences, e.Sequence)
 		p.Positions = append(p.Positions, e.Position)
 		p.Reasons, p.Details = append(p.Reasons, e.Reason), append(p.Details, e.Detail)
 	}

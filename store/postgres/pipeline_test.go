@@ -100,7 +100,7 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := f.count("SELECT count(*) FROM every_attempt WHERE job_id = $1", fromID(snap.ID)); n != 1 {
+	if n := f.count("SELECT count(*) FROM every_attempt WHERE job_id = $1", snap.ID); n != 1 {
 		t.Errorf("%d attempts", n)
 	}
 }

@@ -39,7 +39,7 @@ WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@external_ids::text[]) AS external_id,
         unnest(@external_urls::text[]) AS external_url, unnest(@owns_ids::boolean[]) AS owns_id,
         unnest(@attempts::bigint[]) AS attempt, unnest(@rounds::bigint[]) AS round,
-        unnest(@proofs::smallint[]) AS proof, unnest(@shared_withs::uuid[]) AS shared_with
+        unnest(@proofs::smallint[]) AS proof, nullif(unnest(@shared_withs::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS shared_with
 ),
 o AS (
     SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, u.shared_with, c.connector AS namespace,
@@ -202,7 +202,7 @@ WITH u AS (
         unnest(@schedule_times::timestamptz[]) AS schedule_time, unnest(@unaskeds::boolean[]) AS unasked,
         unnest(@start_windows::bigint[]) AS start_window,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
-        unnest(@next_ats::timestamptz[]) AS next_at, unnest(@claim_tokens::uuid[]) AS claim_token,
+        unnest(@next_ats::timestamptz[]) AS next_at, nullif(unnest(@claim_tokens::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS claim_token,
         unnest(@cancels::timestamptz[]) AS cancel_asked_at, unnest(@blocked::text[]) AS blocked,
         unnest(@error_kinds::smallint[]) AS error_kind, unnest(@error_messages::text[]) AS error_message,
         unnest(@error_statuses::bigint[]) AS error_status, unnest(@error_ats::timestamptz[]) AS error_at,
@@ -255,7 +255,7 @@ FROM changed AS c;
 -- name: NotifyReplies :exec
 -- No change of these jobs: no version, no event. They are locked.
 WITH u AS (
-    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@waits_fors::uuid[]) AS waits_for,
+    SELECT unnest(@jobs::uuid[]) AS job_id, nullif(unnest(@waits_fors::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS waits_for,
         unnest(@predecessor_ends::smallint[]) AS predecessor_end,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline
 )

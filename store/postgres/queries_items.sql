@@ -14,7 +14,7 @@ FROM (SELECT unnest(@schedules::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL 
 -- Items that firings used, and those that were refused.
 WITH u AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@states::smallint[]) AS state, unnest(@firing_names::text[]) AS firing_name,
-        unnest(@jobs::uuid[]) AS job_id, unnest(@reasons::text[]) AS reason
+        nullif(unnest(@jobs::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS job_id, unnest(@reasons::text[]) AS reason
 ),
 used AS (
     INSERT INTO project_use (project, jobs, bytes)

@@ -100,7 +100,7 @@ INSERT INTO firings (
 SELECT unnest(@schedules::uuid[]) AS schedule_id, unnest(@names::text[]) AS name, unnest(@numbers::bigint[]) AS number,
     unnest(@nominals::timestamptz[]) AS nominal_at, unnest(@local_times::text[]) AS local_time,
     unnest(@marks::smallint[]) AS mark, unnest(@origins::smallint[]) AS origin,
-    unnest(@outcomes::smallint[]) AS outcome, unnest(@reasons::text[]) AS reason, unnest(@jobs::uuid[]) AS job_id,
-    unnest(@blockers::uuid[]) AS blocking_job, unnest(@runs::bigint[]) AS run,
+    unnest(@outcomes::smallint[]) AS outcome, unnest(@reasons::text[]) AS reason, nullif(unnest(@jobs::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS job_id,
+    nullif(unnest(@blockers::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS blocking_job, unnest(@runs::bigint[]) AS run,
     @decided_at
 ON CONFLICT (schedule_id, name) DO NOTHING;

@@ -36,7 +36,7 @@ func (v view) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {
 		return ref.ID, nil
 	}
 	id, err := v.q.KeyOwner(ctx, digestOf(ref.Project, ref.Key))
-	return toID(id), err
+	return id, err
 }
 
 // own resolves a ref and checks that the job belongs to the project, which a job never
@@ -46,7 +46,7 @@ func (v view) own(ctx context.Context, ref store.Ref) (job.ID, error) {
 	if err != nil {
 		return id, err
 	}
-	project, err := v.q.ProjectOf(ctx, fromID(id))
+	project, err := v.q.ProjectOf(ctx, id)
 	if err == nil && ref.Project != "" && project != ref.Project {
 		return id, store.ErrNotFound
 	}
@@ -61,7 +61,7 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 			return nil, err
 		}
 		rows, err := v.q.ListAttempts(ctx, pgdb.ListAttemptsParams{
-			JobID: fromID(id), After: int64(after), MaxRows: int32(rules.Page(limit)),
+			JobID: id, After: after, MaxRows: int32(rules.Page(limit)),
 		})
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 		if err != nil {
 			return nil, err
 		}
-		count, err := v.q.CountObservations(ctx, fromID(id))
+		count, err := v.q.CountObservations(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 			newest = min(newest, int64(before)-1)
 		}
 		rows, err := v.q.ListObservations(ctx, pgdb.ListObservationsParams{
-			JobID: fromID(id), MaxRows: int32(rules.Page(limit)), Skip: int32(count - newest),
+			JobID: id, MaxRows: int32(rules.Page(limit)), Skip: int32(count - newest),
 		})
 		if err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (v view) snapshots(ctx context.Context, ids []job.ID, payload bool) (map[jo
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := v.q.Snapshots(ctx, pgdb.SnapshotsParams{WithPayload: payload, Ids: fromIDs(ids)})
+	rows, err := v.q.Snapshots(ctx, pgdb.SnapshotsParams{WithPayload: payload, Ids: ids})
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}

@@ -62,7 +62,7 @@ func fill(b *testing.B, f *fleet, conn store.Connection, n int) {
 				return err
 			}
 			for _, text := range fillTables {
-				if _, err := tx.Exec(b.Context(), text, fromID(conn.ID)); err != nil {
+				if _, err := tx.Exec(b.Context(), text, conn.ID); err != nil {
 					return err
 				}
 			}

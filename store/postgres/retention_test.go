@@ -107,7 +107,7 @@ func TestRetainWaitsForNobody(t *testing.T) {
 		t.Errorf("under a step of another server: %+v", got)
 	}
 	end()
-	end = locked("SELECT 1 FROM job_state WHERE job_id = $1 FOR SHARE", fromID(jobs[1].ID))
+	end = locked("SELECT 1 FROM job_state WHERE job_id = $1 FOR SHARE", jobs[1].ID)
 	if got := f.pass(f.stores[0], keeping); got.Jobs != 2 {
 		t.Errorf("beside a locked job: %+v", got)
 	}

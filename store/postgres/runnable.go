@@ -50,9 +50,9 @@ func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID
 	if len(rows) == 0 {
 		return
 	}
-	p := pgdb.MakeRunnableParams{Freed: fromIDs(freed)}
+	p := pgdb.MakeRunnableParams{Freed: freed}
 	for k, at := range rows {
-		p.Connections = append(p.Connections, fromID(k.conn))
+		p.Connections = append(p.Connections, k.conn)
 		p.HoldKeys = append(p.HoldKeys, k.hold)
 		p.NextAts = append(p.NextAts, job.Micros(at))
 		if !at.IsZero() && at.Before(t.now.Add(store.HintAhead)) {
@@ -73,18 +73,18 @@ func (b *changeApplier) shareClaimLocks(ctx context.Context) {
 			conns = append(conns, j.Connection)
 		}
 	}
-	b.execRows(ctx, len(conns), statement("claim locks", (*pgdb.Queries).ShareClaimLocks, fromIDs(distinct(conns))))
+	b.execRows(ctx, len(conns), statement("claim locks", (*pgdb.Queries).ShareClaimLocks, distinct(conns)))
 }
 
 // finish writes the runnable rows.
 func (b *changeApplier) finish(ctx context.Context) error {
 	if b.saturated {
-		rows, err := b.q.SaturatedRows(ctx, fromIDs(distinct(b.freed)))
+		rows, err := b.q.SaturatedRows(ctx, distinct(b.freed))
 		if err != nil {
 			return fmt.Errorf("runnable rows: %w", err)
 		}
 		for _, r := range rows {
-			b.runnable.touch(runnableKey{toID(r.ConnectionID), r.HoldKey})
+			b.runnable.touch(runnableKey{r.ConnectionID, r.HoldKey})
 			b.hint[store.WatchWork] = true
 		}
 	}
@@ -108,7 +108,7 @@ func (b *changeApplier) finish(ctx context.Context) error {
 	}
 	var p pgdb.RecountParams
 	for _, k := range sortedKeys(b.left) {
-		p.Connections = append(p.Connections, fromID(k.conn))
+		p.Connections = append(p.Connections, k.conn)
 		p.HoldKeys = append(p.HoldKeys, k.hold)
 	}
 	return named("runnable rows", b.q.Recount(ctx, p))

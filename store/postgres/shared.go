@@ -52,7 +52,7 @@ func (v sharedView) Log(ctx context.Context, after int64, most int) ([]logpage.E
 
 // OtherRolls implements sqlstore.Reading.
 func (v sharedView) OtherRolls(ctx context.Context, owner job.ID) (bool, error) {
-	return v.q.OtherRolls(ctx, pgdb.OtherRollsParams{Owner: fromID(owner), Now: v.now})
+	return v.q.OtherRolls(ctx, pgdb.OtherRollsParams{Owner: owner, Now: v.now})
 }
 
 // writing is a transaction as shared bodies see it.
@@ -93,7 +93,7 @@ func (writing) Overwriting(_ context.Context, fn func() error) error { return fn
 // MoveRoll implements sqlstore.Writing.
 func (w writing) MoveRoll(ctx context.Context, p store.RollParams, from, to int64, at time.Time) (bool, error) {
 	n, err := w.t.q.MoveRoll(ctx, pgdb.MoveRollParams{
-		Position: to, At: at, Owner: fromID(p.Owner), LeaseUntil: soon(w.t.now, p.Lease), Was: from, Now: w.t.now,
+		Position: to, At: at, Owner: p.Owner, LeaseUntil: soon(w.t.now, p.Lease), Was: from, Now: w.t.now,
 	})
 	return n == 1, err
 }
@@ -105,14 +105,14 @@ func (w writing) TakeRetention(ctx context.Context, owner job.ID, lease time.Dur
 		return 0, true, err
 	}
 	row, now := rows[0], w.t.now
-	mine := row.Owner.Valid && toID(row.Owner) == owner
+	mine := job.ID(row.Owner) == owner
 	switch {
 	case !mine && row.LeaseUntil.After(now):
 		return 0, true, nil
 	case mine && row.LeaseUntil.Sub(now) > lease/2: // a row that each step writes would collect dead versions
 		return row.DroppedTo, false, nil
 	}
-	err = w.t.q.LeaseRetention(ctx, pgdb.LeaseRetentionParams{Owner: fromID(owner), LeaseUntil: soon(now, lease)})
+	err = w.t.q.LeaseRetention(ctx, pgdb.LeaseRetentionParams{Owner: owner, LeaseUntil: soon(now, lease)})
 	return row.DroppedTo, false, err
 }
 

@@ -5,8 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -63,12 +61,12 @@ func (b *jobCreator) start(ctx context.Context) error {
 	c.holds(d.held)
 	due := make(map[runnableKey][]pgdb.LockDueRow)
 	for _, r := range d.due {
-		k := runnableKey{toID(r.ConnectionID), r.HoldKey}
+		k := runnableKey{r.ConnectionID, r.HoldKey}
 		due[k] = append(due[k], r)
 	}
 	began := 0
 	for _, r := range d.rows {
-		k := runnableKey{toID(r.ConnectionID), r.HoldKey}
+		k := runnableKey{r.ConnectionID, r.HoldKey}
 		if t := c.locks[k.conn]; t != nil && int64(len(due[k])) < t.capacity && b.ours(starts[k], due[k]) {
 			t.capacity -= int64(len(due[k]))
 			if err := b.takeAll(ctx, c, k, starts[k], due[k]); err != nil {
@@ -89,7 +87,7 @@ func (b *jobCreator) starter() (*claimer, error) {
 	c := &claimer{tx: b.tx, conns: make(map[job.ID]store.Connection), locks: make(map[job.ID]*claimLock)}
 	free := make(map[job.ID]bool, len(b.reads.free))
 	for _, f := range b.reads.free {
-		free[toID(f.ConnectionID)] = true
+		free[f.ConnectionID] = true
 	}
 	for _, r := range b.reads.start {
 		conn, err := toConnection(pgdb.ConnectionsRow{
@@ -110,11 +108,11 @@ func (b *jobCreator) starter() (*claimer, error) {
 // dueNext reads the due jobs of the rows, in one round trip with earlier queued statements.
 // Each statement sees what those before it have written or locked.
 func (b *jobCreator) dueNext(ctx context.Context, starts map[runnableKey][]*creation) (d nextDue, err error) {
-	rows := pgdb.DueAmongParams{Now: &b.now}
+	rows := pgdb.DueAmongParams{Now: b.now}
 	// The jobs of this transaction are the newest in the log.
-	lock := pgdb.LockDueParams{Now: &b.now, Base: math.MaxInt64}
+	lock := pgdb.LockDueParams{Now: b.now, Base: math.MaxInt64}
 	for k, jobs := range starts {
-		rows.Connections, rows.HoldKeys = append(rows.Connections, fromID(k.conn)), append(rows.HoldKeys, k.hold)
+		rows.Connections, rows.HoldKeys = append(rows.Connections, k.conn), append(rows.HoldKeys, k.hold)
 		lock.Most = append(lock.Most, int64(len(jobs)))
 	}
 	lock.Connections, lock.HoldKeys = rows.Connections, rows.HoldKeys
@@ -127,9 +125,9 @@ func (b *jobCreator) dueNext(ctx context.Context, starts map[runnableKey][]*crea
 
 // ours reports whether the first due jobs of a row are jobs to be started.
 func (b *jobCreator) ours(starts []*creation, due []pgdb.LockDueRow) bool {
-	mine := make(map[pgtype.UUID]bool, len(starts))
+	mine := make(map[job.ID]bool, len(starts))
 	for _, n := range starts {
-		mine[fromID(n.snapshot.ID)] = true
+		mine[n.snapshot.ID] = true
 	}
 	for _, r := range due {
 		if !mine[r.JobID] {
@@ -147,7 +145,7 @@ func (b *jobCreator) takeAll(ctx context.Context, c *claimer, k runnableKey, sta
 		at[n.snapshot.ID] = n
 	}
 	for _, r := range due {
-		n := at[toID(r.JobID)]
+		n := at[r.JobID]
 		c.p, c.out = *b.items[n.item].Start, nil
 		if err := c.take(ctx, []pgdb.LockDueRow{r}); err != nil {
 			return err
@@ -155,7 +153,7 @@ func (b *jobCreator) takeAll(ctx context.Context, c *claimer, k runnableKey, sta
 		b.out[n.item].Started = &c.out[0]
 	}
 	p := pgdb.ServedParams{
-		Now: b.now, Connections: []pgtype.UUID{fromID(k.conn)}, HoldKeys: []string{k.hold},
+		Now: b.now, Connections: []job.ID{k.conn}, HoldKeys: []string{k.hold},
 		Served: []bool{true}, Saturated: []bool{false}, PacedUntils: []time.Time{{}},
 	}
 	b.exec(ctx, statement("runnable rows", (*pgdb.Queries).Served, p))

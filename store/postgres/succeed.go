@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -110,8 +108,8 @@ func (b *changeApplier) applyCommon(ctx context.Context, l *lockedRows, common, 
 // begins again. If they are alone, it takes their claim locks itself, and reads together what
 // they may have to start or to free.
 func (b *changeApplier) succeed(ctx context.Context, which []int, alone bool) (pgdb.SucceedFirstParams, error) {
-	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Alone: alone}
-	at := make(map[pgtype.UUID]int, len(which))
+	p := pgdb.SucceedFirstParams{Now: b.now, Base: b.base, Alone: alone}
+	at := make(map[job.ID]int, len(which))
 	events := make([]logpage.Entry, len(which))
 	for n, i := range which {
 		c, e := &b.items[i], &events[n]
@@ -120,7 +118,7 @@ func (b *changeApplier) succeed(ctx context.Context, which []int, alone bool) (p
 			return p, err
 		}
 		addPlain(&p, c, e.Position, logpage.HistoryEntry(e.Event, e.Texts))
-		at[fromID(c.Job)] = n
+		at[c.Job] = n
 	}
 	var rows []pgdb.SucceedFirstRow
 	b.queue(ctx, query("successes", (*pgdb.Queries).SucceedFirst, p, &rows))
@@ -153,7 +151,7 @@ func (b *changeApplier) succeed(ctx context.Context, which []int, alone bool) (p
 }
 
 // afterSuccess reads what may follow for other rows, once the claim locks are taken.
-func (b *changeApplier) afterSuccess(ctx context.Context, done []pgtype.UUID) {
+func (b *changeApplier) afterSuccess(ctx context.Context, done []job.ID) {
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		r, err := pgdb.New(db).AfterSuccess(ctx, done)
 		if err != nil {

@@ -69,7 +69,7 @@ func (f *fleet) unpack() {
 	rows := make([][]any, 0, len(events))
 	for _, e := range events {
 		rows = append(rows, []any{
-			e.Position, e.Project, fromID(e.Job), e.Sequence, int16(e.From), int16(e.To), int16(e.Cause), int64(e.Attempt), e.Actor, e.Detail,
+			e.Position, e.Project, e.Job, e.Sequence, int16(e.From), int16(e.To), int16(e.Cause), int64(e.Attempt), e.Actor, e.Detail,
 		})
 	}
 	_, err = conn.Exec(f.Context(), `DROP TABLE IF EXISTS events; CREATE TABLE events (position bigint, project text, job_id uuid, sequence bigint,

@@ -100,7 +100,7 @@ func (s *Store) wakeSchedule(ctx context.Context, id job.ID) {
 			}
 			return err
 		}
-		n, err := t.q.WakeSchedule(ctx, pgdb.WakeScheduleParams{ID: fromID(id), Now: &t.now})
+		n, err := t.q.WakeSchedule(ctx, pgdb.WakeScheduleParams{ID: id, Now: t.now})
 		t.hint[store.WatchSchedules] = n > 0
 		return err
 	})
