@@ -18,7 +18,10 @@ import (
 func (r *Roles) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
 	return read(ctx, r, "stats", func(ctx context.Context, v View) (store.Stats, error) {
 		connection, since := column.OptionalID(q.Connection), job.Micros(v.Now.Add(-q.Window))
-		out := store.Stats{Now: v.Now, Counts: make(map[job.State]int64)}
+		out := store.Stats{Now: v.Now, Counts: make(map[job.State]int64, len(job.States))}
+		for _, state := range job.States {
+			out.Counts[state] = 0
+		}
 		if err := v.countAlive(ctx, q, &out); err != nil {
 			return out, fmt.Errorf("jobs alive: %w", err)
 		}
