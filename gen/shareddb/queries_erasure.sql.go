@@ -12,6 +12,35 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
+const connectionsOf = `-- name: ConnectionsOf :many
+SELECT id FROM connections WHERE project = $1 ORDER BY created_at, id LIMIT $2
+`
+
+type ConnectionsOfParams struct {
+	Project string
+	MaxRows int32
+}
+
+func (q *Queries) ConnectionsOf(ctx context.Context, arg ConnectionsOfParams) ([]job.ID, error) {
+	rows, err := q.db.Query(ctx, connectionsOf, arg.Project, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []job.ID
+	for rows.Next() {
+		var id job.ID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countRest = `-- name: CountRest :one
 SELECT (SELECT count(*) FROM (
         SELECT 1 FROM job_state AS w WHERE w.project = $1 AND w.state IN (1, 4, 5, 6, 7) LIMIT $2
@@ -114,35 +143,6 @@ type LiveConnectionsParams struct {
 // connections
 func (q *Queries) LiveConnections(ctx context.Context, arg LiveConnectionsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, liveConnections, arg.Project, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var id job.ID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const lockConnectionsOf = `-- name: LockConnectionsOf :many
-SELECT id FROM connections WHERE project = $1 ORDER BY created_at, id LIMIT $2 FOR UPDATE
-`
-
-type LockConnectionsOfParams struct {
-	Project string
-	MaxRows int32
-}
-
-func (q *Queries) LockConnectionsOf(ctx context.Context, arg LockConnectionsOfParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, lockConnectionsOf, arg.Project, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -314,11 +314,6 @@ func stepParts(q *pgdb.Queries, shared *shareddb.Queries, step store.ClockStep) 
 	return append(parts, sqlstore.StepParts(shared, step)...)
 }
 
-// with binds a statement to its parameters.
-func with[P any](run func(context.Context, P) error, p P) func(context.Context) error {
-	return func(ctx context.Context) error { return run(ctx, p) }
-}
-
 // inSequence runs steps until one fails.
 func inSequence(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {

@@ -26,7 +26,9 @@ import (
 // apart: it takes the connection's claim lock and its row, both FOR UPDATE, then its runnable
 // rows, then its credentials. No other transaction locks a connection's row against FOR KEY
 // SHARE, and this one takes nothing of 2 and 5. So no transaction waits in 4 or 6 for one
-// that may wait for locks of 2 to 5, and 4 and 6 may be on both sides of 5.
+// that may wait for locks of 2 to 5, and 4 and 6 may be on both sides of 5. An erasure blanks
+// deleted connections, which does not conflict with FOR KEY SHARE, and then removes their
+// credentials.
 //
 // The locks of triggers and foreign keys are part of the order:
 //   - A new runnable row locks its connection at the end of its statement, behind other

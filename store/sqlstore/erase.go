@@ -305,18 +305,24 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 
 // blankConnections removes all data of deleted connections.
 func (e *projectErasure) blankConnections(ctx context.Context) (more bool, err error) {
-	ids, err := e.Q.LockConnectionsOf(ctx, shareddb.LockConnectionsOfParams{Project: e.project, MaxRows: e.most})
+	ids, err := e.Q.ConnectionsOf(ctx, shareddb.ConnectionsOfParams{Project: e.project, MaxRows: e.most})
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
-	if err := e.Q.RemoveLabelsOf(ctx, shareddb.RemoveLabelsOfParams{Project: e.project, Ids: ids}); err != nil {
-		return false, err
+	steps := []func() error{
+		func() error {
+			return e.Q.RemoveLabelsOf(ctx, shareddb.RemoveLabelsOfParams{Project: e.project, Ids: ids})
+		},
+		func() error { return e.Q.RemoveCoolDowns(ctx, ids) },
+		func() error { return inBatch(e.Q.BlankConnection(ctx, ids).Exec) },
+		func() error { return e.Q.RemoveCredentialsOf(ctx, ids) },
+		func() error { return e.Q.RemoveRenewalsOf(ctx, ids) },
 	}
-	for _, remove := range []func(context.Context, []job.ID) error{e.Q.RemoveCoolDowns, e.Q.RemoveCredentialsOf, e.Q.RemoveRenewalsOf} {
-		if err := remove(ctx, ids); err != nil {
+	for _, step := range steps {
+		if err := step(); err != nil {
 			return false, err
 		}
 	}
 	e.done.Connections = len(ids)
-	return len(ids) == int(e.most), inBatch(e.Q.BlankConnection(ctx, ids).Exec)
+	return len(ids) == int(e.most), nil
 }

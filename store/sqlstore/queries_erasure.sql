@@ -64,8 +64,8 @@ DELETE FROM schedules WHERE id = ANY (@ids::uuid[]);
 -- name: LiveConnections :many
 SELECT id FROM connections WHERE project = @project AND deleted_at IS NULL LIMIT @max_rows;
 
--- name: LockConnectionsOf :many
-SELECT id FROM connections WHERE project = @project ORDER BY created_at, id LIMIT @max_rows FOR UPDATE;
+-- name: ConnectionsOf :many
+SELECT id FROM connections WHERE project = @project ORDER BY created_at, id LIMIT @max_rows;
 
 -- name: RemoveLabelsOf :exec
 DELETE FROM connection_labels WHERE project = @project AND connection_id = ANY (@ids::uuid[]);

@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/store/logpage"
 )
 
-// Rules of this file: the log is read in a call that only reads, so that PostgreSQL gives it
-// no transaction id, for which readers of the log would wait. Another transaction writes the
+// Rules of this file: the log is read in a call that only reads. On PostgreSQL it has no
+// transaction id, for which readers of the log would wait. Another transaction writes the
 // sums, if the position has not changed.
 
 // Roll implements store.Store.

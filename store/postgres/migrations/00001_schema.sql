@@ -1294,7 +1294,7 @@ CREATE TABLE retention (
 INSERT INTO retention (id) VALUES (1);
 
 -- Records of jobs that were erased on request. A new table with data of a job needs its line
--- in removeRows (retention.go).
+-- in removeRows (store/sqlstore/retention.go).
 CREATE TABLE erased_jobs (
     job_id        uuid        PRIMARY KEY,
     project       text        NOT NULL,

@@ -1043,7 +1043,7 @@ CREATE TABLE oauth_renewals (
 --
 
 -- Records of jobs that were erased on request. A new table with data of a job needs its line
--- where RemoveJob is called (retention.go).
+-- in removeRows (store/sqlstore/retention.go).
 CREATE TABLE erased_jobs (
     job_id        BLOB    PRIMARY KEY NOT NULL CHECK (length(job_id) = 16),
     project       TEXT    NOT NULL,
