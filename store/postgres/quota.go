@@ -9,8 +9,8 @@ import (
 
 // Rules of this file:
 //   - each transaction that stores, removes or changes jobs or items of schedules adds a row
-//     to project_use, in the statement that does so. No row is ever updated, so transactions
-//     of one project do not wait for each other;
+//     to project_use. No row is ever updated, so transactions of one project do not wait for
+//     each other;
 //   - a read replaces many rows by their sum;
 //   - exact counts are made under a lock of the project and the kind, which is the first lock
 //     that its transaction takes.
