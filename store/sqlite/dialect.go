@@ -175,7 +175,9 @@ func arguments(args []any) []any {
 	for i, a := range args {
 		switch a := a.(type) {
 		case time.Time:
-			out[i] = toMicros(a)
+			if !a.IsZero() {
+				out[i] = a.UnixMicro()
+			}
 		case time.Duration:
 			out[i] = micros(a)
 		case job.ID:
@@ -262,7 +264,11 @@ type scanner[T any] func(sql.Null[T])
 
 // Scan implements sql.Scanner.
 func (s scanner[T]) Scan(src any) error {
-	var v sql.Null[T]
+	v := sql.Null[T]{}
+	if v.V, v.Valid = src.(T); v.Valid { // the usual type, which needs no conversion
+		s(v)
+		return nil
+	}
 	if err := v.Scan(src); err != nil {
 		return err
 	}

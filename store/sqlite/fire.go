@@ -23,6 +23,12 @@ import (
 // fireTime is how long a call of Fire may keep the writer.
 const fireTime = 25 * time.Millisecond
 
+// maxFired bounds the schedules of a call: those that it does not come to are read for nothing.
+const maxFired = 256
+
+// readTogether is how many schedules one statement reads.
+const readTogether = 16
+
 // Fire implements store.Store.
 func (s *Store) Fire(ctx context.Context, p store.FireParams) (fired []store.Fired, more bool, err error) {
 	fired, err = write(ctx, s, "fire", func(ctx context.Context, t *tx) ([]store.Fired, error) {
@@ -62,7 +68,7 @@ func (f *firer) due(ctx context.Context) ([]job.ID, error) {
 		}
 		return []job.ID{f.p.Only.ID}, orNotFound(err)
 	}
-	most := rules.Page(f.p.Limit)
+	most := min(rules.Page(f.p.Limit), maxFired)
 	rows, err := f.w.sq.LockDueSchedules(ctx, shareddb.LockDueSchedulesParams{Now: fromMicros(f.now), ExceptIds: f.p.Except, MaxRows: int32(most)})
 	f.more = len(rows) == most
 	return store.Converted(rows, named("due schedules", err), func(r shareddb.LockDueSchedulesRow) job.ID { return r.ID })
@@ -70,15 +76,24 @@ func (f *firer) due(ctx context.Context) ([]job.ID, error) {
 
 // all decides about schedules until the call's bounds.
 func (f *firer) all(ctx context.Context, ids []job.ID) error {
+	read := make(map[job.ID]shareddb.Schedule)
 	for i, id := range ids {
 		if i > 0 && time.Now().After(f.end) {
 			f.more = true
 			return nil
 		}
-		row, err := f.w.sq.GetSchedule(ctx, id)
-		if err != nil {
-			return fmt.Errorf("schedule: %w", err)
+		if i%readTogether == 0 {
+			p := shareddb.SchedulesByIDParams{Ids: ids[i:min(i+readTogether, len(ids))], Templates: true}
+			rows, err := f.w.sq.SchedulesByID(ctx, p)
+			if err != nil {
+				return fmt.Errorf("schedules: %w", err)
+			}
+			clear(read)
+			for _, row := range rows {
+				read[row.ID] = shareddb.Schedule(row)
+			}
 		}
+		row := read[id]
 		r, err := f.decide(ctx, row)
 		if err != nil {
 			return err

@@ -41,6 +41,7 @@ func (r *Roles) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 			if row, err = fromSchedule(out.value); err != nil {
 				return out, err
 			}
+			row.KeyDigest = digest[:]
 			var took int64
 			took, err = t.Q.InsertSchedule(ctx, shareddb.InsertScheduleParams(row))
 			if out.created = took == 1; err != nil || out.created {
@@ -319,11 +320,11 @@ func ToSchedule(r shareddb.Schedule) (store.Schedule, error) {
 	return s, s.SetTexts(r.Buffered, r.Skips, r.CatchUp)
 }
 
-// fromSchedule returns the row of a schedule without the number of its newest firing.
+// fromSchedule returns the row of a schedule without the digest of its key and the number of its
+// newest firing.
 func fromSchedule(s store.Schedule) (shareddb.Schedule, error) {
-	digest := job.KeyDigest(s.Project, s.Key)
 	r := shareddb.Schedule{
-		ID: s.ID, Project: s.Project, IdemKey: s.Key, KeyDigest: digest[:], Fingerprint: s.Fingerprint.Bytes(),
+		ID: s.ID, Project: s.Project, IdemKey: s.Key, Fingerprint: s.Fingerprint.Bytes(),
 		Version: s.Version, Revision: s.Revision, Generation: s.Generation, Spec: filled(s.Spec),
 		Template: filled(s.Template), Policies: filled(s.Policies), ConnectionID: s.Connection, DisplayName: s.DisplayName,
 		Labels: labelsOf(s.Labels), Queued: s.Queued, PauseAfterFailures: s.PauseAfterFailures, State: s.State,
