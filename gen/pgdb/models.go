@@ -50,16 +50,6 @@ type ConnectionClaim struct {
 	BucketAt     int64
 }
 
-type ConnectionCredential struct {
-	ConnectionID job.ID
-	Version      int64
-	KeyID        string
-	Data         []byte
-	Fingerprint  string
-	ExpiresAt    time.Time
-	CreatedAt    time.Time
-}
-
 type ContentArm struct {
 	Bucket int64
 	Arms   int64

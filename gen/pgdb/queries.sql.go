@@ -61,119 +61,6 @@ func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]job.ID, e
 	return items, nil
 }
 
-const connectionByKey = `-- name: ConnectionByKey :one
-SELECT id FROM connections WHERE project = $1 AND idem_key = $2 AND idem_key <> ''
-`
-
-type ConnectionByKeyParams struct {
-	Project string
-	IdemKey string
-}
-
-func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams) (job.ID, error) {
-	row := q.db.QueryRow(ctx, connectionByKey, arg.Project, arg.IdemKey)
-	var id job.ID
-	err := row.Scan(&id)
-	return id, err
-}
-
-const connectionPlace = `-- name: ConnectionPlace :one
-SELECT created_at FROM connections WHERE id = $1
-`
-
-func (q *Queries) ConnectionPlace(ctx context.Context, id job.ID) (time.Time, error) {
-	row := q.db.QueryRow(ctx, connectionPlace, id)
-	var created_at time.Time
-	err := row.Scan(&created_at)
-	return created_at, err
-}
-
-const connections = `-- name: Connections :many
-
-
-SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
-    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
-    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
-    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
-    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until
-FROM connections AS c
-LEFT JOIN LATERAL (
-    SELECT
-        min(r.auth_hold_at) AS auth_hold_at,
-        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
-        (array_agg(r.auth_hold_cause ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
-        max(r.rate_limited_until) AS limited_until
-    FROM connection_ready AS r
-    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
-) AS h ON true
-WHERE c.id = ANY ($1::uuid[]) AND c.project <> ''
-`
-
-type ConnectionsRow struct {
-	Now            time.Time
-	Connection     Connection
-	AuthHoldAt     time.Time
-	AuthHoldReason string
-	AuthHoldCause  int16
-	LimitedUntil   time.Time
-}
-
-// statistics; a NULL connection is every one
-// connections
-// With the holds on their hold keys: the oldest refused credential, the longest
-// rate limit.
-func (q *Queries) Connections(ctx context.Context, ids []job.ID) ([]ConnectionsRow, error) {
-	rows, err := q.db.Query(ctx, connections, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ConnectionsRow
-	for rows.Next() {
-		var i ConnectionsRow
-		if err := rows.Scan(
-			&i.Now,
-			&i.Connection.ID,
-			&i.Connection.Project,
-			&i.Connection.Connector,
-			&i.Connection.DisplayName,
-			&i.Connection.Labels,
-			&i.Connection.Settings,
-			&i.Connection.Class,
-			&i.Connection.KeyWindow,
-			&i.Connection.AccountIdentity,
-			&i.Connection.MaxInFlight,
-			&i.Connection.MaxPerMinute,
-			&i.Connection.CoolDown,
-			&i.Connection.PausedAt,
-			&i.Connection.PausedReason,
-			&i.Connection.CredentialVersion,
-			&i.Connection.CredentialFingerprint,
-			&i.Connection.CredentialExpiresAt,
-			&i.Connection.IdemKey,
-			&i.Connection.Fingerprint,
-			&i.Connection.Version,
-			&i.Connection.CreatedAt,
-			&i.Connection.UpdatedAt,
-			&i.Connection.DeletedAt,
-			&i.Connection.CreatedBy,
-			&i.Connection.UpdatedBy,
-			&i.AuthHoldAt,
-			&i.AuthHoldReason,
-			&i.AuthHoldCause,
-			&i.LimitedUntil,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const countObservations = `-- name: CountObservations :one
 SELECT count(*) FROM observations WHERE job_id = $1
 `
@@ -295,141 +182,6 @@ type GiveBackEffectKeysParams struct {
 
 func (q *Queries) GiveBackEffectKeys(ctx context.Context, arg GiveBackEffectKeysParams) error {
 	_, err := q.db.Exec(ctx, giveBackEffectKeys, arg.Digests, arg.Jobs)
-	return err
-}
-
-const holdOf = `-- name: HoldOf :one
-SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
-WHERE connection_id = $1 AND hold_key = $2
-`
-
-type HoldOfParams struct {
-	ConnectionID job.ID
-	HoldKey      string
-}
-
-type HoldOfRow struct {
-	AuthHoldAt       time.Time
-	AuthHoldReason   string
-	AuthHoldCause    int16
-	RateLimitedUntil time.Time
-}
-
-func (q *Queries) HoldOf(ctx context.Context, arg HoldOfParams) (HoldOfRow, error) {
-	row := q.db.QueryRow(ctx, holdOf, arg.ConnectionID, arg.HoldKey)
-	var i HoldOfRow
-	err := row.Scan(
-		&i.AuthHoldAt,
-		&i.AuthHoldReason,
-		&i.AuthHoldCause,
-		&i.RateLimitedUntil,
-	)
-	return i, err
-}
-
-const insertClaimRow = `-- name: InsertClaimRow :exec
-INSERT INTO connection_claims (connection_id) VALUES ($1)
-`
-
-func (q *Queries) InsertClaimRow(ctx context.Context, connectionID job.ID) error {
-	_, err := q.db.Exec(ctx, insertClaimRow, connectionID)
-	return err
-}
-
-const insertConnection = `-- name: InsertConnection :execrows
-INSERT INTO connections (
-    id, project, connector, display_name, settings, class, key_window, account_identity,
-    max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
-    credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at, created_by, updated_by, labels
-) VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8,
-    $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, 1, $19, $19, $20, $20,
-    ($21::text)::jsonb
-)
-ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING
-`
-
-type InsertConnectionParams struct {
-	ID                    job.ID
-	Project               string
-	Connector             string
-	DisplayName           string
-	Settings              []byte
-	Class                 job.Class
-	KeyWindow             int64
-	AccountIdentity       string
-	MaxInFlight           int64
-	MaxPerMinute          int64
-	CoolDown              int64
-	PausedAt              time.Time
-	PausedReason          string
-	CredentialVersion     int64
-	CredentialFingerprint string
-	CredentialExpiresAt   time.Time
-	IdemKey               string
-	Fingerprint           []byte
-	Now                   time.Time
-	CreatedBy             string
-	Labels                string
-}
-
-func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, insertConnection,
-		arg.ID,
-		arg.Project,
-		arg.Connector,
-		arg.DisplayName,
-		arg.Settings,
-		arg.Class,
-		arg.KeyWindow,
-		arg.AccountIdentity,
-		arg.MaxInFlight,
-		arg.MaxPerMinute,
-		arg.CoolDown,
-		arg.PausedAt,
-		arg.PausedReason,
-		arg.CredentialVersion,
-		arg.CredentialFingerprint,
-		arg.CredentialExpiresAt,
-		arg.IdemKey,
-		arg.Fingerprint,
-		arg.Now,
-		arg.CreatedBy,
-		arg.Labels,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const insertCredential = `-- name: InsertCredential :exec
-INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-`
-
-type InsertCredentialParams struct {
-	ConnectionID job.ID
-	Version      int64
-	KeyID        string
-	Data         []byte
-	Fingerprint  string
-	ExpiresAt    time.Time
-	CreatedAt    time.Time
-}
-
-func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialParams) error {
-	_, err := q.db.Exec(ctx, insertCredential,
-		arg.ConnectionID,
-		arg.Version,
-		arg.KeyID,
-		arg.Data,
-		arg.Fingerprint,
-		arg.ExpiresAt,
-		arg.CreatedAt,
-	)
 	return err
 }
 
@@ -927,40 +679,6 @@ func (q *Queries) LogEnd(ctx context.Context) (LogEndRow, error) {
 	return i, err
 }
 
-const newestCredential = `-- name: NewestCredential :one
-SELECT d.connection_id, d.version, d.key_id, d.data, d.fingerprint, d.expires_at, d.created_at, c.project, c.connector, c.settings, c.account_identity
-FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
-WHERE d.connection_id = $1 ORDER BY d.version DESC LIMIT 1
-`
-
-type NewestCredentialRow struct {
-	ConnectionCredential ConnectionCredential
-	Project              string
-	Connector            string
-	Settings             []byte
-	AccountIdentity      string
-}
-
-// With what its connection is sealed for.
-func (q *Queries) NewestCredential(ctx context.Context, connectionID job.ID) (NewestCredentialRow, error) {
-	row := q.db.QueryRow(ctx, newestCredential, connectionID)
-	var i NewestCredentialRow
-	err := row.Scan(
-		&i.ConnectionCredential.ConnectionID,
-		&i.ConnectionCredential.Version,
-		&i.ConnectionCredential.KeyID,
-		&i.ConnectionCredential.Data,
-		&i.ConnectionCredential.Fingerprint,
-		&i.ConnectionCredential.ExpiresAt,
-		&i.ConnectionCredential.CreatedAt,
-		&i.Project,
-		&i.Connector,
-		&i.Settings,
-		&i.AccountIdentity,
-	)
-	return i, err
-}
-
 const pagesAfter = `-- name: PagesAfter :many
 WITH next AS MATERIALIZED (
     SELECT n.position, sum(n.events) OVER (ORDER BY n.position) - n.events AS before
@@ -1248,11 +966,11 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 const starting = `-- name: Starting :many
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
-    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    h.auth_hold_at::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
-    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
+    h.limited_until::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy,
     u.hold_key::text AS hold_key,
     coalesce(NOT r.paused AND NOT r.saturated AND r.auth_hold_at IS NULL, false)::boolean AS served,
@@ -1277,7 +995,6 @@ type StartingParams struct {
 }
 
 type StartingRow struct {
-	Now            time.Time
 	Connection     Connection
 	AuthHoldAt     time.Time
 	AuthHoldReason string
@@ -1302,7 +1019,6 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 	for rows.Next() {
 		var i StartingRow
 		if err := rows.Scan(
-			&i.Now,
 			&i.Connection.ID,
 			&i.Connection.Project,
 			&i.Connection.Connector,

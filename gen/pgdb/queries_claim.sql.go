@@ -868,11 +868,11 @@ func (q *Queries) ReplyIDs(ctx context.Context, ids []job.ID) ([]ReplyIDsRow, er
 
 const runnableConnections = `-- name: RunnableConnections :many
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
-    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    h.auth_hold_at::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
-    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
+    h.limited_until::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
 FROM connections AS c
 LEFT JOIN LATERAL (
@@ -904,7 +904,6 @@ type RunnableConnectionsParams struct {
 }
 
 type RunnableConnectionsRow struct {
-	Now            time.Time
 	Connection     Connection
 	AuthHoldAt     time.Time
 	AuthHoldReason string
@@ -931,7 +930,6 @@ func (q *Queries) RunnableConnections(ctx context.Context, arg RunnableConnectio
 	for rows.Next() {
 		var i RunnableConnectionsRow
 		if err := rows.Scan(
-			&i.Now,
 			&i.Connection.ID,
 			&i.Connection.Project,
 			&i.Connection.Connector,

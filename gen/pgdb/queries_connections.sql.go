@@ -7,51 +7,9 @@ package pgdb
 
 import (
 	"context"
-	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 )
-
-const connectionInUse = `-- name: ConnectionInUse :one
-SELECT (
-    EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.state IN (1, 6) AND s.waits_for IS NULL)
-    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.state IN (2, 3))
-    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.waits_for IS NOT NULL AND s.state IN (1, 6))
-    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.project = $2
-        AND s.state IN (1, 4, 5, 6, 7, 8, 9, 10, 11) AND s.state IN (4, 5, 7))
-)::boolean AS used
-`
-
-type ConnectionInUseParams struct {
-	ID      job.ID
-	Project string
-}
-
-// Whether any of its jobs is not terminal; each part has an index.
-func (q *Queries) ConnectionInUse(ctx context.Context, arg ConnectionInUseParams) (bool, error) {
-	row := q.db.QueryRow(ctx, connectionInUse, arg.ID, arg.Project)
-	var used bool
-	err := row.Scan(&used)
-	return used, err
-}
-
-const dropCredentials = `-- name: DropCredentials :exec
-DELETE FROM connection_credentials WHERE connection_id = $1
-`
-
-func (q *Queries) DropCredentials(ctx context.Context, connectionID job.ID) error {
-	_, err := q.db.Exec(ctx, dropCredentials, connectionID)
-	return err
-}
-
-const dropRunnableOf = `-- name: DropRunnableOf :exec
-DELETE FROM connection_ready WHERE connection_id = $1
-`
-
-func (q *Queries) DropRunnableOf(ctx context.Context, connectionID job.ID) error {
-	_, err := q.db.Exec(ctx, dropRunnableOf, connectionID)
-	return err
-}
 
 const keepConnections = `-- name: KeepConnections :many
 SELECT id, (deleted_at IS NOT NULL)::boolean AS deleted FROM connections
@@ -89,7 +47,7 @@ const lockClaimLock = `-- name: LockClaimLock :one
 SELECT bucket_at FROM connection_claims WHERE connection_id = $1 FOR UPDATE
 `
 
-// Changes of connections. A connection is judged on its locked row.
+// Locks of a change of a connection, which is judged on its locked row.
 // Waits for the claim, the start and the results that are being written.
 func (q *Queries) LockClaimLock(ctx context.Context, id job.ID) (int64, error) {
 	row := q.db.QueryRow(ctx, lockClaimLock, id)
@@ -98,22 +56,14 @@ func (q *Queries) LockClaimLock(ctx context.Context, id job.ID) (int64, error) {
 	return bucket_at, err
 }
 
-const lockConnection = `-- name: LockConnection :execrows
-SELECT 1 FROM connections WHERE id = $1 AND project = $2 FOR UPDATE
+const lockConnection = `-- name: LockConnection :exec
+SELECT 1 FROM connections WHERE id = $1 FOR UPDATE
 `
 
-type LockConnectionParams struct {
-	ID      job.ID
-	Project string
-}
-
 // Waits for transactions that add a runnable row, or keep the connection for a waiting job.
-func (q *Queries) LockConnection(ctx context.Context, arg LockConnectionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, lockConnection, arg.ID, arg.Project)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) LockConnection(ctx context.Context, id job.ID) error {
+	_, err := q.db.Exec(ctx, lockConnection, id)
+	return err
 }
 
 const lockRunnableOf = `-- name: LockRunnableOf :exec
@@ -125,194 +75,17 @@ func (q *Queries) LockRunnableOf(ctx context.Context, connectionID job.ID) error
 	return err
 }
 
-const missedIDs = `-- name: MissedIDs :many
-SELECT s.job_id
-FROM connections AS c
-JOIN connection_ready AS r ON r.connection_id = c.id
-JOIN job_state AS s ON s.connection_id = r.connection_id AND s.hold_key = r.hold_key
-    AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at >= c.paused_at
-WHERE c.id = $1 AND c.project = $2 AND s.next_at <= $3 AND s.start_deadline > $3
-LIMIT $4
-`
-
-type MissedIDsParams struct {
-	ID      job.ID
-	Project string
-	Now     time.Time
-	MaxRows int32
-}
-
-func (q *Queries) MissedIDs(ctx context.Context, arg MissedIDsParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, missedIDs,
-		arg.ID,
-		arg.Project,
-		arg.Now,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var job_id job.ID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const setBucket = `-- name: SetBucket :exec
-UPDATE connection_claims SET bucket_at = $1 WHERE connection_id = $2
+INSERT INTO connection_claims (connection_id, bucket_at) VALUES ($1, $2)
+ON CONFLICT (connection_id) DO UPDATE SET bucket_at = excluded.bucket_at
 `
 
 type SetBucketParams struct {
-	BucketAt     int64
 	ConnectionID job.ID
+	BucketAt     int64
 }
 
 func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
-	_, err := q.db.Exec(ctx, setBucket, arg.BucketAt, arg.ConnectionID)
-	return err
-}
-
-const setConnection = `-- name: SetConnection :exec
-UPDATE connections SET
-    display_name = $1, labels = ($2::text)::jsonb, settings = $3, class = $4, key_window = $5,
-    account_identity = $6, max_in_flight = $7, max_per_minute = $8, cool_down = $9,
-    paused_at = $10, paused_reason = $11, credential_version = $12,
-    credential_fingerprint = $13, credential_expires_at = $14,
-    version = $15, updated_at = $16, deleted_at = $17, updated_by = $18
-WHERE id = $19
-`
-
-type SetConnectionParams struct {
-	DisplayName           string
-	Labels                string
-	Settings              []byte
-	Class                 job.Class
-	KeyWindow             int64
-	AccountIdentity       string
-	MaxInFlight           int64
-	MaxPerMinute          int64
-	CoolDown              int64
-	PausedAt              time.Time
-	PausedReason          string
-	CredentialVersion     int64
-	CredentialFingerprint string
-	CredentialExpiresAt   time.Time
-	Version               int64
-	UpdatedAt             time.Time
-	DeletedAt             time.Time
-	UpdatedBy             string
-	ID                    job.ID
-}
-
-func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) error {
-	_, err := q.db.Exec(ctx, setConnection,
-		arg.DisplayName,
-		arg.Labels,
-		arg.Settings,
-		arg.Class,
-		arg.KeyWindow,
-		arg.AccountIdentity,
-		arg.MaxInFlight,
-		arg.MaxPerMinute,
-		arg.CoolDown,
-		arg.PausedAt,
-		arg.PausedReason,
-		arg.CredentialVersion,
-		arg.CredentialFingerprint,
-		arg.CredentialExpiresAt,
-		arg.Version,
-		arg.UpdatedAt,
-		arg.DeletedAt,
-		arg.UpdatedBy,
-		arg.ID,
-	)
-	return err
-}
-
-const setRunnableOf = `-- name: SetRunnableOf :exec
-UPDATE connection_ready SET
-    paused = $1,
-    auth_hold_at = CASE WHEN $2::boolean THEN NULL ELSE auth_hold_at END,
-    auth_hold_reason = CASE WHEN $2::boolean THEN '' ELSE auth_hold_reason END,
-    auth_hold_cause = CASE WHEN $2::boolean THEN 0 ELSE auth_hold_cause END,
-    saturated = saturated AND NOT $3::boolean,
-    paced_until = CASE WHEN $3::boolean THEN least(paced_until, $4) ELSE paced_until END
-WHERE connection_id = $5
-`
-
-type SetRunnableOfParams struct {
-	Paused       bool
-	Rotated      bool
-	Bounded      bool
-	PacedUntil   time.Time
-	ConnectionID job.ID
-}
-
-// A row that loses a bound is served as if the bound had never existed.
-func (q *Queries) SetRunnableOf(ctx context.Context, arg SetRunnableOfParams) error {
-	_, err := q.db.Exec(ctx, setRunnableOf,
-		arg.Paused,
-		arg.Rotated,
-		arg.Bounded,
-		arg.PacedUntil,
-		arg.ConnectionID,
-	)
-	return err
-}
-
-const setSeal = `-- name: SetSeal :execrows
-UPDATE connection_credentials SET key_id = $1, data = $2
-WHERE connection_id = $3 AND version = $4
-`
-
-type SetSealParams struct {
-	KeyID        string
-	Data         []byte
-	ConnectionID job.ID
-	Version      int64
-}
-
-func (q *Queries) SetSeal(ctx context.Context, arg SetSealParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setSeal,
-		arg.KeyID,
-		arg.Data,
-		arg.ConnectionID,
-		arg.Version,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const wakeLooks = `-- name: WakeLooks :exec
-UPDATE job_state SET next_at = $1
-WHERE ctid = ANY (ARRAY(
-    SELECT s.ctid FROM job_state AS s
-    WHERE s.state IN (4, 5) AND s.next_at > $1 AND s.connection_id = $2 AND s.blocked <> ''
-        AND s.claim_token IS NULL
-    FOR NO KEY UPDATE SKIP LOCKED
-))
-`
-
-type WakeLooksParams struct {
-	Now          time.Time
-	ConnectionID job.ID
-}
-
-// Looks and polls that waited for a credential. No change of their jobs: no version, no
-// event. A row that another transaction writes to is skipped: that transaction may wait for
-// the connection's claim lock.
-func (q *Queries) WakeLooks(ctx context.Context, arg WakeLooksParams) error {
-	_, err := q.db.Exec(ctx, wakeLooks, arg.Now, arg.ConnectionID)
+	_, err := q.db.Exec(ctx, setBucket, arg.ConnectionID, arg.BucketAt)
 	return err
 }

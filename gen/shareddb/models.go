@@ -24,6 +24,44 @@ type ApiKey struct {
 	RevokedAt  time.Time
 }
 
+type Connection struct {
+	ID                    job.ID
+	Project               string
+	Connector             string
+	DisplayName           string
+	Labels                column.Labels
+	Settings              []byte
+	Class                 job.Class
+	KeyWindow             int64
+	AccountIdentity       string
+	MaxInFlight           int64
+	MaxPerMinute          int64
+	CoolDown              int64
+	PausedAt              time.Time
+	PausedReason          string
+	CredentialVersion     int64
+	CredentialFingerprint string
+	CredentialExpiresAt   time.Time
+	IdemKey               string
+	Fingerprint           []byte
+	Version               int64
+	CreatedAt             time.Time
+	UpdatedAt             time.Time
+	DeletedAt             time.Time
+	CreatedBy             string
+	UpdatedBy             string
+}
+
+type ConnectionCredential struct {
+	ConnectionID job.ID
+	Version      int64
+	KeyID        string
+	Data         []byte
+	Fingerprint  string
+	ExpiresAt    time.Time
+	CreatedAt    time.Time
+}
+
 type ErasedJob struct {
 	JobID        job.ID
 	Project      string

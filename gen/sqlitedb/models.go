@@ -50,45 +50,6 @@ type Clock struct {
 	Stepping int64
 }
 
-type Connection struct {
-	ID                    []byte
-	Project               string
-	Connector             string
-	DisplayName           string
-	Labels                string
-	Settings              []byte
-	Class                 int64
-	KeyWindow             int64
-	AccountIdentity       string
-	MaxInFlight           int64
-	MaxPerMinute          int64
-	BucketAt              int64
-	CoolDown              int64
-	PausedAt              sql.NullInt64
-	PausedReason          string
-	CredentialVersion     int64
-	CredentialFingerprint string
-	CredentialExpiresAt   sql.NullInt64
-	IdemKey               string
-	Fingerprint           []byte
-	Version               int64
-	CreatedAt             int64
-	UpdatedAt             int64
-	DeletedAt             sql.NullInt64
-	CreatedBy             string
-	UpdatedBy             string
-}
-
-type ConnectionCredential struct {
-	ConnectionID []byte
-	Version      int64
-	KeyID        string
-	Data         []byte
-	Fingerprint  string
-	ExpiresAt    sql.NullInt64
-	CreatedAt    int64
-}
-
 type ConnectionReady struct {
 	ConnectionID     []byte
 	HoldKey          string

@@ -204,6 +204,21 @@ func (q *Queries) AttemptViews(ctx context.Context, jobID []byte) ([]AttemptView
 	return items, nil
 }
 
+const bucketOf = `-- name: BucketOf :one
+
+
+SELECT bucket_at FROM connections WHERE id = ?1
+`
+
+// statistics; @one is 1 to count one connection only
+// connections
+func (q *Queries) BucketOf(ctx context.Context, id []byte) (int64, error) {
+	row := q.db.QueryRowContext(ctx, bucketOf, id)
+	var bucket_at int64
+	err := row.Scan(&bucket_at)
+	return bucket_at, err
+}
+
 const claimArmed = `-- name: ClaimArmed :execrows
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 2, attempt = attempt + 1, class = ?1,
@@ -324,96 +339,6 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) erro
 	return err
 }
 
-const connectionByKey = `-- name: ConnectionByKey :one
-SELECT id, project, connector, display_name, labels, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, cool_down, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections WHERE project = ? AND idem_key = ?
-`
-
-type ConnectionByKeyParams struct {
-	Project string
-	IdemKey string
-}
-
-func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams) (Connection, error) {
-	row := q.db.QueryRowContext(ctx, connectionByKey, arg.Project, arg.IdemKey)
-	var i Connection
-	err := row.Scan(
-		&i.ID,
-		&i.Project,
-		&i.Connector,
-		&i.DisplayName,
-		&i.Labels,
-		&i.Settings,
-		&i.Class,
-		&i.KeyWindow,
-		&i.AccountIdentity,
-		&i.MaxInFlight,
-		&i.MaxPerMinute,
-		&i.BucketAt,
-		&i.CoolDown,
-		&i.PausedAt,
-		&i.PausedReason,
-		&i.CredentialVersion,
-		&i.CredentialFingerprint,
-		&i.CredentialExpiresAt,
-		&i.IdemKey,
-		&i.Fingerprint,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.DeletedAt,
-		&i.CreatedBy,
-		&i.UpdatedBy,
-	)
-	return i, err
-}
-
-const connectionHolds = `-- name: ConnectionHolds :many
-SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
-WHERE connection_id = ?1 AND (auth_hold_at IS NOT NULL OR rate_limited_until > ?2)
-ORDER BY auth_hold_at LIMIT ?3
-`
-
-type ConnectionHoldsParams struct {
-	ConnectionID []byte
-	Now          int64
-	MaxRows      int64
-}
-
-type ConnectionHoldsRow struct {
-	AuthHoldAt       sql.NullInt64
-	AuthHoldReason   string
-	AuthHoldCause    int64
-	RateLimitedUntil int64
-}
-
-func (q *Queries) ConnectionHolds(ctx context.Context, arg ConnectionHoldsParams) ([]ConnectionHoldsRow, error) {
-	rows, err := q.db.QueryContext(ctx, connectionHolds, arg.ConnectionID, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ConnectionHoldsRow
-	for rows.Next() {
-		var i ConnectionHoldsRow
-		if err := rows.Scan(
-			&i.AuthHoldAt,
-			&i.AuthHoldReason,
-			&i.AuthHoldCause,
-			&i.RateLimitedUntil,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const contentArms = `-- name: ContentArms :one
 SELECT arms FROM content_arms WHERE bucket = ?
 `
@@ -513,6 +438,17 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([][]b
 		return nil, err
 	}
 	return items, nil
+}
+
+const dropConnectionLabels = `-- name: DropConnectionLabels :exec
+DELETE FROM connection_labels
+WHERE (project, name, value, created_at, connection_id) IN (
+    SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = ?1)
+`
+
+func (q *Queries) DropConnectionLabels(ctx context.Context, id []byte) error {
+	_, err := q.db.ExecContext(ctx, dropConnectionLabels, id)
+	return err
 }
 
 const dueJobs = `-- name: DueJobs :many
@@ -848,44 +784,6 @@ func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt
 		&i.EndedAt,
 		&i.Answer,
 		&i.Frozen,
-	)
-	return i, err
-}
-
-const getConnection = `-- name: GetConnection :one
-SELECT id, project, connector, display_name, labels, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, cool_down, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections WHERE id = ?
-`
-
-func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, error) {
-	row := q.db.QueryRowContext(ctx, getConnection, id)
-	var i Connection
-	err := row.Scan(
-		&i.ID,
-		&i.Project,
-		&i.Connector,
-		&i.DisplayName,
-		&i.Labels,
-		&i.Settings,
-		&i.Class,
-		&i.KeyWindow,
-		&i.AccountIdentity,
-		&i.MaxInFlight,
-		&i.MaxPerMinute,
-		&i.BucketAt,
-		&i.CoolDown,
-		&i.PausedAt,
-		&i.PausedReason,
-		&i.CredentialVersion,
-		&i.CredentialFingerprint,
-		&i.CredentialExpiresAt,
-		&i.IdemKey,
-		&i.Fingerprint,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.DeletedAt,
-		&i.CreatedBy,
-		&i.UpdatedBy,
 	)
 	return i, err
 }
@@ -1247,35 +1145,6 @@ func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) (int64, erro
 	return result.RowsAffected()
 }
 
-const holdOf = `-- name: HoldOf :one
-SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
-WHERE connection_id = ? AND hold_key = ?
-`
-
-type HoldOfParams struct {
-	ConnectionID []byte
-	HoldKey      string
-}
-
-type HoldOfRow struct {
-	AuthHoldAt       sql.NullInt64
-	AuthHoldReason   string
-	AuthHoldCause    int64
-	RateLimitedUntil int64
-}
-
-func (q *Queries) HoldOf(ctx context.Context, arg HoldOfParams) (HoldOfRow, error) {
-	row := q.db.QueryRowContext(ctx, holdOf, arg.ConnectionID, arg.HoldKey)
-	var i HoldOfRow
-	err := row.Scan(
-		&i.AuthHoldAt,
-		&i.AuthHoldReason,
-		&i.AuthHoldCause,
-		&i.RateLimitedUntil,
-	)
-	return i, err
-}
-
 const holdRate = `-- name: HoldRate :exec
 UPDATE connection_ready SET rate_limited_until = ?1, rate_limit_reason = ?2
 WHERE connection_id = ?3 AND hold_key = ?4 AND rate_limited_until < ?1
@@ -1326,99 +1195,13 @@ func (q *Queries) InFlight(ctx context.Context) ([][]byte, error) {
 	return items, nil
 }
 
-const insertConnection = `-- name: InsertConnection :exec
-
-
-INSERT INTO connections (
-    id, project, connector, display_name, settings, class, key_window, account_identity,
-    max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
-    credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at, created_by, updated_by, labels
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)
+const insertConnectionLabels = `-- name: InsertConnectionLabels :exec
+INSERT INTO connection_labels (project, name, value, created_at, connection_id)
+SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = ?1
 `
 
-type InsertConnectionParams struct {
-	ID                    []byte
-	Project               string
-	Connector             string
-	DisplayName           string
-	Settings              []byte
-	Class                 int64
-	KeyWindow             int64
-	AccountIdentity       string
-	MaxInFlight           int64
-	MaxPerMinute          int64
-	CoolDown              int64
-	PausedAt              sql.NullInt64
-	PausedReason          string
-	CredentialVersion     int64
-	CredentialFingerprint string
-	CredentialExpiresAt   sql.NullInt64
-	IdemKey               string
-	Fingerprint           []byte
-	CreatedAt             int64
-	UpdatedAt             int64
-	CreatedBy             string
-	UpdatedBy             string
-	Labels                string
-}
-
-// statistics; @one is 1 to count one connection only
-// connections
-func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionParams) error {
-	_, err := q.db.ExecContext(ctx, insertConnection,
-		arg.ID,
-		arg.Project,
-		arg.Connector,
-		arg.DisplayName,
-		arg.Settings,
-		arg.Class,
-		arg.KeyWindow,
-		arg.AccountIdentity,
-		arg.MaxInFlight,
-		arg.MaxPerMinute,
-		arg.CoolDown,
-		arg.PausedAt,
-		arg.PausedReason,
-		arg.CredentialVersion,
-		arg.CredentialFingerprint,
-		arg.CredentialExpiresAt,
-		arg.IdemKey,
-		arg.Fingerprint,
-		arg.CreatedAt,
-		arg.UpdatedAt,
-		arg.CreatedBy,
-		arg.UpdatedBy,
-		arg.Labels,
-	)
-	return err
-}
-
-const insertCredential = `-- name: InsertCredential :exec
-INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?)
-`
-
-type InsertCredentialParams struct {
-	ConnectionID []byte
-	Version      int64
-	KeyID        string
-	Data         []byte
-	Fingerprint  string
-	ExpiresAt    sql.NullInt64
-	CreatedAt    int64
-}
-
-func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialParams) error {
-	_, err := q.db.ExecContext(ctx, insertCredential,
-		arg.ConnectionID,
-		arg.Version,
-		arg.KeyID,
-		arg.Data,
-		arg.Fingerprint,
-		arg.ExpiresAt,
-		arg.CreatedAt,
-	)
+func (q *Queries) InsertConnectionLabels(ctx context.Context, id []byte) error {
+	_, err := q.db.ExecContext(ctx, insertConnectionLabels, id)
 	return err
 }
 
@@ -2124,40 +1907,6 @@ type MakeRunnableParams struct {
 func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) error {
 	_, err := q.db.ExecContext(ctx, makeRunnable, arg.ConnectionID, arg.HoldKey, arg.NextAt)
 	return err
-}
-
-const newestCredential = `-- name: NewestCredential :one
-SELECT d.connection_id, d.version, d.key_id, d.data, d.fingerprint, d.expires_at, d.created_at, c.project, c.connector, c.settings, c.account_identity
-FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
-WHERE d.connection_id = ? ORDER BY d.version DESC LIMIT 1
-`
-
-type NewestCredentialRow struct {
-	ConnectionCredential ConnectionCredential
-	Project              string
-	Connector            string
-	Settings             []byte
-	AccountIdentity      string
-}
-
-// With what its connection is sealed for.
-func (q *Queries) NewestCredential(ctx context.Context, connectionID []byte) (NewestCredentialRow, error) {
-	row := q.db.QueryRowContext(ctx, newestCredential, connectionID)
-	var i NewestCredentialRow
-	err := row.Scan(
-		&i.ConnectionCredential.ConnectionID,
-		&i.ConnectionCredential.Version,
-		&i.ConnectionCredential.KeyID,
-		&i.ConnectionCredential.Data,
-		&i.ConnectionCredential.Fingerprint,
-		&i.ConnectionCredential.ExpiresAt,
-		&i.ConnectionCredential.CreatedAt,
-		&i.Project,
-		&i.Connector,
-		&i.Settings,
-		&i.AccountIdentity,
-	)
-	return i, err
 }
 
 const nextDeadline = `-- name: NextDeadline :one

@@ -9,10 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -180,8 +182,8 @@ func (c *claimer) measure(d *dueRows) error {
 	c.locks = make(map[job.ID]*claimLock, len(d.free))
 	c.conns = make(map[job.ID]store.Connection, len(d.conns))
 	for _, r := range d.conns {
-		conn, err := toConnection(pgdb.ConnectionsRow{
-			Now: r.Now, Connection: r.Connection, AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
+		conn, err := sqlstore.ToConnection(shareddb.ConnectionsRow{
+			Connection: shareddb.Connection(r.Connection), AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
 			AuthHoldCause: r.AuthHoldCause, LimitedUntil: r.LimitedUntil,
 		}, c.now)
 		if err != nil {
@@ -428,7 +430,7 @@ func (t *tx) leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
 			replies = append(replies, s.ReplyTo)
 		}
 	}
-	connections, err := t.view().connections(ctx, conns)
+	connections, err := t.shared().Connections(ctx, conns)
 	if err != nil {
 		return nil, err
 	}

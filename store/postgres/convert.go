@@ -22,14 +22,6 @@ func toID[T ~[16]byte](id T) job.ID  { return job.ID(id) }
 func fromIDs(ids []job.ID) []job.ID  { return ids }
 func toIDs(ids []job.ID) []job.ID    { return ids }
 
-// sinceEpoch is no time for a column where the epoch stands for that.
-func sinceEpoch(t time.Time) time.Time {
-	if t.UnixMicro() == 0 {
-		return time.Time{}
-	}
-	return t
-}
-
 func micros(d time.Duration) int64      { return d.Microseconds() }
 func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
@@ -178,73 +170,6 @@ func toObservation(o pgdb.Observation) job.Observation {
 		Attempt: int(o.Attempt), Verdict: o.Verdict, ExternalID: o.ExternalID, ExternalURL: o.ExternalUrl, Handle: o.Handle,
 		Detail: o.Detail, BegunAt: o.BegunAt, EndedAt: o.EndedAt,
 	}
-}
-
-func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertConnectionParams {
-	c := n.Connection
-	p := pgdb.InsertConnectionParams{
-		ID: c.ID, Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
-		Settings: fromBytes(c.Settings), Class: c.Class, KeyWindow: micros(c.KeyWindow),
-		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight), MaxPerMinute: int64(c.MaxPerMinute),
-		CoolDown: micros(c.CoolDown), PausedAt: c.PausedAt, PausedReason: c.PausedReason, IdemKey: n.Key,
-		Fingerprint: n.Fingerprint.Bytes(), Now: now, CreatedBy: c.CreatedBy, Labels: store.EncodeLabels(c.Labels),
-	}
-	if s := n.Sealed; s != nil {
-		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
-		p.CredentialExpiresAt = s.Expires
-	}
-	return p
-}
-
-func setConnectionParams(c store.Connection) pgdb.SetConnectionParams {
-	return pgdb.SetConnectionParams{
-		ID: c.ID, DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: c.Class,
-		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: c.PausedAt,
-		PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
-		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: c.CredentialExpires,
-		Version: c.Version, UpdatedAt: c.Updated, DeletedAt: c.Deleted, UpdatedBy: c.UpdatedBy,
-		Labels: store.EncodeLabels(c.Labels),
-	}
-}
-
-func insertCredentialParams(id job.ID, s store.Sealed, now time.Time) pgdb.InsertCredentialParams {
-	return pgdb.InsertCredentialParams{
-		ConnectionID: id, Version: int64(s.Version), KeyID: s.KeyID, Data: fromBytes(s.Data),
-		Fingerprint: s.Fingerprint, ExpiresAt: s.Expires, CreatedAt: now,
-	}
-}
-
-func toSealed(r pgdb.NewestCredentialRow) store.Sealed {
-	c := r.ConnectionCredential
-	return store.Sealed{
-		Version: int(c.Version), KeyID: c.KeyID, Data: toBytes(c.Data),
-		Fingerprint: c.Fingerprint, Expires: c.ExpiresAt,
-		For: sealedFor(r.Project, r.Connector, r.Settings, r.AccountIdentity),
-	}
-}
-
-func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error) {
-	c := r.Connection
-	labels, fp, err := store.DecodeTerms(c.Labels, c.Fingerprint)
-	if err != nil {
-		return store.Connection{}, fmt.Errorf("connection %s: %w", c.ID, err)
-	}
-	conn := store.Connection{
-		ID: c.ID, Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
-		Settings: toBytes(c.Settings), Class: c.Class, KeyWindow: fromMicros(c.KeyWindow),
-		AccountIdentity: c.AccountIdentity, MaxInFlight: int(c.MaxInFlight), MaxPerMinute: int(c.MaxPerMinute),
-		CoolDown: fromMicros(c.CoolDown), PausedAt: c.PausedAt, PausedReason: c.PausedReason,
-		AuthHoldAt: sinceEpoch(r.AuthHoldAt), AuthHoldReason: r.AuthHoldReason, AuthHoldCause: job.AuthCause(r.AuthHoldCause),
-		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
-		CredentialExpires: c.CredentialExpiresAt, Key: c.IdemKey, Fingerprint: fp,
-		Version: c.Version, Created: c.CreatedAt, Updated: c.UpdatedAt, Deleted: c.DeletedAt,
-		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy, Labels: labels,
-	}
-	if r.LimitedUntil.After(now) {
-		conn.RateLimitedUntil = r.LimitedUntil
-	}
-	return conn, nil
 }
 
 // jobColumns transposes new jobs to the columns of their insert.

@@ -211,14 +211,12 @@ func (f *firer) facts(ctx context.Context) error {
 	}
 	var open []pgdb.OpenJobsRow
 	var ended []pgdb.EndedJobsRow
-	var rows []pgdb.ConnectionsRow
 	var meta pgdb.Meta
 	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		meta, err = pgdb.New(db).GetMeta(ctx)
 		return named("meta", err)
 	})
 	f.queue(ctx, query("jobs", (*pgdb.Queries).OpenJobs, f.ids, &open))
-	f.queue(ctx, query("connections", (*pgdb.Queries).Connections, distinct(conns), &rows))
 	if len(failing.Ids) > 0 {
 		f.queue(ctx, query("ended jobs", (*pgdb.Queries).EndedJobs, failing, &ended))
 	}
@@ -241,7 +239,7 @@ func (f *firer) facts(ctx context.Context) error {
 		d := due[e.ScheduleID]
 		d.Ended = append(d.Ended, store.EndedJob{ID: e.JobID, State: e.State, Decided: e.DecidedAt})
 	}
-	found, err := f.view().whatConnections(rows)
+	found, err := f.shared().Connections(ctx, conns)
 	for _, d := range due {
 		if conn := found[d.Schedule.Connection]; conn.Project == d.Schedule.Project {
 			d.Connection = conn

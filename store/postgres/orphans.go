@@ -190,7 +190,7 @@ func (v sharedView) Leased(ctx context.Context, ids []job.ID) ([]store.Leased, e
 	for i, s := range snaps {
 		conns[i] = s.Connection
 	}
-	connections, err := v.connections(ctx, conns)
+	connections, err := v.shared().Connections(ctx, conns)
 	if err != nil {
 		return nil, err
 	}

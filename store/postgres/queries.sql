@@ -159,11 +159,11 @@ FROM u;
 -- many of its jobs are under way, and the row itself. Run it after the claim locks are taken.
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
 SELECT
-    clock_timestamp()::timestamptz AS now, sqlc.embed(c),
-    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    sqlc.embed(c),
+    h.auth_hold_at::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
-    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
+    h.limited_until::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy,
     u.hold_key::text AS hold_key,
     coalesce(NOT r.paused AND NOT r.saturated AND r.auth_hold_at IS NULL, false)::boolean AS served,
@@ -259,65 +259,3 @@ SELECT position, reason, detail FROM event_texts WHERE position = ANY (@position
 -- name: LabeledJobs :many
 -- Of jobs, those that have all these labels.
 SELECT id FROM jobs WHERE id = ANY (@ids::uuid[]) AND labels @> (@labels::text)::jsonb;
-
--- statistics; a NULL connection is every one
-
--- connections
-
--- name: Connections :many
--- With the holds on their hold keys: the oldest refused credential, the longest
--- rate limit.
-SELECT
-    clock_timestamp()::timestamptz AS now, sqlc.embed(c),
-    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
-    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
-    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
-    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until
-FROM connections AS c
-LEFT JOIN LATERAL (
-    SELECT
-        min(r.auth_hold_at) AS auth_hold_at,
-        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
-        (array_agg(r.auth_hold_cause ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
-        max(r.rate_limited_until) AS limited_until
-    FROM connection_ready AS r
-    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
-) AS h ON true
-WHERE c.id = ANY (@ids::uuid[]) AND c.project <> '';
-
--- name: HoldOf :one
-SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
-WHERE connection_id = $1 AND hold_key = $2;
-
--- name: InsertConnection :execrows
-INSERT INTO connections (
-    id, project, connector, display_name, settings, class, key_window, account_identity,
-    max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
-    credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at, created_by, updated_by, labels
-) VALUES (
-    @id, @project, @connector, @display_name, @settings, @class, @key_window, @account_identity,
-    @max_in_flight, @max_per_minute, @cool_down, @paused_at, @paused_reason, @credential_version,
-    @credential_fingerprint, @credential_expires_at, @idem_key, @fingerprint, 1, @now, @now, @created_by, @created_by,
-    (@labels::text)::jsonb
-)
-ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING;
-
--- name: InsertClaimRow :exec
-INSERT INTO connection_claims (connection_id) VALUES (@connection_id);
-
--- name: ConnectionByKey :one
-SELECT id FROM connections WHERE project = @project AND idem_key = @idem_key AND idem_key <> '';
-
--- name: ConnectionPlace :one
-SELECT created_at FROM connections WHERE id = @id;
-
--- name: InsertCredential :exec
-INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)
-VALUES (@connection_id, @version, @key_id, @data, @fingerprint, @expires_at, @created_at);
-
--- name: NewestCredential :one
--- With what its connection is sealed for.
-SELECT sqlc.embed(d), c.project, c.connector, c.settings, c.account_identity
-FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
-WHERE d.connection_id = @connection_id ORDER BY d.version DESC LIMIT 1;

@@ -53,11 +53,11 @@ ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT @max_rows;
 -- As Connections returns them, and how many of their jobs are under way. Run it after the
 -- claim locks are taken, so that other claims' jobs are counted.
 SELECT
-    clock_timestamp()::timestamptz AS now, sqlc.embed(c),
-    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    sqlc.embed(c),
+    h.auth_hold_at::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
-    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
+    h.limited_until::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
 FROM connections AS c
 LEFT JOIN LATERAL (

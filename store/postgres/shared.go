@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -33,7 +35,16 @@ func (s *Store) shared() sqlstore.Roles {
 
 // shared returns the view as shared bodies see it.
 func (v view) shared() sqlstore.View {
-	return sqlstore.View{Q: shareddb.New(v.conn), DB: v.conn, Now: v.now, Suspect: v.suspect, Reading: sharedView{v}}
+	return sqlstore.View{Q: shareddb.New(v.conn), DB: anew{v.conn}, Now: v.now, Suspect: v.suspect, Reading: sharedView{v}}
+}
+
+// anew plans each query for its arguments: the best index depends on them, and on the number
+// of rows.
+type anew struct{ *pgx.Conn }
+
+// Query implements shareddb.DBTX.
+func (c anew) Query(ctx context.Context, text string, args ...any) (pgx.Rows, error) {
+	return c.Conn.Query(ctx, text, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 }
 
 // shared returns the transaction as shared bodies see it.
@@ -59,14 +70,6 @@ func (v sharedView) OtherRolls(ctx context.Context, owner job.ID) (bool, error) 
 type writing struct{ t *tx }
 
 var _ sqlstore.Writing = writing{}
-
-// lockCount is LockCount where there is a limit.
-func (t *tx) lockCount(ctx context.Context, kind sqlstore.CountedKind, project string, most int64) error {
-	if most <= 0 {
-		return nil
-	}
-	return writing{t}.LockCount(ctx, kind, project)
-}
 
 // LockCount implements sqlstore.Writing.
 func (w writing) LockCount(ctx context.Context, kind sqlstore.CountedKind, project string) error {
@@ -122,6 +125,16 @@ func (w writing) ShareRetention(ctx context.Context) (int64, error) { return w.t
 // SetDroppedTo implements sqlstore.Writing.
 func (w writing) SetDroppedTo(ctx context.Context, to int64) error {
 	return w.t.q.SetDroppedTo(ctx, to)
+}
+
+// SetBucket implements sqlstore.Writing.
+func (w writing) SetBucket(ctx context.Context, connection job.ID, at int64) error {
+	return named("token bucket", w.t.q.SetBucket(ctx, pgdb.SetBucketParams{ConnectionID: connection, BucketAt: at}))
+}
+
+// LabelConnection implements sqlstore.Writing.
+func (writing) LabelConnection(ctx context.Context, _ job.ID, write func(context.Context) error) error {
+	return write(ctx)
 }
 
 // Wake implements sqlstore.Writing.

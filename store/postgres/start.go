@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: the transaction that stores a due job also claims it, if it need not
@@ -90,8 +92,8 @@ func (b *jobCreator) starter() (*claimer, error) {
 		free[f.ConnectionID] = true
 	}
 	for _, r := range b.reads.start {
-		conn, err := toConnection(pgdb.ConnectionsRow{
-			Now: r.Now, Connection: r.Connection, AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
+		conn, err := sqlstore.ToConnection(shareddb.ConnectionsRow{
+			Connection: shareddb.Connection(r.Connection), AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
 			AuthHoldCause: r.AuthHoldCause, LimitedUntil: r.LimitedUntil,
 		}, b.now)
 		if err != nil {

@@ -89,11 +89,11 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 		Attempts: c.attempts, Now: fromMicros(c.now),
 	}
 	if rules.Restarts(in, j.Job.State) {
-		conn, err := c.getConnection(ctx, c.old.ConnectionID)
+		conn, err := c.getConnection(ctx, toID(c.old.ConnectionID))
 		if err != nil {
 			return fmt.Errorf("connection: %w", err)
 		}
-		j.Deleted = conn.DeletedAt.Valid
+		j.Deleted = !conn.Deleted.IsZero()
 	}
 	var row sqlitedb.PutEffectParams
 	inRow := in.Decision.Effect == nil || c.inRow(in.Decision)
@@ -256,12 +256,12 @@ func (c *change) hold(ctx context.Context) error {
 	if h == nil {
 		return nil
 	}
-	conn, err := c.getConnection(ctx, c.st.ConnectionID)
+	conn, err := c.getConnection(ctx, toID(c.st.ConnectionID))
 	if err != nil {
 		return fmt.Errorf("connection: %w", err)
 	}
 	switch {
-	case !rules.Holds(*h, int(conn.CredentialVersion)):
+	case !rules.Holds(*h, conn.CredentialVersion):
 	case h.Auth != 0:
 		_, err = c.q.HoldAuth(ctx, sqlitedb.HoldAuthParams{
 			Now: someMicros(c.now), Reason: h.Reason, Cause: int64(h.Auth), ConnectionID: c.st.ConnectionID,

@@ -90,11 +90,11 @@ func (t *tx) armable(ctx context.Context, h *cachedJob, snap *job.Snapshot) (rul
 
 // coolDowns adds the cool-downs that apply to a job, and their last arms.
 func (t *tx) coolDowns(ctx context.Context, j *rules.Armable) error {
-	conn, err := t.getConnection(ctx, fromID(j.Spec.Connection))
+	conn, err := t.getConnection(ctx, j.Spec.Connection)
 	if err != nil {
 		return fmt.Errorf("connection: %w", err)
 	}
-	if j.CoolDowns = store.CoolDowns(j.Spec, fromDuration(conn.CoolDown)); len(j.CoolDowns) == 0 {
+	if j.CoolDowns = store.CoolDowns(j.Spec, conn.CoolDown); len(j.CoolDowns) == 0 {
 		return nil
 	}
 	last := make(map[job.ID]store.LastArm, len(j.CoolDowns))

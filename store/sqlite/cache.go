@@ -5,10 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: the file has one writer, so the writer need not read again what it has
@@ -30,8 +33,9 @@ const (
 
 // cache is the writer's cache. Nil maps and pointers are unknown.
 type cache struct {
-	meta  *sqlitedb.Meta
-	conns map[job.ID]sqlitedb.Connection
+	meta *sqlitedb.Meta
+	// conns has connections, and rate limits of them that are over.
+	conns map[job.ID]store.Connection
 	// runnable has runnable rows; loose has connections none of whose rows is saturated.
 	runnable  map[job.ID]map[string]sqlitedb.ConnectionReady
 	readyRows int
@@ -56,15 +60,15 @@ type cachedJob struct {
 
 func newCache() *cache {
 	return &cache{
-		conns: make(map[job.ID]sqlitedb.Connection), runnable: make(map[job.ID]map[string]sqlitedb.ConnectionReady),
+		conns: make(map[job.ID]store.Connection), runnable: make(map[job.ID]map[string]sqlitedb.ConnectionReady),
 		loose: make(map[job.ID]bool), jobs: make(map[job.ID]*cachedJob),
 	}
 }
 
-// keepConnection caches a connection's row.
-func (c *cache) keepConnection(id job.ID, row sqlitedb.Connection) {
+// keepConnection caches a connection.
+func (c *cache) keepConnection(conn store.Connection) {
 	makeRoom(c.conns)
-	c.conns[id] = row
+	c.conns[conn.ID] = conn
 }
 
 // keepLoose records that no row of a connection is saturated.
@@ -194,15 +198,20 @@ func (t *tx) meta(ctx context.Context) (sqlitedb.Meta, error) {
 	return m, err
 }
 
-func (t *tx) getConnection(ctx context.Context, id []byte) (sqlitedb.Connection, error) {
-	if c, ok := t.w.cache.conns[toID(id)]; ok {
-		return c, nil
+// getConnection returns a connection; store.ErrNotFound: there is none.
+func (t *tx) getConnection(ctx context.Context, id job.ID) (store.Connection, error) {
+	c, ok := t.w.cache.conns[id]
+	if !ok {
+		var err error
+		if c, err = (sqlstore.View{Q: t.w.sq}).Connection(ctx, id); err != nil {
+			return c, err
+		}
+		t.w.cache.keepConnection(c)
 	}
-	c, err := t.q.GetConnection(ctx, id)
-	if err == nil {
-		t.w.cache.keepConnection(toID(id), c)
+	if !c.RateLimitedUntil.After(fromMicros(t.now)) {
+		c.RateLimitedUntil = time.Time{}
 	}
-	return c, err
+	return c, nil
 }
 
 // runnableRow returns a runnable row; sql.ErrNoRows: there is none yet.

@@ -79,7 +79,7 @@ type runnableKey struct {
 // claimed is a connection, and how many more of its jobs this claim may take.
 type claimed struct {
 	store.Connection
-	row      sqlitedb.Connection
+	bucket   store.Bucket
 	capacity int64
 }
 
@@ -203,22 +203,22 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 	if conn, ok := c.conns[toID(id)]; ok {
 		return conn, nil
 	}
-	row, err := c.getConnection(ctx, id)
-	if err != nil {
+	var err error
+	conn := &claimed{}
+	if conn.Connection, err = c.getConnection(ctx, toID(id)); err != nil {
 		return nil, fmt.Errorf("connection: %w", err)
 	}
-	public, err := c.view().withHolds(ctx, row)
-	if err != nil {
-		return nil, err
+	if conn.bucket.PerMinute = int64(conn.MaxPerMinute); conn.MaxPerMinute > 0 {
+		if conn.bucket.At, err = c.q.BucketOf(ctx, id); err != nil {
+			return nil, fmt.Errorf("token bucket: %w", err)
+		}
 	}
-	conn := &claimed{Connection: public, row: row}
 	busy, err := c.underWay(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("in flight: %w", err)
 	}
 	conn.capacity = rules.Bounds{
-		MaxInFlight: row.MaxInFlight, Default: int64(c.w.s.opts.MaxInFlight), Busy: busy,
-		Bucket: store.Bucket{PerMinute: row.MaxPerMinute, At: row.BucketAt},
+		MaxInFlight: int64(conn.MaxInFlight), Default: int64(c.w.s.opts.MaxInFlight), Busy: busy, Bucket: conn.bucket,
 	}.Capacity(c.now)
 	c.conns[toID(id)] = conn
 	return conn, c.bound(ctx, conn, 0)
@@ -227,10 +227,10 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 // bound takes the tokens that were used, and sets the connection's rows aside when it has
 // reached one of its bounds.
 func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
-	b := rules.Take(store.Bucket{PerMinute: conn.row.MaxPerMinute, At: conn.row.BucketAt}, c.now, took)
-	if b.At != conn.row.BucketAt {
-		conn.row.BucketAt = b.At
-		if err := c.q.SetBucket(ctx, sqlitedb.SetBucketParams{BucketAt: b.At, ID: conn.row.ID}); err != nil {
+	id, b := fromID(conn.ID), rules.Take(conn.bucket, c.now, took)
+	if b.At != conn.bucket.At {
+		conn.bucket = b
+		if err := c.q.SetBucket(ctx, sqlitedb.SetBucketParams{BucketAt: b.At, ID: id}); err != nil {
 			return fmt.Errorf("token bucket: %w", err)
 		}
 	}
@@ -238,7 +238,7 @@ func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
 		return nil
 	}
 	if rules.Paced(b, c.now) {
-		return named("token bucket", c.q.Pace(ctx, sqlitedb.PaceParams{PacedUntil: b.At, ConnectionID: conn.row.ID}))
+		return named("token bucket", c.q.Pace(ctx, sqlitedb.PaceParams{PacedUntil: b.At, ConnectionID: id}))
 	}
-	return named("bound", c.q.Saturate(ctx, conn.row.ID))
+	return named("bound", c.q.Saturate(ctx, id))
 }

@@ -19,13 +19,13 @@ func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Creat
 }
 
 func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) {
-	conn, err := t.getConnection(ctx, fromID(n.Spec.Connection))
-	none := errors.Is(err, sql.ErrNoRows)
+	conn, err := t.getConnection(ctx, n.Spec.Connection)
+	none := errors.Is(err, store.ErrNotFound)
 	if err != nil && !none {
 		return store.Created{}, err
 	}
-	made, unfit := rules.NewJob(&n, job.Class(conn.Class), fromMicros(t.now))
-	if err := rules.MayCreate(&n.Spec, conn.Project, none || conn.DeletedAt.Valid); err != nil {
+	made, unfit := rules.NewJob(&n, conn.Class, fromMicros(t.now))
+	if err := rules.MayCreate(&n.Spec, conn.Project, none || !conn.Deleted.IsZero()); err != nil {
 		unfit = err
 	}
 	if unfit != nil || !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" {

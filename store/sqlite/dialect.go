@@ -23,6 +23,7 @@ import (
 // Rules of this file: it runs the queries that both engines share (store/sqlstore), which are
 // PostgreSQL's SQL, on SQLite. It changes spellings, and not what a query means:
 //   - casts go, and locks of rows, because one transaction writes at a time;
+//   - @> compares objects whose values are texts;
 //   - a list is one JSON argument, read by json_each; ids in it are hexadecimal;
 //   - times are microseconds of Unix time, and intervals microseconds; the zero time and the
 //     zero optional id are NULL;
@@ -38,6 +39,8 @@ var spellings = []struct {
 	to   string
 }{
 	{regexp.MustCompile(`[\w.]+(?:\(\))? /\* SQLite: (.*?) \*/`), `$1`},
+	{regexp.MustCompile(`(\w+\.\w+) @> (\$\d+)::jsonb`), `NOT EXISTS (SELECT 1 FROM json_each($2) AS f WHERE NOT EXISTS (
+		SELECT 1 FROM json_each($1) AS l WHERE l.key = f.key AND l.value = f.value))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
@@ -52,6 +55,8 @@ var spellings = []struct {
 	{regexp.MustCompile(`'epoch'`), `0`},
 	{regexp.MustCompile(`\bgreatest\(`), `max(`},
 	{regexp.MustCompile(`\bleast\(`), `min(`},
+	{regexp.MustCompile(`\bstrpos\(`), `instr(`},
+	{regexp.MustCompile(`\bchr\(`), `char(`},
 }
 
 // spelled returns a shared query as SQLite reads it.

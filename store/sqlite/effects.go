@@ -62,7 +62,7 @@ func (c *change) putEffect(ctx context.Context) error {
 
 // effectRow names the object: its account and its namespace of ids.
 func (c *change) effectRow(ctx context.Context, e job.Effect) (sqlitedb.PutEffectParams, error) {
-	conn, err := c.getConnection(ctx, c.st.ConnectionID)
+	conn, err := c.getConnection(ctx, toID(c.st.ConnectionID))
 	if err != nil {
 		return sqlitedb.PutEffectParams{}, fmt.Errorf("connection: %w", err)
 	}

@@ -214,7 +214,7 @@ func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 	conn, ok := f.conns[d.Schedule.Connection]
 	if !ok {
 		var err error
-		conn, err = f.view().connection(ctx, fromID(d.Schedule.Connection))
+		conn, err = f.getConnection(ctx, d.Schedule.Connection)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("connection: %w", err)
 		}
@@ -228,11 +228,11 @@ func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 
 // refusal returns why a job cannot be made.
 func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
-	conn, err := t.getConnection(ctx, fromID(n.Spec.Connection))
+	conn, err := t.getConnection(ctx, n.Spec.Connection)
 	switch {
-	case err != nil && !errors.Is(err, sql.ErrNoRows):
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
-	case err == nil && !conn.DeletedAt.Valid && conn.Project == n.Spec.Project:
+	case err == nil && conn.Deleted.IsZero() && conn.Project == n.Spec.Project:
 		if err := t.freeEffectKey(ctx, n.EffectKey); err == nil {
 			return nil
 		} else if !rules.Verdict(err) {

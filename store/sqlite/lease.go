@@ -59,7 +59,7 @@ func (t *tx) leaseLook(ctx context.Context, id []byte, p store.ClaimParams, conn
 	}
 	conn, ok := conns[snap.Connection]
 	if !ok {
-		if conn, err = t.view().connection(ctx, st.ConnectionID); err != nil {
+		if conn, err = t.getConnection(ctx, snap.Connection); err != nil {
 			return store.Leased{}, err
 		}
 		conns[snap.Connection] = conn

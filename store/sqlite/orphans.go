@@ -50,7 +50,7 @@ func (v sharedView) Leased(ctx context.Context, ids []job.ID) ([]store.Leased, e
 		if err != nil {
 			return nil, err
 		}
-		conn, err := v.connection(ctx, fromID(snap.Connection))
+		conn, err := v.shared().Connection(ctx, snap.Connection)
 		if err != nil {
 			return nil, err
 		}

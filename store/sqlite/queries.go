@@ -17,14 +17,13 @@ var drops = map[string]drop{
 	"CreateMeta": dropMeta, "SetNamespace": dropMeta, "SetOpened": dropMeta, "Release": dropMeta,
 	"Quarantine": dropMeta, "RaiseEventsFrom": dropMeta, "SetDroppedTo": dropMeta, "SetArmed": dropMeta,
 
-	"InsertConnection": dropConnection(0), "SetConnection": dropConnection(last), "SetBucket": dropConnection(last),
-	"BlankConnection": dropConnection(last),
+	"InsertConnection": dropConnection(0), "SetConnection": dropConnection(last), "BlankConnection": dropConnection(last),
 
-	"MakeRunnable": dropRunnable(0), "Served": dropRunnable(0), "Recount": dropRunnable(0), "HoldAuth": dropRunnable(3),
-	"HoldRate": dropRunnable(2),
+	"MakeRunnable": dropRunnable(0), "Served": dropRunnable(0), "Recount": dropRunnable(0),
 
-	"Saturate": dropRunnableOf, "Unsaturate": dropRunnableOf, "Pace": dropRunnableOf, "PauseRunnable": dropRunnableOf,
-	"LiftAuth": dropRunnableOf, "Unbound": dropRunnableOf, "DropRunnableOf": dropRunnableOf,
+	"HoldAuth": dropHold(3), "HoldRate": dropHold(2), "SetRunnableOf": dropHolds, "DropRunnableOf": dropHolds,
+
+	"Saturate": dropRunnableOf, "Unsaturate": dropRunnableOf, "Pace": dropRunnableOf,
 
 	"SetContent": dropJob, "ReleaseReply": dropReply,
 	"SetPredecessorEnd": dropJobs, "WakeLooks": dropJobs, "EndClaimLeases": dropJobs, "EndLookLeases": dropJobs,
@@ -56,6 +55,20 @@ func dropRunnable(at int) drop {
 
 // dropRunnableOf drops the runnable rows of the connection that is the last argument.
 func dropRunnableOf(c *cache, args []any) { c.forgetRunnableOf(toID(idAt(args, last))) }
+
+// dropHold drops a runnable row, and its connection, which has its holds.
+func dropHold(at int) drop {
+	return func(c *cache, args []any) {
+		dropRunnable(at)(c, args)
+		dropConnection(at)(c, args)
+	}
+}
+
+// dropHolds drops the runnable rows of the connection that is the last argument, and it.
+func dropHolds(c *cache, args []any) {
+	dropRunnableOf(c, args)
+	dropConnection(last)(c, args)
+}
 
 func dropJob(c *cache, args []any) { c.drop(toID(idAt(args, last))) }
 

@@ -484,35 +484,14 @@ SELECT CAST(coalesce((SELECT max(position) FROM event_pages), 0) AS INTEGER);
 
 -- connections
 
--- name: InsertConnection :exec
-INSERT INTO connections (
-    id, project, connector, display_name, settings, class, key_window, account_identity,
-    max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
-    credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at, created_by, updated_by, labels
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?);
+-- name: BucketOf :one
+SELECT bucket_at FROM connections WHERE id = @id;
 
--- name: GetConnection :one
-SELECT * FROM connections WHERE id = ?;
+-- name: InsertConnectionLabels :exec
+INSERT INTO connection_labels (project, name, value, created_at, connection_id)
+SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = @id;
 
--- name: ConnectionHolds :many
-SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
-WHERE connection_id = @connection_id AND (auth_hold_at IS NOT NULL OR rate_limited_until > @now)
-ORDER BY auth_hold_at LIMIT @max_rows;
-
--- name: HoldOf :one
-SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
-WHERE connection_id = ? AND hold_key = ?;
-
--- name: ConnectionByKey :one
-SELECT * FROM connections WHERE project = ? AND idem_key = ?;
-
--- name: InsertCredential :exec
-INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?);
-
--- name: NewestCredential :one
--- With what its connection is sealed for.
-SELECT sqlc.embed(d), c.project, c.connector, c.settings, c.account_identity
-FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
-WHERE d.connection_id = ? ORDER BY d.version DESC LIMIT 1;
+-- name: DropConnectionLabels :exec
+DELETE FROM connection_labels
+WHERE (project, name, value, created_at, connection_id) IN (
+    SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = @id);

@@ -149,5 +149,20 @@ func (w writing) SetDroppedTo(ctx context.Context, to int64) error {
 	return w.t.q.SetDroppedTo(ctx, to)
 }
 
+// LockConnection implements sqlstore.Writing.
+func (w writing) LockConnection(ctx context.Context, id job.ID) (bucketAt int64, err error) {
+	return w.t.q.BucketOf(ctx, fromID(id))
+}
+
+// SetBucket implements sqlstore.Writing.
+func (w writing) SetBucket(ctx context.Context, connection job.ID, at int64) error {
+	return named("token bucket", w.t.q.SetBucket(ctx, sqlitedb.SetBucketParams{BucketAt: at, ID: fromID(connection)}))
+}
+
+// LabelConnection implements sqlstore.Writing.
+func (w writing) LabelConnection(ctx context.Context, id job.ID, write func(context.Context) error) error {
+	return inSequence(ctx, with(w.t.q.DropConnectionLabels, fromID(id)), write, with(w.t.q.InsertConnectionLabels, fromID(id)))
+}
+
 // Wake implements sqlstore.Writing.
 func (w writing) Wake(kind store.WatchKind) { w.t.hint[kind] = true }

@@ -116,6 +116,17 @@ type Writing interface {
 	// SetDroppedTo sets up to where the log was dropped. PostgreSQL has it in the row of
 	// retention, because one that changes often collects dead versions, SQLite in meta.
 	SetDroppedTo(ctx context.Context, to int64) error
+	// LockConnection serializes a change of a connection with all work on its jobs, and returns
+	// its token bucket (store.Bucket.At). It fails with sql.ErrNoRows if there is none.
+	// PostgreSQL: locks of its claims, its row and its runnable rows. SQLite: only reads.
+	LockConnection(ctx context.Context, id job.ID) (bucketAt int64, err error)
+	// SetBucket writes the token bucket of a connection. PostgreSQL has it in a row of its own,
+	// the connection's claim lock, which it adds for a new connection.
+	SetBucket(ctx context.Context, connection job.ID, at int64) error
+	// LabelConnection runs write, which writes a connection's labels, and keeps the rows by
+	// which they are found in step. PostgreSQL: its triggers do. SQLite: drops the rows of the
+	// old labels before, and adds those of the new ones.
+	LabelConnection(ctx context.Context, id job.ID, write func(context.Context) error) error
 	// Wake wakes those that watch a kind, after the commit.
 	Wake(kind store.WatchKind)
 }
