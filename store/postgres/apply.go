@@ -394,7 +394,7 @@ func (b *changeApplier) ends(states *pgdb.SetStatesParams, plans []*plannedChang
 		}
 	}
 	b.freed = append(b.freed, freed...)
-	states.Gates, states.Notified, states.Waiting = gates, notified, waiting
+	states.Gates, states.Notified, states.Waiting = gates, notified, append([]job.ID{}, waiting...) // never nil: NULL
 	states.Freed = distinct(freed)
 }
 

@@ -50,7 +50,7 @@ func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID
 	if len(rows) == 0 {
 		return
 	}
-	p := pgdb.MakeRunnableParams{Freed: freed}
+	p := pgdb.MakeRunnableParams{Freed: append([]job.ID{}, freed...)} // never nil: NULL
 	for k, at := range rows {
 		p.Connections = append(p.Connections, k.conn)
 		p.HoldKeys = append(p.HoldKeys, k.hold)
