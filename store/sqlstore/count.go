@@ -31,7 +31,7 @@ func (r *Roles) Count(ctx context.Context, q store.JobQuery, by store.GroupBy) (
 			}
 		}
 		if err == nil && source != "" {
-			_, err = c.add(ctx, c.listing.among(source, "s.state, "+groupColumns[by]+", count(*), count(*)", "GROUP BY 1, 2, 3, 4"))
+			_, err = c.add(ctx, c.listing.among(source, "s.state, "+groupColumns[by]+", count(*), count(*)", "GROUP BY 1, 2"))
 		}
 		for g, n := range c.groups {
 			g.Count = n
@@ -42,12 +42,9 @@ func (r *Roles) Count(ctx context.Context, q store.JobQuery, by store.GroupBy) (
 	})
 }
 
-// groupColumns are the connection, the class and the kind of error by which jobs are grouped.
+// groupColumns are what jobs are grouped by.
 var groupColumns = map[store.GroupBy]string{
-	store.ByNothing:    "NULL::uuid AS g1, 0::smallint AS g2, 0::smallint AS g3",
-	store.ByConnection: "s.connection_id AS g1, 0::smallint AS g2, 0::smallint AS g3",
-	store.ByClass:      "NULL::uuid AS g1, s.class AS g2, 0::smallint AS g3",
-	store.ByErrorKind:  "NULL::uuid AS g1, 0::smallint AS g2, s.error_kind AS g3",
+	store.ByNothing: "0::smallint", store.ByConnection: "s.connection_id", store.ByClass: "s.class", store.ByErrorKind: "s.error_kind",
 }
 
 // jobCounter is a count under way.
@@ -61,15 +58,19 @@ type jobCounter struct {
 
 // state counts the jobs of a state that its part of the index has.
 func (c *jobCounter) state(ctx context.Context, state job.State) error {
-	p, most, rest := partOf(state), store.CountLooked, "true"
+	p, most, rest, key, group := partOf(state), store.CountLooked, "true", "g", " GROUP BY g"
 	if len(c.rest) > 0 {
 		rest = strings.Join(c.rest, " AND ")
-	} else if c.by == store.ByNothing {
-		most = store.CountIndexed
 	}
-	looked, err := c.add(ctx, fmt.Sprintf(`%s SELECT %d::smallint, g1, g2, g3, count(*) FILTER (WHERE hit), count(*) FROM (
-		SELECT %s, (%s) IS TRUE AS hit FROM %s%s WHERE %s AND %s LIMIT %d) AS w GROUP BY g1, g2, g3`,
-		c.with(), state, groupColumns[c.by], rest, p.table, joined(rest), strings.Join(c.indexed, " AND "), p.cond, most))
+	if c.by == store.ByNothing {
+		key, group = groupColumns[c.by], "" // SQLite would sort by it
+		if len(c.rest) == 0 {
+			most = store.CountIndexed
+		}
+	}
+	looked, err := c.add(ctx, fmt.Sprintf(`%s SELECT %d::smallint, %s, count(*) FILTER (WHERE hit), count(*) FROM (
+		SELECT %s AS g, (%s) IS TRUE AS hit FROM %s%s WHERE %s AND %s LIMIT %d) AS w%s`,
+		c.with(), state, key, groupColumns[c.by], rest, p.table, joined(rest), strings.Join(c.indexed, " AND "), p.cond, most, group))
 	if err == nil && looked >= int64(most) {
 		c.out.States[state] = store.StateCount{Count: c.out.States[state].Count, Capped: true}
 	}
@@ -84,13 +85,23 @@ func (c *jobCounter) add(ctx context.Context, text string) (looked int64, err er
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var state, class, kind int16
+		var state, number int16
 		var g store.JobGroup
 		var hits, of int64
-		if err := rows.Scan(&state, &g.Connection, &class, &kind, &hits, &of); err != nil {
+		var key any = &number
+		if c.by == store.ByConnection {
+			key = &g.Connection
+		}
+		if err := rows.Scan(&state, key, &hits, &of); err != nil {
 			return 0, err
 		}
-		g.Class, g.ErrorKind = job.Class(class), job.FailureKind(kind)
+		switch c.by {
+		case store.ByClass:
+			g.Class = job.Class(number)
+		case store.ByErrorKind:
+			g.ErrorKind = job.FailureKind(number)
+		case store.ByNothing, store.ByConnection:
+		}
 		n := c.out.States[job.State(state)]
 		n.Count += hits
 		c.out.States[job.State(state)] = n
