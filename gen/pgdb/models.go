@@ -61,35 +61,6 @@ type CoolDown struct {
 	ArmedAt time.Time
 }
 
-type EveryAttempt struct {
-	JobID             job.ID
-	Number            int
-	Round             int
-	ArmToken          job.ID
-	Worker            string
-	ClaimedAt         time.Time
-	ArmedAt           time.Time
-	SendDeadline      time.Time
-	AnswerDeadline    time.Time
-	FenceAt           time.Time
-	EffectKey         string
-	RequestDigest     []byte
-	CredentialVersion int
-	AccountIdentity   string
-	Watermark         string
-	Handle            string
-	Span              []byte
-	Result            job.Result
-	Kind              job.FailureKind
-	Message           string
-	HttpStatus        int
-	BytesWritten      int64
-	PeerEnded         bool
-	EndedAt           time.Time
-	Answer            []byte
-	Frozen            []byte
-}
-
 type Firing struct {
 	ScheduleID  job.ID
 	Name        string
@@ -175,17 +146,4 @@ type Meta struct {
 	ClockSteps  int64
 	ClockMoved  int64
 	ArmedBefore bool
-}
-
-type Observation struct {
-	ID          int64
-	JobID       job.ID
-	Attempt     int64
-	Verdict     job.Verdict
-	ExternalID  string
-	ExternalUrl string
-	Handle      string
-	Detail      string
-	BegunAt     time.Time
-	EndedAt     time.Time
 }

@@ -61,17 +61,6 @@ func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]job.ID, e
 	return items, nil
 }
 
-const countObservations = `-- name: CountObservations :one
-SELECT count(*) FROM observations WHERE job_id = $1
-`
-
-func (q *Queries) CountObservations(ctx context.Context, jobID job.ID) (int64, error) {
-	row := q.db.QueryRow(ctx, countObservations, jobID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const countWaiting = `-- name: CountWaiting :many
 SELECT waits_for, count(*) AS waiting FROM job_state WHERE waits_for = ANY ($1::uuid[]) GROUP BY waits_for
 `
@@ -456,17 +445,6 @@ func (q *Queries) JobTexts(ctx context.Context, arg JobTextsParams) ([]JobTextsR
 	return items, nil
 }
 
-const keyOwner = `-- name: KeyOwner :one
-SELECT job_id FROM job_keys WHERE digest = $1
-`
-
-func (q *Queries) KeyOwner(ctx context.Context, digest []byte) (job.ID, error) {
-	row := q.db.QueryRow(ctx, keyOwner, digest)
-	var job_id job.ID
-	err := row.Scan(&job_id)
-	return job_id, err
-}
-
 const keyOwners = `-- name: KeyOwners :many
 SELECT k.digest, k.job_id FROM job_keys AS k WHERE k.digest = ANY ($1::bytea[])
 `
@@ -519,105 +497,6 @@ func (q *Queries) LabeledJobs(ctx context.Context, arg LabeledJobsParams) ([]job
 			return nil, err
 		}
 		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM every_attempt WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
-`
-
-type ListAttemptsParams struct {
-	JobID   job.ID
-	After   int
-	MaxRows int32
-}
-
-func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]EveryAttempt, error) {
-	rows, err := q.db.Query(ctx, listAttempts, arg.JobID, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EveryAttempt
-	for rows.Next() {
-		var i EveryAttempt
-		if err := rows.Scan(
-			&i.JobID,
-			&i.Number,
-			&i.Round,
-			&i.ArmToken,
-			&i.Worker,
-			&i.ClaimedAt,
-			&i.ArmedAt,
-			&i.SendDeadline,
-			&i.AnswerDeadline,
-			&i.FenceAt,
-			&i.EffectKey,
-			&i.RequestDigest,
-			&i.CredentialVersion,
-			&i.AccountIdentity,
-			&i.Watermark,
-			&i.Handle,
-			&i.Span,
-			&i.Result,
-			&i.Kind,
-			&i.Message,
-			&i.HttpStatus,
-			&i.BytesWritten,
-			&i.PeerEnded,
-			&i.EndedAt,
-			&i.Answer,
-			&i.Frozen,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listObservations = `-- name: ListObservations :many
-SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at FROM observations WHERE job_id = $1 ORDER BY id DESC LIMIT $3 OFFSET $2
-`
-
-type ListObservationsParams struct {
-	JobID   job.ID
-	Skip    int32
-	MaxRows int32
-}
-
-// Newest first, without the newest @skip.
-func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsParams) ([]Observation, error) {
-	rows, err := q.db.Query(ctx, listObservations, arg.JobID, arg.Skip, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Observation
-	for rows.Next() {
-		var i Observation
-		if err := rows.Scan(
-			&i.ID,
-			&i.JobID,
-			&i.Attempt,
-			&i.Verdict,
-			&i.ExternalID,
-			&i.ExternalUrl,
-			&i.Handle,
-			&i.Detail,
-			&i.BegunAt,
-			&i.EndedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -738,17 +617,6 @@ func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]Pages
 		return nil, err
 	}
 	return items, nil
-}
-
-const projectOf = `-- name: ProjectOf :one
-SELECT project FROM job_state WHERE job_id = $1
-`
-
-func (q *Queries) ProjectOf(ctx context.Context, id job.ID) (string, error) {
-	row := q.db.QueryRow(ctx, projectOf, id)
-	var project string
-	err := row.Scan(&project)
-	return project, err
 }
 
 const prospects = `-- name: Prospects :many

@@ -101,65 +101,6 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 	return err
 }
 
-const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM every_attempt WHERE job_id = $1 AND arm_token = $2
-`
-
-type AttemptByTokenParams struct {
-	JobID    job.ID
-	ArmToken job.ID
-}
-
-func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) (EveryAttempt, error) {
-	row := q.db.QueryRow(ctx, attemptByToken, arg.JobID, arg.ArmToken)
-	var i EveryAttempt
-	err := row.Scan(
-		&i.JobID,
-		&i.Number,
-		&i.Round,
-		&i.ArmToken,
-		&i.Worker,
-		&i.ClaimedAt,
-		&i.ArmedAt,
-		&i.SendDeadline,
-		&i.AnswerDeadline,
-		&i.FenceAt,
-		&i.EffectKey,
-		&i.RequestDigest,
-		&i.CredentialVersion,
-		&i.AccountIdentity,
-		&i.Watermark,
-		&i.Handle,
-		&i.Span,
-		&i.Result,
-		&i.Kind,
-		&i.Message,
-		&i.HttpStatus,
-		&i.BytesWritten,
-		&i.PeerEnded,
-		&i.EndedAt,
-		&i.Answer,
-		&i.Frozen,
-	)
-	return i, err
-}
-
-const attemptExists = `-- name: AttemptExists :one
-SELECT (attempt >= $1::bigint)::boolean FROM job_state WHERE job_id = $2
-`
-
-type AttemptExistsParams struct {
-	Number int64
-	JobID  job.ID
-}
-
-func (q *Queries) AttemptExists(ctx context.Context, arg AttemptExistsParams) (bool, error) {
-	row := q.db.QueryRow(ctx, attemptExists, arg.Number, arg.JobID)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const contentArms = `-- name: ContentArms :one
 SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = $1), 0)::bigint AS arms
 `
@@ -370,18 +311,6 @@ func (q *Queries) LockCoolDowns(ctx context.Context, owners []job.ID) ([]CoolDow
 	return items, nil
 }
 
-const lockJob = `-- name: LockJob :one
-SELECT version FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE
-`
-
-// Waits for a transaction that changes the job.
-func (q *Queries) LockJob(ctx context.Context, id job.ID) (int64, error) {
-	row := q.db.QueryRow(ctx, lockJob, id)
-	var version int64
-	err := row.Scan(&version)
-	return version, err
-}
-
 const noteArmed = `-- name: NoteArmed :exec
 UPDATE meta SET armed_before = true WHERE id = 1 AND NOT armed_before
 `
@@ -389,24 +318,6 @@ UPDATE meta SET armed_before = true WHERE id = 1 AND NOT armed_before
 func (q *Queries) NoteArmed(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, noteArmed)
 	return err
-}
-
-const saveHandle = `-- name: SaveHandle :execrows
-UPDATE job_state SET handle = $1 WHERE job_id = $2 AND state = 3 AND attempt = $3 AND result = 0
-`
-
-type SaveHandleParams struct {
-	Handle *string
-	JobID  job.ID
-	Number int
-}
-
-func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, error) {
-	result, err := q.db.Exec(ctx, saveHandle, arg.Handle, arg.JobID, arg.Number)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const setCoolDowns = `-- name: SetCoolDowns :exec

@@ -79,6 +79,35 @@ type ErasedJob struct {
 	Actor        string
 }
 
+type EveryAttempt struct {
+	JobID             job.ID
+	Number            int
+	Round             int
+	ArmToken          job.ID
+	Worker            string
+	ClaimedAt         time.Time
+	ArmedAt           time.Time
+	SendDeadline      time.Time
+	AnswerDeadline    time.Time
+	FenceAt           time.Time
+	EffectKey         string
+	RequestDigest     []byte
+	CredentialVersion int
+	AccountIdentity   string
+	Watermark         string
+	Handle            string
+	Span              []byte
+	Result            job.Result
+	Kind              job.FailureKind
+	Message           string
+	HttpStatus        int
+	BytesWritten      int64
+	PeerEnded         bool
+	EndedAt           time.Time
+	Answer            []byte
+	Frozen            []byte
+}
+
 type Firing struct {
 	ScheduleID  job.ID
 	Name        string

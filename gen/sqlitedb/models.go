@@ -190,19 +190,6 @@ type Meta struct {
 	ArmedBefore  int64
 }
 
-type Observation struct {
-	ID          int64
-	JobID       []byte
-	Attempt     int64
-	Verdict     int64
-	ExternalID  string
-	ExternalUrl string
-	Handle      string
-	Detail      string
-	BegunAt     sql.NullInt64
-	EndedAt     sql.NullInt64
-}
-
 type Resolution struct {
 	ID     int64
 	JobID  []byte

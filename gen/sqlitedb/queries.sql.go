@@ -111,49 +111,6 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 	return result.RowsAffected()
 }
 
-const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM attempts WHERE job_id = ? AND arm_token = ?
-`
-
-type AttemptByTokenParams struct {
-	JobID    []byte
-	ArmToken []byte
-}
-
-func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) (Attempt, error) {
-	row := q.db.QueryRowContext(ctx, attemptByToken, arg.JobID, arg.ArmToken)
-	var i Attempt
-	err := row.Scan(
-		&i.JobID,
-		&i.Number,
-		&i.Round,
-		&i.ArmToken,
-		&i.Worker,
-		&i.ClaimedAt,
-		&i.ArmedAt,
-		&i.SendDeadline,
-		&i.AnswerDeadline,
-		&i.FenceAt,
-		&i.EffectKey,
-		&i.RequestDigest,
-		&i.CredentialVersion,
-		&i.AccountIdentity,
-		&i.Watermark,
-		&i.Handle,
-		&i.Span,
-		&i.Result,
-		&i.Kind,
-		&i.Message,
-		&i.HttpStatus,
-		&i.BytesWritten,
-		&i.PeerEnded,
-		&i.EndedAt,
-		&i.Answer,
-		&i.Frozen,
-	)
-	return i, err
-}
-
 const attemptViews = `-- name: AttemptViews :many
 SELECT number, round, armed_at, fence_at, peer_ended, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number
@@ -358,17 +315,6 @@ ON CONFLICT (bucket) DO UPDATE SET arms = content_arms.arms + 1
 func (q *Queries) CountContentArm(ctx context.Context, bucket int64) error {
 	_, err := q.db.ExecContext(ctx, countContentArm, bucket)
 	return err
-}
-
-const countObservations = `-- name: CountObservations :one
-SELECT count(*) FROM observations WHERE job_id = ?
-`
-
-func (q *Queries) CountObservations(ctx context.Context, jobID []byte) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countObservations, jobID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
 }
 
 const countWaiting = `-- name: CountWaiting :one
@@ -1269,6 +1215,7 @@ func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
 }
 
 const insertKey = `-- name: InsertKey :execrows
+
 INSERT INTO job_keys (digest, job_id) VALUES (?, ?)
 ON CONFLICT (digest) DO NOTHING
 `
@@ -1278,6 +1225,7 @@ type InsertKeyParams struct {
 	JobID  []byte
 }
 
+// jobs
 // No row when the key is bound.
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, insertKey, arg.Digest, arg.JobID)
@@ -1533,19 +1481,6 @@ func (q *Queries) JobLabels(ctx context.Context, id []byte) (string, error) {
 	return labels, err
 }
 
-const keyOwner = `-- name: KeyOwner :one
-
-SELECT job_id FROM job_keys WHERE digest = ?
-`
-
-// jobs
-func (q *Queries) KeyOwner(ctx context.Context, digest []byte) ([]byte, error) {
-	row := q.db.QueryRowContext(ctx, keyOwner, digest)
-	var job_id []byte
-	err := row.Scan(&job_id)
-	return job_id, err
-}
-
 const lastArm = `-- name: LastArm :one
 SELECT job_id, armed_at FROM cool_downs WHERE owner = ?
 `
@@ -1707,111 +1642,6 @@ func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int64) ([][]byte, e
 			return nil, err
 		}
 		items = append(items, job_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
-`
-
-type ListAttemptsParams struct {
-	JobID   []byte
-	After   int64
-	MaxRows int64
-}
-
-func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]Attempt, error) {
-	rows, err := q.db.QueryContext(ctx, listAttempts, arg.JobID, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Attempt
-	for rows.Next() {
-		var i Attempt
-		if err := rows.Scan(
-			&i.JobID,
-			&i.Number,
-			&i.Round,
-			&i.ArmToken,
-			&i.Worker,
-			&i.ClaimedAt,
-			&i.ArmedAt,
-			&i.SendDeadline,
-			&i.AnswerDeadline,
-			&i.FenceAt,
-			&i.EffectKey,
-			&i.RequestDigest,
-			&i.CredentialVersion,
-			&i.AccountIdentity,
-			&i.Watermark,
-			&i.Handle,
-			&i.Span,
-			&i.Result,
-			&i.Kind,
-			&i.Message,
-			&i.HttpStatus,
-			&i.BytesWritten,
-			&i.PeerEnded,
-			&i.EndedAt,
-			&i.Answer,
-			&i.Frozen,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listObservations = `-- name: ListObservations :many
-SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at FROM observations WHERE job_id = ?1 ORDER BY id DESC LIMIT ?3 OFFSET ?2
-`
-
-type ListObservationsParams struct {
-	JobID   []byte
-	Skip    int64
-	MaxRows int64
-}
-
-// Newest first, without the newest @skip.
-func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsParams) ([]Observation, error) {
-	rows, err := q.db.QueryContext(ctx, listObservations, arg.JobID, arg.Skip, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Observation
-	for rows.Next() {
-		var i Observation
-		if err := rows.Scan(
-			&i.ID,
-			&i.JobID,
-			&i.Attempt,
-			&i.Verdict,
-			&i.ExternalID,
-			&i.ExternalUrl,
-			&i.Handle,
-			&i.Detail,
-			&i.BegunAt,
-			&i.EndedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -2339,25 +2169,6 @@ UPDATE connection_ready SET saturated = 1 WHERE connection_id = ? AND saturated 
 func (q *Queries) Saturate(ctx context.Context, connectionID []byte) error {
 	_, err := q.db.ExecContext(ctx, saturate, connectionID)
 	return err
-}
-
-const saveHandle = `-- name: SaveHandle :execrows
-UPDATE OR FAIL job_state SET handle = ?1
-WHERE job_id = ?2 AND attempt = ?3 AND state = 3 AND result = 0
-`
-
-type SaveHandleParams struct {
-	Handle sql.NullString
-	JobID  []byte
-	Number int64
-}
-
-func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, saveHandle, arg.Handle, arg.JobID, arg.Number)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }
 
 const served = `-- name: Served :exec

@@ -2,11 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -385,54 +382,4 @@ func (b *jobArmer) write(ctx context.Context, intents []*intent) error {
 	p := armColumns(intents, b.now)
 	b.exec(ctx, statement("arm jobs", (*pgdb.Queries).ArmJobs, p))
 	return nil
-}
-
-// ArmedBy implements store.Store. A transaction that arms a job holds its row's lock until
-// the arm is decided, even when its connection is lost: so ArmedBy waits for the row, and
-// then reads.
-func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
-	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
-		if _, err := t.q.LockJob(ctx, id); err != nil {
-			return store.Armed{}, orNotFound(err)
-		}
-		row, err := t.q.AttemptByToken(ctx, pgdb.AttemptByTokenParams{JobID: id, ArmToken: token})
-		if err != nil {
-			return store.Armed{}, orNotFound(err)
-		}
-		snap, err := t.view().snapshot(ctx, id)
-		if err != nil {
-			return store.Armed{}, err
-		}
-		attempt, err := toAttempt(row)
-		return store.Armed{Snapshot: snap, Attempt: attempt}, err
-	})
-}
-
-// SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
-func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
-	return writeOnly(ctx, s, "save handle", func(ctx context.Context, t *tx) error {
-		if _, err := t.q.LockJob(ctx, id); err != nil {
-			return orNotFound(err)
-		}
-		n, err := t.q.SaveHandle(ctx, pgdb.SaveHandleParams{Handle: &handle, JobID: id, Number: attempt})
-		if err != nil || n == 1 {
-			return err
-		}
-		armed, err := t.q.AttemptExists(ctx, pgdb.AttemptExistsParams{JobID: id, Number: int64(attempt)})
-		switch {
-		case err != nil:
-			return err
-		case !armed:
-			return store.ErrNotFound
-		default:
-			return store.ErrStale
-		}
-	})
-}
-
-func orNotFound(err error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return store.ErrNotFound
-	}
-	return err
 }

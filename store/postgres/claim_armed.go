@@ -2,13 +2,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -66,11 +65,8 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 
 // stillArmed reports whether an intent that was written with a claim is durable.
 func (t *tx) stillArmed(ctx context.Context, l store.Leased) (bool, error) {
-	_, err := t.q.AttemptByToken(ctx, pgdb.AttemptByTokenParams{
-		JobID: l.ID, ArmToken: l.Armed.Attempt.ArmToken,
+	rows, err := t.view().shared().Q.Attempts(ctx, shareddb.AttemptsParams{
+		JobID: l.ID, ArmToken: column.OptionalID(l.Armed.Attempt.ArmToken), MaxRows: 1,
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, named("attempt", err)
+	return len(rows) > 0, named("attempt", err)
 }

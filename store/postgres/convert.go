@@ -154,24 +154,6 @@ func toMeta(m pgdb.Meta) store.Meta {
 	}
 }
 
-func toAttempt(a pgdb.EveryAttempt) (job.Attempt, error) {
-	answer, err := job.DecodeAnswer(a.Answer)
-	return job.Attempt{
-		Number: a.Number, Round: a.Round, ArmToken: a.ArmToken, Worker: a.Worker, ClaimedAt: a.ClaimedAt, ArmedAt: a.ArmedAt,
-		SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest),
-		Frozen: toBytes(a.Frozen), CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark,
-		Handle: a.Handle, Result: a.Result, Kind: a.Kind, Message: a.Message, HTTPStatus: a.HttpStatus, BytesWritten: a.BytesWritten,
-		PeerEnded: a.PeerEnded, Answer: answer, EndedAt: a.EndedAt, Span: job.ToSpan(a.Span),
-	}, err
-}
-
-func toObservation(o pgdb.Observation) job.Observation {
-	return job.Observation{
-		Attempt: int(o.Attempt), Verdict: o.Verdict, ExternalID: o.ExternalID, ExternalURL: o.ExternalUrl, Handle: o.Handle,
-		Detail: o.Detail, BegunAt: o.BegunAt, EndedAt: o.EndedAt,
-	}
-}
-
 // jobColumns transposes new jobs to the columns of their insert.
 func jobColumns(jobs []creation, before int64, now time.Time) pgdb.InsertJobsParams {
 	p := pgdb.InsertJobsParams{Now: now, Before: before}

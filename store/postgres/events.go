@@ -56,7 +56,7 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPag
 	if err := ofIncarnation(q, p.Incarnation); err != nil {
 		return p, err
 	}
-	if _, err := v.own(ctx, store.Ref{Project: q.Project, ID: q.Job}); err != nil {
+	if _, err := v.shared().Own(ctx, store.Ref{Project: q.Project, ID: q.Job}); err != nil {
 		return p, err
 	}
 	upTo := q.After + int64(most)

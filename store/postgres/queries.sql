@@ -32,22 +32,6 @@ LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY (@ids::uuid[]);
 
--- name: KeyOwner :one
-SELECT job_id FROM job_keys WHERE digest = @digest;
-
--- name: ProjectOf :one
-SELECT project FROM job_state WHERE job_id = @id;
-
--- name: ListAttempts :many
-SELECT * FROM every_attempt WHERE job_id = @job_id AND number > @after ORDER BY number LIMIT @max_rows;
-
--- name: CountObservations :one
-SELECT count(*) FROM observations WHERE job_id = @job_id;
-
--- name: ListObservations :many
--- Newest first, without the newest @skip.
-SELECT * FROM observations WHERE job_id = @job_id ORDER BY id DESC LIMIT @max_rows OFFSET @skip;
-
 -- name: DoubtfulIDs :many
 SELECT d.job_id FROM (
     (SELECT s.job_id, s.start_deadline FROM job_state AS s

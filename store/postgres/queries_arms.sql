@@ -116,18 +116,5 @@ armed AS (
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 
--- name: LockJob :one
--- Waits for a transaction that changes the job.
-SELECT version FROM job_state WHERE job_id = @id FOR NO KEY UPDATE;
-
--- name: AttemptByToken :one
-SELECT * FROM every_attempt WHERE job_id = @job_id AND arm_token = @arm_token;
-
--- name: SaveHandle :execrows
-UPDATE job_state SET handle = @handle WHERE job_id = @job_id AND state = 3 AND attempt = @number AND result = 0;
-
--- name: AttemptExists :one
-SELECT (attempt >= @number::bigint)::boolean FROM job_state WHERE job_id = @job_id;
-
 -- name: NoteArmed :exec
 UPDATE meta SET armed_before = true WHERE id = 1 AND NOT armed_before;

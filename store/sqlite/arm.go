@@ -180,39 +180,3 @@ func (t *tx) noteArmed(ctx context.Context) error {
 	}
 	return named("meta", err)
 }
-
-// ArmedBy implements store.Store. It is queued behind the writes that came before it, so the
-// arm that it looks for is decided.
-func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
-	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
-		newest, err := t.q.LatestAttempt(ctx, fromID(id))
-		a := sqlitedb.Attempt(newest)
-		if err == nil && toID(a.ArmToken) != token {
-			a, err = t.q.AttemptByToken(ctx, sqlitedb.AttemptByTokenParams{JobID: fromID(id), ArmToken: fromID(token)})
-		}
-		if err != nil {
-			return store.Armed{}, orNotFound(err)
-		}
-		snap, err := t.view().snapshot(ctx, fromID(id))
-		if err != nil {
-			return store.Armed{}, err
-		}
-		attempt, err := toAttempt(a)
-		return store.Armed{Snapshot: snap, Attempt: attempt}, err
-	})
-}
-
-// SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
-func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
-	return writeOnly(ctx, s, "save handle", func(ctx context.Context, t *tx) error {
-		n, err := t.q.SaveHandle(ctx, sqlitedb.SaveHandleParams{Handle: someText(handle), JobID: fromID(id), Number: int64(attempt)})
-		t.w.cache.drop(id)
-		if err != nil || n == 1 {
-			return err
-		}
-		if _, err := t.view().attempt(ctx, fromID(id), int64(attempt)); err != nil {
-			return orNotFound(err)
-		}
-		return store.ErrStale
-	})
-}

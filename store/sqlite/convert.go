@@ -296,20 +296,6 @@ func toResolution(r sqlitedb.Resolution) *job.Resolution {
 	return &job.Resolution{Ruling: job.Ruling(r.Ruling), Actor: r.Actor, Note: r.Note, At: fromMicros(r.At)}
 }
 
-func toAttempt(a sqlitedb.Attempt) (job.Attempt, error) {
-	answer, err := job.DecodeAnswer(a.Answer)
-	return job.Attempt{
-		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,
-		ClaimedAt: fromNullMicros(a.ClaimedAt), ArmedAt: fromMicros(a.ArmedAt),
-		SendDeadline: fromMicros(a.SendDeadline), AnswerDeadline: fromMicros(a.AnswerDeadline),
-		EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest), Frozen: toBytes(a.Frozen),
-		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity, Watermark: a.Watermark,
-		Handle: a.Handle, Result: job.Result(a.Result), Kind: job.FailureKind(a.Kind), Message: a.Message,
-		HTTPStatus: int(a.HttpStatus), BytesWritten: a.BytesWritten, PeerEnded: a.PeerEnded == 1, Answer: answer,
-		EndedAt: fromNullMicros(a.EndedAt), Span: job.ToSpan(a.Span),
-	}, err
-}
-
 // attemptOf returns the newest attempt of a job, as a row of attempts.
 func attemptOf(st sqlitedb.JobState) sqlitedb.Attempt {
 	return sqlitedb.Attempt{
@@ -376,14 +362,6 @@ func insertObservationParams(id job.ID, o job.Observation) sqlitedb.InsertObserv
 		JobID: fromID(id), Attempt: int64(o.Attempt), Verdict: int64(o.Verdict), ExternalID: o.ExternalID,
 		ExternalUrl: o.ExternalURL, Handle: o.Handle, Detail: o.Detail,
 		BegunAt: toMicros(o.BegunAt), EndedAt: toMicros(o.EndedAt),
-	}
-}
-
-func toObservation(o sqlitedb.Observation) job.Observation {
-	return job.Observation{
-		Attempt: int(o.Attempt), Verdict: job.Verdict(o.Verdict), ExternalID: o.ExternalID,
-		ExternalURL: o.ExternalUrl, Handle: o.Handle, Detail: o.Detail,
-		BegunAt: fromNullMicros(o.BegunAt), EndedAt: fromNullMicros(o.EndedAt),
 	}
 }
 

@@ -113,16 +113,16 @@ func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimPara
 
 // bound returns the job to which the key is bound, if it is.
 func (t *tx) bound(ctx context.Context, s job.Spec) (store.Created, bool, error) {
-	owner, err := t.q.KeyOwner(ctx, digestOf(s.Project, s.Key))
+	owner, err := t.w.sq.KeyOwner(ctx, digestOf(s.Project, s.Key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Created{}, false, nil
 	}
 	if err != nil {
 		return store.Created{}, false, err
 	}
-	snap, err := t.view().snapshot(ctx, owner)
+	snap, err := t.view().snapshot(ctx, fromID(owner))
 	if errors.Is(err, store.ErrNotFound) {
-		err = &store.RemovedError{Job: toID(owner)}
+		err = &store.RemovedError{Job: owner}
 	}
 	return store.Created{Snapshot: snap}, true, err
 }

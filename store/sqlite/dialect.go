@@ -38,9 +38,7 @@ var spellings = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	{regexp.MustCompile(`[\w.]+(?:\(\))? /\* SQLite: (.*?) \*/`), `$1`},
-	{regexp.MustCompile(`(\w+\.\w+) @> (\$\d+)::jsonb`), `NOT EXISTS (SELECT 1 FROM json_each($2) AS f WHERE NOT EXISTS (
-		SELECT 1 FROM json_each($1) AS l WHERE l.key = f.key AND l.value = f.value))`},
+	{regexp.MustCompile(`(?s)[\w.]+(?:\(\))? /\* SQLite: (.*?) \*/`), `$1`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
@@ -49,13 +47,12 @@ var spellings = []struct {
 	{regexp.MustCompile(`::\w+(\[\])?`), ``},
 	{regexp.MustCompile(`\s+FOR (NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)( OF \w+)?( SKIP LOCKED)?`), ``},
 	{regexp.MustCompile(` COLLATE "C"`), ``},
-	{regexp.MustCompile(`([\w.$]+)(?:::jsonb)? @> (\$\d+)`), `NOT EXISTS (SELECT 1 FROM json_each($2) AS f WHERE NOT EXISTS (
+	{regexp.MustCompile(`([\w.$]+) @> (\$\d+)`), `NOT EXISTS (SELECT 1 FROM json_each($2) AS f WHERE NOT EXISTS (
 		SELECT 1 FROM json_each($1) AS l WHERE l.key = f.key AND l.value = f.value))`},
 	{regexp.MustCompile(`\bstrpos\(`), `instr(`},
 	{regexp.MustCompile(`'epoch'`), `0`},
 	{regexp.MustCompile(`\bgreatest\(`), `max(`},
 	{regexp.MustCompile(`\bleast\(`), `min(`},
-	{regexp.MustCompile(`\bstrpos\(`), `instr(`},
 	{regexp.MustCompile(`\bchr\(`), `char(`},
 }
 

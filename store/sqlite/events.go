@@ -38,7 +38,7 @@ func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage
 
 func (v view) jobEvents(ctx context.Context, q store.EventQuery, p store.EventPage) (store.EventPage, error) {
 	most := page(q.Limit)
-	if _, err := v.own(ctx, store.Ref{Project: q.Project, ID: q.Job}); err != nil {
+	if _, err := v.shared().Own(ctx, store.Ref{Project: q.Project, ID: q.Job}); err != nil {
 		return p, err
 	}
 	events, err := v.history(ctx, fromID(q.Job), q.After, int(most)+1)

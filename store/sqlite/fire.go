@@ -242,7 +242,7 @@ func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
 	default:
 		err = fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
 	}
-	if _, berr := t.q.KeyOwner(ctx, digestOf(n.Spec.Project, n.Spec.Key)); berr == nil {
+	if _, berr := t.w.sq.KeyOwner(ctx, digestOf(n.Spec.Project, n.Spec.Key)); berr == nil {
 		return nil // it is made already
 	} else if !errors.Is(berr, sql.ErrNoRows) {
 		return berr

@@ -25,9 +25,6 @@ WHERE state IN (4, 5) AND claim_token IS NOT NULL AND next_at > @now;
 
 -- jobs
 
--- name: KeyOwner :one
-SELECT job_id FROM job_keys WHERE digest = ?;
-
 -- name: InsertKey :execrows
 -- No row when the key is bound.
 INSERT INTO job_keys (digest, job_id) VALUES (?, ?)
@@ -328,9 +325,6 @@ WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND
 SELECT number, round, armed_at, fence_at, peer_ended, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number;
 
--- name: ListAttempts :many
-SELECT * FROM attempts WHERE job_id = @job_id AND number > @after ORDER BY number LIMIT @max_rows;
-
 -- name: GetAttempt :one
 SELECT * FROM attempts WHERE job_id = ? AND number = ?;
 
@@ -345,13 +339,6 @@ SELECT job_id, attempt AS number, CAST(armed_round AS INTEGER) AS round, CAST(ar
     CAST(kind AS INTEGER) AS kind, CAST(message AS TEXT) AS message, CAST(http_status AS INTEGER) AS http_status,
     CAST(bytes_written AS INTEGER) AS bytes_written, peer_ended, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
 FROM job_state WHERE job_id = ? AND attempt > 0;
-
--- name: AttemptByToken :one
-SELECT * FROM attempts WHERE job_id = ? AND arm_token = ?;
-
--- name: SaveHandle :execrows
-UPDATE OR FAIL job_state SET handle = @handle
-WHERE job_id = @job_id AND attempt = @number AND state = 3 AND result = 0;
 
 -- name: AnswerBytes :one
 -- Of the newest attempt or an earlier one.
@@ -425,13 +412,6 @@ ON CONFLICT (job_id) DO UPDATE SET
 -- name: InsertObservation :exec
 INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: CountObservations :one
-SELECT count(*) FROM observations WHERE job_id = ?;
-
--- name: ListObservations :many
--- Newest first, without the newest @skip.
-SELECT * FROM observations WHERE job_id = @job_id ORDER BY id DESC LIMIT @max_rows OFFSET @skip;
 
 -- name: JobLabels :one
 SELECT labels FROM jobs WHERE id = ?;

@@ -12,49 +12,6 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Job implements store.Store.
-func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
-	return read(ctx, s, "job", func(ctx context.Context, v view) (job.Snapshot, error) {
-		id, err := v.resolve(ctx, ref)
-		if err != nil {
-			return job.Snapshot{}, err
-		}
-		snap, err := v.snapshot(ctx, id)
-		if errors.Is(err, store.ErrNotFound) && ref.Key != "" {
-			return job.Snapshot{}, &store.RemovedError{Job: toID(id)}
-		}
-		if err == nil && ref.Project != "" && snap.Project != ref.Project {
-			return job.Snapshot{}, store.ErrNotFound
-		}
-		return snap, err
-	})
-}
-
-// resolve returns the id that a ref names, which may not exist.
-func (v view) resolve(ctx context.Context, ref store.Ref) ([]byte, error) {
-	if ref.Key == "" {
-		return fromID(ref.ID), nil
-	}
-	id, err := v.q.KeyOwner(ctx, digestOf(ref.Project, ref.Key))
-	return id, orNotFound(err)
-}
-
-// own resolves a ref and checks that the job belongs to the project.
-func (v view) own(ctx context.Context, ref store.Ref) ([]byte, error) {
-	id, err := v.resolve(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	st, err := v.q.GetState(ctx, id)
-	if err != nil {
-		return nil, orNotFound(err)
-	}
-	if ref.Project != "" && st.Project != ref.Project {
-		return nil, store.ErrNotFound
-	}
-	return id, nil
-}
-
 func orNotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.ErrNotFound
@@ -177,62 +134,6 @@ func (v view) attempt(ctx context.Context, id []byte, number int64) (sqlitedb.At
 		return v.q.GetAttempt(ctx, sqlitedb.GetAttemptParams{JobID: id, Number: number})
 	}
 	return sqlitedb.Attempt(newest), err
-}
-
-// Attempts implements store.Store.
-func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error) {
-	return read(ctx, s, "attempts", func(ctx context.Context, v view) ([]job.Attempt, error) {
-		id, err := v.own(ctx, ref)
-		if err != nil {
-			return nil, err
-		}
-		rows, err := v.q.ListAttempts(ctx, sqlitedb.ListAttemptsParams{JobID: id, After: int64(after), MaxRows: page(limit)})
-		if err != nil {
-			return nil, err
-		}
-		newest, err := v.q.LatestAttempt(ctx, id)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, err
-		}
-		if err == nil && newest.Number > int64(after) && int64(len(rows)) < page(limit) {
-			rows = append(rows, sqlitedb.Attempt(newest))
-		}
-		out := make([]job.Attempt, len(rows))
-		for i, a := range rows {
-			if out[i], err = toAttempt(a); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	})
-}
-
-// Observations implements store.Store.
-func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit int) ([]job.Observation, error) {
-	return read(ctx, s, "observations", func(ctx context.Context, v view) ([]job.Observation, error) {
-		id, err := v.own(ctx, ref)
-		if err != nil {
-			return nil, err
-		}
-		count, err := v.q.CountObservations(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		newest := count
-		if before > 0 {
-			newest = min(newest, int64(before)-1)
-		}
-		rows, err := v.q.ListObservations(ctx, sqlitedb.ListObservationsParams{JobID: id, MaxRows: page(limit), Skip: count - newest})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]job.Observation, len(rows))
-		for i, o := range rows {
-			out[i] = toObservation(o)
-			out[i].Number = int(newest) - i
-		}
-		return out, nil
-	})
 }
 
 // page bounds a limit; none means the most there is.

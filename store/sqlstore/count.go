@@ -85,7 +85,8 @@ func (c *jobCounter) add(ctx context.Context, text string) (looked int64, err er
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var state, number int16
+		var state job.State
+		var number int16
 		var g store.JobGroup
 		var hits, of int64
 		var key any = &number
@@ -102,9 +103,9 @@ func (c *jobCounter) add(ctx context.Context, text string) (looked int64, err er
 			g.ErrorKind = job.FailureKind(number)
 		case store.ByNothing, store.ByConnection:
 		}
-		n := c.out.States[job.State(state)]
+		n := c.out.States[state]
 		n.Count += hits
-		c.out.States[job.State(state)] = n
+		c.out.States[state] = n
 		if c.by != store.ByNothing && hits > 0 {
 			c.groups[g] += hits
 		}

@@ -30,7 +30,7 @@ func (r *Roles) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, err
 			return out, fmt.Errorf("ended jobs: %w", err)
 		}
 		for _, r := range ended {
-			out.Counts[job.State(r.State)] = r.Jobs
+			out.Counts[r.State] = r.Jobs
 		}
 		due, err := v.Q.OldestDue(ctx, shareddb.OldestDueParams{Project: q.Project, Connection: connection, Now: v.Now})
 		if err != nil {
@@ -51,6 +51,7 @@ func (r *Roles) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, err
 func (v View) countAlive(ctx context.Context, q store.StatsQuery, out *store.Stats) error {
 	var parts []string
 	for _, state := range job.States {
+		out.Counts[state] = 0
 		if state.Terminal() {
 			continue
 		}
@@ -68,13 +69,13 @@ func (v View) countAlive(ctx context.Context, q store.StatsQuery, out *store.Sta
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var state int16
+		var state job.State
 		var jobs int64
 		var since time.Time
 		if err := rows.Scan(&state, &jobs, &since); err != nil {
 			return err
 		}
-		out.Counts[job.State(state)] = jobs
+		out.Counts[state] = jobs
 		out.OldestUnresolved = max(out.OldestUnresolved, v.age(since))
 	}
 	return rows.Err()

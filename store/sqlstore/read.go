@@ -1,0 +1,151 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/fireonce/fireonce/gen/shareddb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
+	"github.com/fireonce/fireonce/store/rules"
+)
+
+// Job implements store.Store. A key stays bound until it is forgotten, after its job, so what
+// it names needs no transaction with the next read.
+func (r *Roles) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
+	return readOne(ctx, r, "job", func(ctx context.Context, v View) (job.Snapshot, error) {
+		id, err := v.resolve(ctx, ref)
+		if err != nil {
+			return job.Snapshot{}, err
+		}
+		snaps, err := v.Snapshots(ctx, []job.ID{id}, true)
+		switch {
+		case err != nil:
+			return job.Snapshot{}, err
+		case len(snaps) == 0 && ref.Key != "":
+			return job.Snapshot{}, &store.RemovedError{Job: id}
+		case len(snaps) == 0 || ref.Project != "" && snaps[0].Project != ref.Project:
+			return job.Snapshot{}, store.ErrNotFound
+		}
+		return snaps[0], nil
+	})
+}
+
+// resolve returns the id that a ref names, which may not exist.
+func (v View) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {
+	if ref.Key == "" {
+		return ref.ID, nil
+	}
+	digest := job.KeyDigest(ref.Project, ref.Key)
+	id, err := v.Q.KeyOwner(ctx, digest[:])
+	return id, orNotFound(err)
+}
+
+// Own resolves a ref and checks that the job belongs to the project, which a job never
+// changes.
+func (v View) Own(ctx context.Context, ref store.Ref) (job.ID, error) {
+	id, err := v.resolve(ctx, ref)
+	if err != nil {
+		return id, err
+	}
+	project, err := v.Q.ProjectOf(ctx, id)
+	if err == nil && ref.Project != "" && project != ref.Project {
+		return id, store.ErrNotFound
+	}
+	return id, orNotFound(err)
+}
+
+// Attempts implements store.Store.
+func (r *Roles) Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error) {
+	return readOne(ctx, r, "attempts", func(ctx context.Context, v View) ([]job.Attempt, error) {
+		id, err := v.Own(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := v.Q.Attempts(ctx, shareddb.AttemptsParams{JobID: id, After: after, MaxRows: int32(rules.Page(limit))})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]job.Attempt, len(rows))
+		for i, a := range rows {
+			if out[i], err = toAttempt(a); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	})
+}
+
+func toAttempt(a shareddb.EveryAttempt) (job.Attempt, error) {
+	answer, err := job.DecodeAnswer(a.Answer)
+	return job.Attempt{
+		Number: a.Number, Round: a.Round, ArmToken: a.ArmToken, Worker: a.Worker, ClaimedAt: a.ClaimedAt,
+		ArmedAt: a.ArmedAt, SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, EffectKey: a.EffectKey,
+		RequestDigest: bytesOf(a.RequestDigest), Frozen: bytesOf(a.Frozen), CredentialVersion: a.CredentialVersion,
+		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Result: a.Result,
+		Kind: a.Kind, Message: a.Message, HTTPStatus: a.HttpStatus, BytesWritten: a.BytesWritten,
+		PeerEnded: a.PeerEnded, Answer: answer, EndedAt: a.EndedAt, Span: job.ToSpan(a.Span),
+	}, err
+}
+
+// Observations implements store.Store.
+func (r *Roles) Observations(ctx context.Context, ref store.Ref, before, limit int) ([]job.Observation, error) {
+	return readOne(ctx, r, "observations", func(ctx context.Context, v View) ([]job.Observation, error) {
+		id, err := v.Own(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := v.Q.Observations(ctx, shareddb.ObservationsParams{JobID: id, Before: int64(before), MaxRows: int32(rules.Page(limit))})
+		return store.Converted(rows, err, func(o shareddb.ObservationsRow) job.Observation {
+			return job.Observation{
+				Number: int(o.Number), Attempt: int(o.Attempt), Verdict: o.Verdict, ExternalID: o.ExternalID,
+				ExternalURL: o.ExternalUrl, Handle: o.Handle, Detail: o.Detail, BegunAt: o.BegunAt, EndedAt: o.EndedAt,
+			}
+		})
+	})
+}
+
+// ArmedBy implements store.Store. A transaction that arms a job holds its row's lock until the
+// arm is decided, even when its connection is lost: so ArmedBy waits for the row, and then
+// reads.
+func (r *Roles) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
+	return write(ctx, r, "armed by", func(ctx context.Context, t Tx) (store.Armed, error) {
+		if _, err := t.Q.LockJob(ctx, id); err != nil {
+			return store.Armed{}, orNotFound(err)
+		}
+		rows, err := t.Q.Attempts(ctx, shareddb.AttemptsParams{JobID: id, ArmToken: column.OptionalID(token), MaxRows: 1})
+		if err != nil {
+			return store.Armed{}, err
+		}
+		snaps, err := t.Snapshots(ctx, []job.ID{id}, true)
+		if err == nil && (len(rows) == 0 || len(snaps) == 0 || rows[0].ArmToken != token) {
+			err = store.ErrNotFound
+		}
+		if err != nil {
+			return store.Armed{}, err
+		}
+		attempt, err := toAttempt(rows[0])
+		return store.Armed{Snapshot: snaps[0], Attempt: attempt}, err
+	})
+}
+
+// SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
+func (r *Roles) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
+	return writeOnly(ctx, r, "save handle", func(ctx context.Context, t Tx) error {
+		if _, err := t.Q.LockJob(ctx, id); err != nil {
+			return orNotFound(err)
+		}
+		n, err := t.Q.SaveHandle(ctx, shareddb.SaveHandleParams{Handle: handle, Number: attempt, JobID: id})
+		if err != nil || n == 1 {
+			return err
+		}
+		switch armed, err := t.Q.AttemptExists(ctx, shareddb.AttemptExistsParams{JobID: id, Number: int64(attempt)}); {
+		case err != nil:
+			return err
+		case !armed:
+			return store.ErrNotFound
+		default:
+			return store.ErrStale
+		}
+	})
+}
