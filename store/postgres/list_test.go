@@ -72,11 +72,9 @@ func (r *statementLog) QueryRow(_ context.Context, text string, _ ...any) pgx.Ro
 }
 
 func (r *statementLog) Scan(dest ...any) error {
-	n, ok := dest[0].(*int)
-	if !ok {
-		return fmt.Errorf("a count into %T", dest[0])
+	if n, ok := dest[0].(*int); ok {
+		*n = r.named
 	}
-	*n = r.named
 	return nil
 }
 
@@ -87,7 +85,7 @@ func (r *statementLog) Query(_ context.Context, text string, _ ...any) (pgx.Rows
 
 func (r *statementLog) roles() *sqlstore.Roles {
 	roles := sqlstore.New(sqlstore.Engine{Read: func(ctx context.Context, _ string, fn func(context.Context, sqlstore.View) error) error {
-		return fn(ctx, sqlstore.View{DB: r, Now: time.Unix(1, 0), Reading: r})
+		return fn(ctx, sqlstore.View{Q: shareddb.New(r), DB: r, Now: time.Unix(1, 0), Reading: r})
 	}})
 	return &roles
 }

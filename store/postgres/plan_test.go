@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -15,10 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 var (
@@ -44,7 +43,11 @@ func TestPlans(t *testing.T) {
 	queries := generatedQueries(t)
 	maps.Copy(queries, listStatements(t))
 	for name, q := range connectionLists() {
-		queries["list of connections "+name] = listQueries(t, q)[0].text
+		log := &statementLog{}
+		if _, err := log.roles().ListConnections(t.Context(), q); !errors.Is(err, errRecorded) {
+			t.Fatal(err)
+		}
+		queries["list of connections "+name] = log.text
 		plan := planOf(t, conn, name, queries["list of connections "+name])
 		if strings.Contains(plan, "Sort") {
 			t.Errorf("%s sorts:\n%s", name, plan)
@@ -136,44 +139,6 @@ func lists() map[string]store.JobQuery {
 		"ended":       {Project: "p", EndedFrom: at, EndedBefore: at, InState: time.Hour},
 	}
 }
-
-// listQueries returns the queries of a page of connections, with their arguments.
-func listQueries(t *testing.T, q store.ConnectionQuery) []recorded {
-	t.Helper()
-	var r queryRecorder
-	roles := sqlstore.New(sqlstore.Engine{Read: func(ctx context.Context, _ string, fn func(context.Context, sqlstore.View) error) error {
-		return fn(ctx, sqlstore.View{Q: shareddb.New(&r), DB: &r, Now: time.Unix(1, 0)})
-	}})
-	if _, err := roles.ListConnections(t.Context(), q); err != nil || len(r.queries) != 2 {
-		t.Fatalf("%d queries (%v), want 2", len(r.queries), err)
-	}
-	return r.queries
-}
-
-type recorded struct {
-	text string
-	args []any
-}
-
-// queryRecorder records queries, which find nothing.
-type queryRecorder struct {
-	shareddb.DBTX
-	queries []recorded
-}
-
-func (r *queryRecorder) Query(_ context.Context, text string, args ...any) (pgx.Rows, error) {
-	r.queries = append(r.queries, recorded{text, args})
-	return nothing{}, nil
-}
-
-func (r *queryRecorder) QueryRow(context.Context, string, ...any) pgx.Row { return nothing{} }
-
-type nothing struct{ pgx.Rows }
-
-func (nothing) Scan(...any) error { return nil }
-func (nothing) Next() bool        { return false }
-func (nothing) Err() error        { return nil }
-func (nothing) Close()            {}
 
 func connectionLists() map[string]store.ConnectionQuery {
 	labels, after := map[string]string{"a": "b"}, job.ID{1}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -35,16 +33,7 @@ func (s *Store) shared() sqlstore.Roles {
 
 // shared returns the view as shared bodies see it.
 func (v view) shared() sqlstore.View {
-	return sqlstore.View{Q: shareddb.New(v.conn), DB: anew{v.conn}, Now: v.now, Suspect: v.suspect, Reading: sharedView{v}}
-}
-
-// anew plans each query for its arguments: the best index depends on them, and on the number
-// of rows.
-type anew struct{ *pgx.Conn }
-
-// Query implements shareddb.DBTX.
-func (c anew) Query(ctx context.Context, text string, args ...any) (pgx.Rows, error) {
-	return c.Conn.Query(ctx, text, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	return sqlstore.View{Q: shareddb.New(v.conn), DB: v.conn, Now: v.now, Suspect: v.suspect, Reading: sharedView{v}}
 }
 
 // shared returns the transaction as shared bodies see it.

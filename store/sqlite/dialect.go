@@ -30,8 +30,8 @@ import (
 //   - of a word with a comment /* SQLite: ... */ behind it, it reads the comment instead: where
 //     an index has another column, or the planner needs its name.
 //
-// What else a query needs, both engines have under the same name (greatest and least are the
-// exception: SQLite calls them max and min). TestSharedQueriesPrepare prepares each one.
+// What else a query needs, both engines have under the same name (greatest, least,
+// strpos and chr are the exceptions). TestSharedQueriesPrepare prepares each one.
 
 // spellings are the changes of a query's text, in their order.
 var spellings = []struct {

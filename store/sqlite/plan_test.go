@@ -163,7 +163,7 @@ func listQueries(t *testing.T, q store.ConnectionQuery) []recorded {
 	t.Helper()
 	var r queryRecorder
 	roles := sqlstore.New(sqlstore.Engine{Read: func(ctx context.Context, _ string, fn func(context.Context, sqlstore.View) error) error {
-		return fn(ctx, sqlstore.View{Q: shareddb.New(&r), DB: &r, Now: time.Unix(1, 0)})
+		return fn(ctx, sqlstore.View{Q: shareddb.New(&r), DB: &r, Now: time.Unix(1, 0), Reading: sharedView{}})
 	}})
 	if _, err := roles.ListConnections(t.Context(), q); err != nil || len(r.queries) != 2 {
 		t.Fatalf("%d queries (%v), want 2", len(r.queries), err)

@@ -30,6 +30,9 @@ func (r *Roles) ListConnections(ctx context.Context, q store.ConnectionQuery) (s
 				return p, orNotFound(err)
 			}
 		}
+		if err := v.BoundPlans(ctx); err != nil {
+			return p, err
+		}
 		most := rules.Page(q.Limit)
 		w := walkOf(q, after)
 		text, args := w.matches(v.Now, most+1)
@@ -150,11 +153,7 @@ func (w *connectionWalk) filter(now time.Time) *conditions {
 	c := &conditions{args: slices.Clip(w.args)}
 	switch {
 	case len(w.States) > 0:
-		states := make([]int64, len(w.States))
-		for i, s := range w.States {
-			states[i] = int64(s)
-		}
-		c.add(fmt.Sprintf(stateOfConnection, c.arg(w.CredentialRequired), c.arg(now))+" = ANY (%s::bigint[])", states)
+		c.add(fmt.Sprintf(stateOfConnection, c.arg(w.CredentialRequired), c.arg(now))+" = ANY (%s::smallint[])", numbers(w.States))
 	case !w.Deleted:
 		c.texts = append(c.texts, "c.deleted_at IS NULL")
 	default:

@@ -385,7 +385,7 @@ func (l *listing) among(source, columns, end string) string {
 }
 
 // numbers returns the list as numbers of the database's type.
-func numbers[T ~uint8](list []T) []int16 {
+func numbers[T ~uint8 | ~int](list []T) []int16 {
 	out := make([]int16, len(list))
 	for i, v := range list {
 		out[i] = int16(v)
