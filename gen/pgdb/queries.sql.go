@@ -356,95 +356,6 @@ func (q *Queries) InsertTexts(ctx context.Context, arg InsertTextsParams) error 
 	return err
 }
 
-const jobHistories = `-- name: JobHistories :many
-SELECT s.project, s.connection_id, s.schedule_id, h.last_sequence, h.body
-FROM job_history AS h JOIN job_state AS s ON s.job_id = h.job_id
-WHERE h.job_id = $1 AND h.last_sequence > $2 AND h.last_sequence <= coalesce((
-    SELECT min(l.last_sequence) FROM job_history AS l WHERE l.job_id = $1 AND l.last_sequence >= $3
-), 9223372036854775807)
-UNION ALL
-SELECT t.project, t.connection_id, t.schedule_id, t.version, t.history
-FROM job_state AS t WHERE t.job_id = $1 AND t.version > $2
-ORDER BY 4
-`
-
-type JobHistoriesParams struct {
-	JobID job.ID
-	After int64
-	UpTo  int64
-}
-
-type JobHistoriesRow struct {
-	Project      string
-	ConnectionID job.ID
-	ScheduleID   column.OptionalID
-	LastSequence int64
-	Body         []byte
-}
-
-// The parts of a job's history that have the events after a sequence, up to another one.
-func (q *Queries) JobHistories(ctx context.Context, arg JobHistoriesParams) ([]JobHistoriesRow, error) {
-	rows, err := q.db.Query(ctx, jobHistories, arg.JobID, arg.After, arg.UpTo)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []JobHistoriesRow
-	for rows.Next() {
-		var i JobHistoriesRow
-		if err := rows.Scan(
-			&i.Project,
-			&i.ConnectionID,
-			&i.ScheduleID,
-			&i.LastSequence,
-			&i.Body,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const jobTexts = `-- name: JobTexts :many
-SELECT sequence, reason, detail FROM event_texts WHERE job_id = $1 AND sequence > $2 AND sequence <= $3
-`
-
-type JobTextsParams struct {
-	JobID job.ID
-	After int64
-	UpTo  int64
-}
-
-type JobTextsRow struct {
-	Sequence int64
-	Reason   string
-	Detail   string
-}
-
-func (q *Queries) JobTexts(ctx context.Context, arg JobTextsParams) ([]JobTextsRow, error) {
-	rows, err := q.db.Query(ctx, jobTexts, arg.JobID, arg.After, arg.UpTo)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []JobTextsRow
-	for rows.Next() {
-		var i JobTextsRow
-		if err := rows.Scan(&i.Sequence, &i.Reason, &i.Detail); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const keyOwners = `-- name: KeyOwners :many
 SELECT k.digest, k.job_id FROM job_keys AS k WHERE k.digest = ANY ($1::bytea[])
 `
@@ -467,36 +378,6 @@ func (q *Queries) KeyOwners(ctx context.Context, digests [][]byte) ([]KeyOwnersR
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const labeledJobs = `-- name: LabeledJobs :many
-SELECT id FROM jobs WHERE id = ANY ($1::uuid[]) AND labels @> ($2::text)::jsonb
-`
-
-type LabeledJobsParams struct {
-	Ids    []job.ID
-	Labels string
-}
-
-// Of jobs, those that have all these labels.
-func (q *Queries) LabeledJobs(ctx context.Context, arg LabeledJobsParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, labeledJobs, arg.Ids, arg.Labels)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var id job.ID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -958,36 +839,6 @@ func (q *Queries) TakeEffectKeys(ctx context.Context, arg TakeEffectKeysParams) 
 			return nil, err
 		}
 		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const textsAt = `-- name: TextsAt :many
-SELECT position, reason, detail FROM event_texts WHERE position = ANY ($1::bigint[])
-`
-
-type TextsAtRow struct {
-	Position int64
-	Reason   string
-	Detail   string
-}
-
-func (q *Queries) TextsAt(ctx context.Context, positions []int64) ([]TextsAtRow, error) {
-	rows, err := q.db.Query(ctx, textsAt, positions)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TextsAtRow
-	for rows.Next() {
-		var i TextsAtRow
-		if err := rows.Scan(&i.Position, &i.Reason, &i.Detail); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -761,32 +761,6 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 	return i, err
 }
 
-const getHistory = `-- name: GetHistory :one
-SELECT s.version, s.project, s.connection_id, j.schedule_id, s.history
-FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.job_id = ?
-`
-
-type GetHistoryRow struct {
-	Version      int64
-	Project      string
-	ConnectionID []byte
-	ScheduleID   []byte
-	History      []byte
-}
-
-func (q *Queries) GetHistory(ctx context.Context, jobID []byte) (GetHistoryRow, error) {
-	row := q.db.QueryRowContext(ctx, getHistory, jobID)
-	var i GetHistoryRow
-	err := row.Scan(
-		&i.Version,
-		&i.Project,
-		&i.ConnectionID,
-		&i.ScheduleID,
-		&i.History,
-	)
-	return i, err
-}
-
 const getJob = `-- name: GetJob :one
 SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
@@ -1039,27 +1013,6 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.Answer,
 		&i.Frozen,
 	)
-	return i, err
-}
-
-const getText = `-- name: GetText :one
-SELECT reason, detail FROM event_texts WHERE job_id = ? AND sequence = ?
-`
-
-type GetTextParams struct {
-	JobID    []byte
-	Sequence int64
-}
-
-type GetTextRow struct {
-	Reason string
-	Detail string
-}
-
-func (q *Queries) GetText(ctx context.Context, arg GetTextParams) (GetTextRow, error) {
-	row := q.db.QueryRowContext(ctx, getText, arg.JobID, arg.Sequence)
-	var i GetTextRow
-	err := row.Scan(&i.Reason, &i.Detail)
 	return i, err
 }
 
@@ -1391,94 +1344,6 @@ func (q *Queries) InsertText(ctx context.Context, arg InsertTextParams) error {
 		arg.Detail,
 	)
 	return err
-}
-
-const jobHistory = `-- name: JobHistory :many
-SELECT last_sequence, body FROM job_history WHERE job_id = ?1 AND last_sequence > ?2 ORDER BY last_sequence LIMIT ?3
-`
-
-type JobHistoryParams struct {
-	JobID   []byte
-	After   int64
-	MaxRows int64
-}
-
-type JobHistoryRow struct {
-	LastSequence int64
-	Body         []byte
-}
-
-// Of a job's older events those that end after a sequence.
-func (q *Queries) JobHistory(ctx context.Context, arg JobHistoryParams) ([]JobHistoryRow, error) {
-	rows, err := q.db.QueryContext(ctx, jobHistory, arg.JobID, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []JobHistoryRow
-	for rows.Next() {
-		var i JobHistoryRow
-		if err := rows.Scan(&i.LastSequence, &i.Body); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const jobHistoryBefore = `-- name: JobHistoryBefore :many
-SELECT last_sequence, body FROM job_history WHERE job_id = ?1 ORDER BY last_sequence DESC LIMIT ?2
-`
-
-type JobHistoryBeforeParams struct {
-	JobID   []byte
-	MaxRows int64
-}
-
-type JobHistoryBeforeRow struct {
-	LastSequence int64
-	Body         []byte
-}
-
-// Newest first.
-func (q *Queries) JobHistoryBefore(ctx context.Context, arg JobHistoryBeforeParams) ([]JobHistoryBeforeRow, error) {
-	rows, err := q.db.QueryContext(ctx, jobHistoryBefore, arg.JobID, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []JobHistoryBeforeRow
-	for rows.Next() {
-		var i JobHistoryBeforeRow
-		if err := rows.Scan(&i.LastSequence, &i.Body); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const jobLabels = `-- name: JobLabels :one
-SELECT labels FROM jobs WHERE id = ?
-`
-
-func (q *Queries) JobLabels(ctx context.Context, id []byte) (string, error) {
-	row := q.db.QueryRowContext(ctx, jobLabels, id)
-	var labels string
-	err := row.Scan(&labels)
-	return labels, err
 }
 
 const lastArm = `-- name: LastArm :one

@@ -221,25 +221,3 @@ SELECT
     m.incarnation, m.events_from,
     coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
 FROM meta AS m WHERE m.id = 1;
-
--- name: JobHistories :many
--- The parts of a job's history that have the events after a sequence, up to another one.
-SELECT s.project, s.connection_id, s.schedule_id, h.last_sequence, h.body
-FROM job_history AS h JOIN job_state AS s ON s.job_id = h.job_id
-WHERE h.job_id = @job_id AND h.last_sequence > @after AND h.last_sequence <= coalesce((
-    SELECT min(l.last_sequence) FROM job_history AS l WHERE l.job_id = @job_id AND l.last_sequence >= @up_to
-), 9223372036854775807)
-UNION ALL
-SELECT t.project, t.connection_id, t.schedule_id, t.version, t.history
-FROM job_state AS t WHERE t.job_id = @job_id AND t.version > @after
-ORDER BY 4;
-
--- name: JobTexts :many
-SELECT sequence, reason, detail FROM event_texts WHERE job_id = @job_id AND sequence > @after AND sequence <= @up_to;
-
--- name: TextsAt :many
-SELECT position, reason, detail FROM event_texts WHERE position = ANY (@positions::bigint[]);
-
--- name: LabeledJobs :many
--- Of jobs, those that have all these labels.
-SELECT id FROM jobs WHERE id = ANY (@ids::uuid[]) AND labels @> (@labels::text)::jsonb;

@@ -8,7 +8,6 @@ import (
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
@@ -43,12 +42,6 @@ func (t *tx) shared() sqlstore.Tx { return sqlstore.Tx{View: t.view().shared(), 
 type sharedView struct{ view }
 
 var _ sqlstore.Reading = sharedView{}
-
-// Log implements sqlstore.Reading.
-func (v sharedView) Log(ctx context.Context, after int64, most int) ([]logpage.Entry, bool, error) {
-	log, err := v.log(ctx, "", after, most)
-	return log.entries, log.to < log.end, err
-}
 
 // OtherRolls implements sqlstore.Reading.
 func (v sharedView) OtherRolls(ctx context.Context, owner job.ID) (bool, error) {

@@ -3,13 +3,11 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
-	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
 )
 
@@ -19,6 +17,34 @@ import (
 
 // mostPages bounds the pages that are read at a time.
 const mostPages = 256
+
+// LogEnd implements sqlstore.Reading. The end is the position of the newest event, even if all
+// were dropped.
+func (v view) LogEnd(ctx context.Context) (store.EventPage, error) {
+	m, err := v.q.GetMeta(ctx)
+	if err != nil {
+		return store.EventPage{}, err
+	}
+	last, err := v.q.LastPosition(ctx)
+	return store.EventPage{Begin: m.EventsFrom, End: max(last, m.EventsFrom), Incarnation: m.Incarnation}, err
+}
+
+// Log implements sqlstore.Reading. There is one writer, so the order of the positions is the
+// order of the commits. Events that the log no longer returns are not read.
+func (v view) Log(ctx context.Context, project string, after int64, most int) ([]logpage.Entry, store.EventPage, error) {
+	p, err := v.LogEnd(ctx)
+	if err != nil {
+		return nil, p, err
+	}
+	p.Next = max(after, p.End)
+	entries, more, err := v.entries(ctx, project, max(after, p.Begin), most)
+	if n := min(most, len(entries)); more || n < len(entries) {
+		entries = entries[:n]
+		p.Next = entries[n-1].Position
+	}
+	p.More = p.Next < p.End
+	return entries, p, err
+}
 
 // entries reads the next events of a project after a position, about most of them; more
 // reports whether there may be further ones. An empty project means all projects.
@@ -83,59 +109,4 @@ func appendPage(to []logpage.Entry, project string, position int64, body []byte,
 		entries = entries[1:]
 	}
 	return append(to, entries...), nil
-}
-
-// worded adds to an event the texts that a person or a target wrote, as long as they are
-// stored.
-func (v view) worded(ctx context.Context, e job.Event, has bool) (job.Event, error) {
-	if !has {
-		return e, nil
-	}
-	text, err := v.q.GetText(ctx, sqlitedb.GetTextParams{JobID: fromID(e.Job), Sequence: e.Sequence})
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return e, fmt.Errorf("texts of an event: %w", err)
-	}
-	e.Reason, e.Detail = text.Reason, text.Detail
-	return e, nil
-}
-
-// history reads events of a job after a sequence, in their order: at least least of them, if
-// there are as many.
-func (v view) history(ctx context.Context, id []byte, after int64, least int) ([]logpage.HistoryEvent, error) {
-	row, err := v.q.GetHistory(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("history: %w", orNotFound(err))
-	}
-	of := job.Event{Project: row.Project, Job: toID(id), Connection: toID(row.ConnectionID), Schedule: toID(row.ScheduleID)}
-	var out []logpage.HistoryEvent
-	add := func(last int64, body []byte) error {
-		events, err := logpage.DecodeHistory(of, last, body)
-		for _, e := range events {
-			if e.Sequence > after {
-				out = append(out, e)
-			}
-		}
-		return err
-	}
-	const rows = 16
-	for last, n := after, rows; n == rows && len(out) < least; {
-		older, err := v.q.JobHistory(ctx, sqlitedb.JobHistoryParams{JobID: id, After: last, MaxRows: rows})
-		if err != nil {
-			return nil, fmt.Errorf("older history: %w", err)
-		}
-		for _, h := range older {
-			if err := add(h.LastSequence, h.Body); err != nil {
-				return nil, fmt.Errorf("older history of job %s: %w", of.Job, err)
-			}
-			last = h.LastSequence
-		}
-		n = len(older)
-	}
-	if len(out) >= least {
-		return out, nil
-	}
-	if err := add(row.Version, row.History); err != nil {
-		return nil, fmt.Errorf("history of job %s: %w", of.Job, err)
-	}
-	return out, nil
 }

@@ -413,9 +413,6 @@ ON CONFLICT (job_id) DO UPDATE SET
 INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: JobLabels :one
-SELECT labels FROM jobs WHERE id = ?;
-
 -- name: InsertResolution :one
 INSERT INTO resolutions (job_id, ruling, actor, note, at) VALUES (?, ?, ?, ?, ?) RETURNING id;
 
@@ -430,9 +427,6 @@ INSERT INTO event_pages (position, first, project, at, events, starts, body) VAL
 -- name: InsertText :exec
 INSERT INTO event_texts (job_id, sequence, position, reason, detail) VALUES (?, ?, ?, ?, ?);
 
--- name: GetText :one
-SELECT reason, detail FROM event_texts WHERE job_id = ? AND sequence = ?;
-
 -- name: PageSizes :many
 -- The next pages of a project.
 SELECT position, events FROM event_pages WHERE project = @project AND position > @after ORDER BY position LIMIT @max_rows;
@@ -444,18 +438,6 @@ WHERE project = @project AND position > @after AND position <= @up_to ORDER BY p
 -- name: PagesAfter :many
 -- Pages of all projects.
 SELECT position, project, body FROM event_pages WHERE position > @after ORDER BY position LIMIT @max_rows;
-
--- name: JobHistory :many
--- Of a job's older events those that end after a sequence.
-SELECT last_sequence, body FROM job_history WHERE job_id = @job_id AND last_sequence > @after ORDER BY last_sequence LIMIT @max_rows;
-
--- name: JobHistoryBefore :many
--- Newest first.
-SELECT last_sequence, body FROM job_history WHERE job_id = @job_id ORDER BY last_sequence DESC LIMIT @max_rows;
-
--- name: GetHistory :one
-SELECT s.version, s.project, s.connection_id, j.schedule_id, s.history
-FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.job_id = ?;
 
 -- name: LastPosition :one
 SELECT CAST(coalesce((SELECT max(position) FROM event_pages), 0) AS INTEGER);

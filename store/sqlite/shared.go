@@ -10,7 +10,6 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
@@ -50,19 +49,6 @@ func sharedQueries(conn sqlitedb.DBTX) *shareddb.Queries {
 type sharedView struct{ view }
 
 var _ sqlstore.Reading = sharedView{}
-
-// Log implements sqlstore.Reading. Events that the log no longer returns are not read.
-func (v sharedView) Log(ctx context.Context, after int64, most int) ([]logpage.Entry, bool, error) {
-	m, err := v.q.GetMeta(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	entries, more, err := v.allEntries(ctx, max(after, m.EventsFrom), most)
-	if len(entries) > most {
-		return entries[:most], true, err
-	}
-	return entries, more, err
-}
 
 // OtherRolls implements sqlstore.Reading.
 func (sharedView) OtherRolls(context.Context, job.ID) (bool, error) { return false, nil }

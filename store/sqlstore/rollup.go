@@ -50,7 +50,7 @@ func (v View) roll(ctx context.Context, p store.RollParams) (*rollStep, error) {
 	}
 	events, counts := p.Bounds()
 	for r.out.More = true; r.out.More && r.out.Events < events && r.roll.Len() < counts; {
-		entries, more, err := v.Log(ctx, r.to, min(store.RollRead, events-r.out.Events))
+		entries, log, err := v.Log(ctx, "", r.to, min(store.RollRead, events-r.out.Events))
 		if err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}
@@ -71,7 +71,7 @@ func (v View) roll(ctx context.Context, p store.RollParams) (*rollStep, error) {
 			r.to, r.at = row.Position, row.At
 			r.out.Events++
 		}
-		r.out.More = r.out.Events < read || more
+		r.out.More = r.out.Events < read || log.More
 	}
 	return r, nil
 }

@@ -48,10 +48,11 @@ type Reading interface {
 	// Leased reads jobs with what their preparation needs, in the order of the ids. The engines
 	// read the rows that claims write, each in its own form.
 	Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error)
-	// Log reads the next events of all projects after a position, most at most; more reports
-	// whether there may be further ones. PostgreSQL: as far as no transaction may still commit
-	// an earlier one. SQLite: by pages, whose positions may interleave.
-	Log(ctx context.Context, after int64, most int) (entries []logpage.Entry, more bool, err error)
+	// Log reads the next events of a project after a position, in their order and most at most;
+	// an empty project is all. The page has no events: it is the state of the log at that time,
+	// with the position to read on from. PostgreSQL: one statement, as far as no transaction may
+	// still commit an earlier event. SQLite: by pages, whose positions may interleave.
+	Log(ctx context.Context, project string, after int64, most int) ([]logpage.Entry, store.EventPage, error)
 	// OtherRolls reports whether another server counts events, by its lease. SQLite has none.
 	OtherRolls(ctx context.Context, owner job.ID) (bool, error)
 	// Snapshots reads whole jobs in the order of the ids, with or without their payloads, and
