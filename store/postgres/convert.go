@@ -9,18 +9,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Every conversion between the domain and the rows is in this file and in convert_work.go.
-// Zero times and zero ids are NULL where the column may be NULL, and empty bytes are not
-// NULL.
-
-// Of these, nothing is left to do: the columns have the domain's types.
-func fromTime(t time.Time) time.Time { return t }
-func someTime(t time.Time) time.Time { return t }
-func toTime(t time.Time) time.Time   { return t }
-func fromID(id job.ID) job.ID        { return id }
-func toID[T ~[16]byte](id T) job.ID  { return job.ID(id) }
-func fromIDs(ids []job.ID) []job.ID  { return ids }
-func toIDs(ids []job.ID) []job.ID    { return ids }
+// Every conversion between the domain and the rows of jobs is in this file and in
+// convert_work.go. Empty bytes are not NULL (see values.go for times and ids).
 
 func micros(d time.Duration) int64      { return d.Microseconds() }
 func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

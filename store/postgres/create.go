@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -67,7 +68,7 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 		if err := b.take(ctx, noReplies); err != nil {
 			return nil, err
 		}
-		return b.out, inSequence(ctx, b.insert, b.start, b.answer)
+		return b.out, sqlstore.InSequence(ctx, b.insert, b.start, b.answer)
 	})
 }
 

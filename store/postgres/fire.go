@@ -84,7 +84,7 @@ func (s *Store) fire(ctx context.Context, p store.FireParams, some []job.ID) (ou
 			return nil, err
 		}
 		f := &firer{tx: t, sq: t.shared().Q, p: p, end: time.Now().Add(fireTime), some: some, refused: refused}
-		err := inSequence(ctx, f.lock, f.facts, f.decide, f.write)
+		err := sqlstore.InSequence(ctx, f.lock, f.facts, f.decide, f.write)
 		ids, more = f.ids, f.more
 		return f.out, err
 	})
@@ -410,7 +410,7 @@ func (f *firer) makeJobs(ctx context.Context, items []store.NewJob) ([]store.Cre
 	if err := b.take(ctx, false); err != nil {
 		return nil, err
 	}
-	return b.out, inSequence(ctx, b.insert, b.start, b.answer, f.flush)
+	return b.out, sqlstore.InSequence(ctx, b.insert, b.start, b.answer, f.flush)
 }
 
 func (f *firer) writeRows(ctx context.Context, firings pgdb.InsertFiringsParams, set pgdb.SetFiredParams, off []job.ID) error {

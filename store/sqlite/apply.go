@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Apply implements store.Store.
@@ -53,7 +54,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 			return store.Applied{}, err
 		}
 	}
-	if err := inSequence(ctx, c.putEffect, c.settle, c.record, c.content, c.write); err != nil {
+	if err := sqlstore.InSequence(ctx, c.putEffect, c.settle, c.record, c.content, c.write); err != nil {
 		return store.Applied{}, err
 	}
 	snap, err := t.view().completed(ctx, c.remember(), c.effect)

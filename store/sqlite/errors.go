@@ -42,3 +42,11 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 }
+
+// named adds the name of the failed part to an error.
+func named(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: a database that may be a copy, or an older state of itself, must not
@@ -86,9 +87,9 @@ func (s *Store) takeOver(ctx context.Context) error {
 			// was copied.
 			reason, incarnation = cmp.Or(reason, found), incarnation+1
 		}
-		err = inSequence(ctx,
-			with(t.q.SetOpened, openedParams(identity, mark.generation, reason, incarnation)),
-			with(t.q.EndClaimLeases, someMicros(t.now)), with(t.q.EndLookLeases, someMicros(t.now)))
+		err = sqlstore.InSequence(ctx,
+			sqlstore.With(t.q.SetOpened, openedParams(identity, mark.generation, reason, incarnation)),
+			sqlstore.With(t.q.EndClaimLeases, someMicros(t.now)), sqlstore.With(t.q.EndLookLeases, someMicros(t.now)))
 		if err != nil {
 			return none, err
 		}

@@ -147,7 +147,7 @@ func (w writing) SetBucket(ctx context.Context, connection job.ID, at int64) err
 
 // LabelConnection implements sqlstore.Writing.
 func (w writing) LabelConnection(ctx context.Context, id job.ID, write func(context.Context) error) error {
-	return inSequence(ctx, with(w.t.q.DropConnectionLabels, fromID(id)), write, with(w.t.q.InsertConnectionLabels, fromID(id)))
+	return sqlstore.InSequence(ctx, sqlstore.With(w.t.q.DropConnectionLabels, fromID(id)), write, sqlstore.With(w.t.q.InsertConnectionLabels, fromID(id)))
 }
 
 // Wake implements sqlstore.Writing.
