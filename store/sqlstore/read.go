@@ -41,9 +41,9 @@ func (v View) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {
 	return id, orNotFound(err)
 }
 
-// Own resolves a ref and checks that the job belongs to the project, which a job never
+// own resolves a ref and checks that the job belongs to the project, which a job never
 // changes.
-func (v View) Own(ctx context.Context, ref store.Ref) (job.ID, error) {
+func (v View) own(ctx context.Context, ref store.Ref) (job.ID, error) {
 	id, err := v.resolve(ctx, ref)
 	if err != nil {
 		return id, err
@@ -58,7 +58,7 @@ func (v View) Own(ctx context.Context, ref store.Ref) (job.ID, error) {
 // Attempts implements store.Store.
 func (r *Roles) Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error) {
 	return readOne(ctx, r, "attempts", func(ctx context.Context, v View) ([]job.Attempt, error) {
-		id, err := v.Own(ctx, ref)
+		id, err := v.own(ctx, ref)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func toAttempt(a shareddb.EveryAttempt) (job.Attempt, error) {
 // Observations implements store.Store.
 func (r *Roles) Observations(ctx context.Context, ref store.Ref, before, limit int) ([]job.Observation, error) {
 	return readOne(ctx, r, "observations", func(ctx context.Context, v View) ([]job.Observation, error) {
-		id, err := v.Own(ctx, ref)
+		id, err := v.own(ctx, ref)
 		if err != nil {
 			return nil, err
 		}
