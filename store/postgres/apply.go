@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -394,7 +395,8 @@ func (b *changeApplier) ends(states *pgdb.SetStatesParams, plans []*plannedChang
 		}
 	}
 	b.freed = append(b.freed, freed...)
-	states.Gates, states.Notified, states.Waiting = gates, notified, append([]job.ID{}, waiting...) // never nil: NULL
+	states.Gates, states.Notified = gates, notified
+	states.Waiting = sqlstore.Listed(waiting)
 	states.Freed = distinct(freed)
 }
 

@@ -101,7 +101,7 @@ func (d *dueRows) queue(ctx context.Context, t *tx, most int, room *store.Room) 
 	conns, projects := room.Full()
 	p := pgdb.RunnableRowsParams{
 		At: at, Lead: lead, MaxRows: int32(most),
-		FullConnections: append([]job.ID{}, conns...), FullProjects: append([]string{}, projects...), // never nil: NULL
+		FullConnections: sqlstore.Listed(conns), FullProjects: sqlstore.Listed(projects),
 	}
 	t.queue(ctx, query("claim locks", (*pgdb.Queries).TakeClaimLocks, pgdb.TakeClaimLocksParams(p), &d.free))
 	t.queue(ctx, query("runnable rows", (*pgdb.Queries).RunnableRows, p, &d.rows))

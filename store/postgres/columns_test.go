@@ -4,6 +4,10 @@ package postgres
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,4 +67,56 @@ func TestColumns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNoListIsNull: a list that a query negates or counts is never nil, which would be NULL.
+// Its statement would then write or find nothing, or NULL.
+func TestNoListIsNull(t *testing.T) {
+	t.Parallel()
+	negated := regexp.MustCompile(`(?:<> ALL \(|cardinality\()@(\w+)::`)
+	lists := make(map[string]bool)
+	for _, folder := range []string{".", "../sqlstore"} {
+		paths, err := filepath.Glob(folder + "/queries*.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range negated.FindAllStringSubmatch(string(text), -1) {
+				lists[m[1]] = true
+			}
+		}
+	}
+	// Jobs are those that the statement writes; without any it is not sent.
+	checked := map[string]string{
+		"full_connections": "FullConnections: sqlstore.Listed(", "full_projects": "FullProjects: sqlstore.Listed(",
+		"freed": "Freed: sqlstore.Listed(", "waiting": "states.Waiting = sqlstore.Listed(", "jobs": "",
+		"except_ids": "ExceptIds: sqlstore.Listed(",
+	}
+	var code strings.Builder
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(text)
+	}
+	for name := range lists {
+		if want, known := checked[name]; !known || !strings.Contains(code.String(), want) {
+			t.Errorf("@%s: is it made by sqlstore.Listed? Add where to this test", name)
+		}
+	}
+	if len(lists) < len(checked) {
+		t.Errorf("only %v were found", lists)
+	}
 }

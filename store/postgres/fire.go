@@ -162,7 +162,7 @@ func (f *firer) lockDue(ctx context.Context) ([]shareddb.LockDueSchedulesRow, er
 	}
 	most := rules.Page(f.p.Limit)
 	rows, err := f.sq.LockDueSchedules(ctx, shareddb.LockDueSchedulesParams{
-		Now: f.now, ExceptIds: append([]job.ID{}, f.p.Except...), MaxRows: int32(most),
+		Now: f.now, ExceptIds: sqlstore.Listed(f.p.Except), MaxRows: int32(most),
 	})
 	f.more = len(rows) == most
 	return rows, err

@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file, which let claims and other transactions work on runnable rows
@@ -50,7 +51,7 @@ func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID
 	if len(rows) == 0 {
 		return
 	}
-	p := pgdb.MakeRunnableParams{Freed: append([]job.ID{}, freed...)} // never nil: NULL
+	p := pgdb.MakeRunnableParams{Freed: sqlstore.Listed(freed)}
 	for k, at := range rows {
 		p.Connections = append(p.Connections, k.conn)
 		p.HoldKeys = append(p.HoldKeys, k.hold)

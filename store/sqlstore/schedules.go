@@ -290,7 +290,7 @@ func (r *Roles) NextFiring(ctx context.Context, limit time.Duration, except []jo
 		if v.Suspect.Suspends {
 			return limit, nil
 		}
-		at, err := v.Q.NextSchedule(ctx, append([]job.ID{}, except...))
+		at, err := v.Q.NextSchedule(ctx, Listed(except))
 		if errors.Is(err, sql.ErrNoRows) {
 			return limit, nil
 		}

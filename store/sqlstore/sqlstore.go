@@ -209,6 +209,15 @@ func orNotFound(err error) error {
 	return err
 }
 
+// Listed returns a list that is not nil. PostgreSQL's driver writes a nil list as NULL, and
+// with NULL `<> ALL` and cardinality are NULL themselves.
+func Listed[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
 // filled keeps empty bytes apart from NULL.
 func filled(b []byte) []byte {
 	if b == nil {
