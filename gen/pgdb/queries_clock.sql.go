@@ -163,7 +163,7 @@ type GetClockRow struct {
 }
 
 // The clock: what servers believe, and what a step changes that the other engine stores in
-// another way. store/sqlstore has the other changes of a step, and says what its times are.
+// another way. store/sqlstore has the other changes of a step, and explains its times.
 func (q *Queries) GetClock(ctx context.Context) (GetClockRow, error) {
 	row := q.db.QueryRow(ctx, getClock)
 	var i GetClockRow

@@ -44,7 +44,7 @@ SELECT id, boot_id, at, boot, since, off, floor, steps, moved, stepping FROM clo
 `
 
 // The clock: what is believed, and what a step changes that the other engine stores in
-// another way. store/sqlstore has the other changes of a step, and says what its times are.
+// another way. store/sqlstore has the other changes of a step, and explains its times.
 func (q *Queries) GetClock(ctx context.Context) (Clock, error) {
 	row := q.db.QueryRowContext(ctx, getClock)
 	var i Clock

@@ -1,5 +1,5 @@
 -- The clock: what servers believe, and what a step changes that the other engine stores in
--- another way. store/sqlstore has the other changes of a step, and says what its times are.
+-- another way. store/sqlstore has the other changes of a step, and explains its times.
 
 -- name: GetClock :one
 SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, EXISTS (SELECT 1 FROM clock_doubts) AS doubted

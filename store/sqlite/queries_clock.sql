@@ -1,5 +1,5 @@
 -- The clock: what is believed, and what a step changes that the other engine stores in
--- another way. store/sqlstore has the other changes of a step, and says what its times are.
+-- another way. store/sqlstore has the other changes of a step, and explains its times.
 
 -- name: GetClock :one
 SELECT * FROM clock WHERE id = 1;
