@@ -313,13 +313,3 @@ func stepParts(q *pgdb.Queries, shared *shareddb.Queries, step store.ClockStep) 
 	}
 	return append(parts, sqlstore.StepParts(shared, step)...)
 }
-
-// inSequence runs steps until one fails.
-func inSequence(ctx context.Context, steps ...func(context.Context) error) error {
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
