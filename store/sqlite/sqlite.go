@@ -9,7 +9,8 @@
 //     wait for a write.
 //   - Times are the process's, in microseconds, and only a step moves them backwards
 //     (clock.go).
-//   - Conversions between rows and values are in convert.go only.
+//   - Conversions between rows and values are in convert.go, and in store/sqlstore for the roles
+//     that both engines share.
 package sqlite
 
 import (

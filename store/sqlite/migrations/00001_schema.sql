@@ -124,7 +124,7 @@ CREATE INDEX connections_live ON connections (project) WHERE deleted_at IS NULL;
 CREATE INDEX connections_paused ON connections (connector) WHERE paused_at IS NOT NULL AND deleted_at IS NULL;
 
 -- One row for each label of a connection, in the order of the list. Every write of
--- connections.labels writes these rows too (see connection_list.go).
+-- connections.labels writes these rows too (see LabelConnection).
 CREATE TABLE connection_labels (
     project       TEXT    NOT NULL,
     name          TEXT    NOT NULL,
