@@ -127,7 +127,8 @@ type listing struct {
 	// states is the condition on the state, which parts meet.
 	states []string
 	// parts are the parts of the index that have the jobs in the list's order.
-	parts []part
+	parts          []part
+	createdByState bool // see Reading
 	// sources name the jobs of a filter by another index, the most selective one first.
 	sources []source
 }
@@ -153,7 +154,7 @@ func partOf(state job.State) part {
 }
 
 func newListing(q store.JobQuery, v View) (*listing, error) {
-	l := &listing{q: q, key: "s.schedule_time", id: "s.job_id", dir: "DESC", cmp: "<"}
+	l := &listing{q: q, key: "s.schedule_time", id: "s.job_id", dir: "DESC", cmp: "<", createdByState: v.CreatedByState()}
 	switch q.Order {
 	case store.ByScheduledDesc, store.ByCreatedDesc:
 	case store.ByScheduledAsc, store.ByCreatedAsc:
@@ -170,7 +171,7 @@ func newListing(q store.JobQuery, v View) (*listing, error) {
 		l.states = append(l.states, fmt.Sprintf("s.state = ANY (%s)", l.arg("smallint[]", numbers(q.States))))
 	}
 	created := "s.created_at"
-	if !v.CreatedByState() {
+	if !l.createdByState {
 		created = "j.created_at"
 		if q.Order.ByCreated() {
 			// Elsewhere it would offer the planner a walk of all the project's jobs.
@@ -182,7 +183,7 @@ func newListing(q store.JobQuery, v View) (*listing, error) {
 	}
 	l.names()
 	l.times(v.Now, created)
-	l.kinds(v)
+	l.kinds()
 	return l, nil
 }
 
@@ -248,14 +249,14 @@ func (l *listing) names() {
 func (l *listing) times(now time.Time, created string) {
 	q := &l.q
 	if conds := l.span("s.schedule_time", q.ScheduleTimeFrom, q.ScheduleTimeBefore); conds != "" {
-		l.source("%s", l.inStates(q.CountedStates(), conds))
+		l.source("%s", l.inStates(q.States, conds))
 	}
 	switch conds := l.span(created, q.CreatedFrom, q.CreatedBefore); {
 	case conds == "":
 	case created == "j.created_at":
 		l.source("SELECT j.id FROM jobs AS j WHERE j.project = %s%s", l.project, conds)
 	default:
-		l.source("%s", l.inStates(q.CountedStates(), conds))
+		l.source("%s", l.inStates(q.States, conds))
 	}
 	if conds := l.span("s.ended_at", q.EndedFrom, q.EndedBefore); conds != "" {
 		l.source("SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %s AND s.state IN (8, 9, 10, 11) AND s.ended_at IS NOT NULL%s",
@@ -286,9 +287,16 @@ func (l *listing) span(column string, from, before time.Time) (and string) {
 	return and
 }
 
-// inStates names the jobs of the project in some states that meet more conditions. Planners
-// cannot look up several states in one condition.
+// inStates names the jobs of the project in some states, or in all of them, that meet more
+// conditions. PostgreSQL cannot look up several states in one condition. SQLite can, and takes
+// longer to prepare many.
 func (l *listing) inStates(states []job.State, and string) string {
+	if len(states) == 0 && l.createdByState {
+		return fmt.Sprintf("SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %s AND s.listed IN (1, 4, 5, 6, 7, 8, 9, 10, 11)%s", l.project, and)
+	}
+	if len(states) == 0 {
+		states = job.States
+	}
 	texts := make([]string, len(states))
 	for i, s := range states {
 		p := partOf(s)
@@ -298,7 +306,7 @@ func (l *listing) inStates(states []job.State, and string) string {
 }
 
 // kinds adds the conditions that many jobs meet.
-func (l *listing) kinds(v View) {
+func (l *listing) kinds() {
 	q := &l.q
 	if len(q.ErrorKinds) > 0 {
 		kinds := l.arg("smallint[]", numbers(q.ErrorKinds))
@@ -311,10 +319,10 @@ func (l *listing) kinds(v View) {
 	if len(q.Classes) > 0 {
 		l.must("s.class = ANY (%s)", l.arg("smallint[]", numbers(q.Classes)))
 	}
-	if len(q.States) > 0 && q.Order.ByCreated() && !v.CreatedByState() {
+	if len(q.States) > 0 && q.Order.ByCreated() && !l.createdByState {
 		l.rest = append(l.rest, l.states...)
 		if !q.OnlyLeftBehind {
-			l.source("%s", l.inStates(q.CountedStates(), ""))
+			l.source("%s", l.inStates(q.States, ""))
 		}
 	}
 	if q.OnlyLeftBehind {
