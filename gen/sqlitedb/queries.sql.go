@@ -1604,61 +1604,27 @@ func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) erro
 	return err
 }
 
-const nextDeadline = `-- name: NextDeadline :one
-SELECT start_deadline FROM job_state
-WHERE listed IN (1, 6) AND state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1
+const nextDue = `-- name: NextDue :one
+SELECT CAST(min(
+    CAST(?1 AS INTEGER),
+    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1), ?1),
+    coalesce((SELECT s.start_deadline FROM job_state AS s
+        WHERE s.listed IN (1, 6) AND s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1), ?1),
+    coalesce((SELECT r.runnable_at FROM connection_ready AS r
+        WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at, r.served_turn LIMIT 1), ?1),
+    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1), ?1),
+    coalesce((SELECT s.updated_at FROM job_state AS s
+        WHERE s.predecessor_end > 0 AND s.state IN (1, 6) ORDER BY s.updated_at LIMIT 1), ?1)
+) AS INTEGER)
 `
 
-func (q *Queries) NextDeadline(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, nextDeadline)
-	var start_deadline int64
-	err := row.Scan(&start_deadline)
-	return start_deadline, err
-}
-
-const nextFence = `-- name: NextFence :one
-SELECT next_at FROM job_state WHERE state IN (2, 3) ORDER BY next_at LIMIT 1
-`
-
-func (q *Queries) NextFence(ctx context.Context) (sql.NullInt64, error) {
-	row := q.db.QueryRowContext(ctx, nextFence)
-	var next_at sql.NullInt64
-	err := row.Scan(&next_at)
-	return next_at, err
-}
-
-const nextLeftBehind = `-- name: NextLeftBehind :one
-SELECT updated_at FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT 1
-`
-
-// When the next job was left behind: not later than now.
-func (q *Queries) NextLeftBehind(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, nextLeftBehind)
-	var updated_at int64
-	err := row.Scan(&updated_at)
-	return updated_at, err
-}
-
-const nextLook = `-- name: NextLook :one
-SELECT next_at FROM job_state WHERE state IN (4, 5) ORDER BY next_at LIMIT 1
-`
-
-func (q *Queries) NextLook(ctx context.Context) (sql.NullInt64, error) {
-	row := q.db.QueryRowContext(ctx, nextLook)
-	var next_at sql.NullInt64
-	err := row.Scan(&next_at)
-	return next_at, err
-}
-
-const nextRunnable = `-- name: NextRunnable :one
-SELECT runnable_at FROM connection_ready WHERE runnable_at IS NOT NULL ORDER BY runnable_at, served_turn LIMIT 1
-`
-
-func (q *Queries) NextRunnable(ctx context.Context) (sql.NullInt64, error) {
-	row := q.db.QueryRowContext(ctx, nextRunnable)
-	var runnable_at sql.NullInt64
-	err := row.Scan(&runnable_at)
-	return runnable_at, err
+// When a fence, a window, a runnable row, a look or a job that was left behind is due; at the
+// latest: then there is none before.
+func (q *Queries) NextDue(ctx context.Context, latest int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, nextDue, latest)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const overdueIDs = `-- name: OverdueIDs :many

@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
@@ -78,32 +76,10 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 		if err != nil {
 			return 0, err
 		}
-		next := v.now + micros(limit)
 		if v.suspension(m).Suspended() {
 			return limit, nil // fences are few, and a sweep asks for them anyway
 		}
-		sources := []func(context.Context) (sql.NullInt64, error){
-			v.q.NextFence, v.nextDeadline, v.q.NextRunnable, v.q.NextLook, v.nextLeftBehind,
-		}
-		for _, source := range sources {
-			at, err := source(ctx)
-			if err != nil && !errors.Is(err, sql.ErrNoRows) {
-				return 0, err
-			}
-			if err == nil && at.Valid {
-				next = min(next, at.Int64)
-			}
-		}
-		return fromDuration(max(0, next-v.now)), nil
+		next, err := v.q.NextDue(ctx, v.now+micros(limit))
+		return fromDuration(max(0, next-v.now)), err
 	})
-}
-
-func (v view) nextDeadline(ctx context.Context) (sql.NullInt64, error) {
-	at, err := v.q.NextDeadline(ctx)
-	return someMicros(at), err
-}
-
-func (v view) nextLeftBehind(ctx context.Context) (sql.NullInt64, error) {
-	at, err := v.q.NextLeftBehind(ctx)
-	return someMicros(at), err
 }

@@ -227,28 +227,26 @@ WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline <= @now ORDER B
 SELECT job_id FROM job_state
 WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
 
--- name: NextLeftBehind :one
--- When the next job was left behind: not later than now.
-SELECT updated_at FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT 1;
+-- name: NextDue :one
+-- When a fence, a window, a runnable row, a look or a job that was left behind is due; at the
+-- latest: then there is none before.
+SELECT CAST(min(
+    CAST(@latest AS INTEGER),
+    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1), @latest),
+    coalesce((SELECT s.start_deadline FROM job_state AS s
+        WHERE s.listed IN (1, 6) AND s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1), @latest),
+    coalesce((SELECT r.runnable_at FROM connection_ready AS r
+        WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at, r.served_turn LIMIT 1), @latest),
+    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1), @latest),
+    coalesce((SELECT s.updated_at FROM job_state AS s
+        WHERE s.predecessor_end > 0 AND s.state IN (1, 6) ORDER BY s.updated_at LIMIT 1), @latest)
+) AS INTEGER);
 
 -- name: DoubtfulIDs :many
 -- A claimed job was due when it was claimed.
 SELECT job_id FROM job_state
 WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline > @since AND (state = 2 OR next_at <= @now)
 ORDER BY start_deadline LIMIT @max_rows;
-
--- name: NextRunnable :one
-SELECT runnable_at FROM connection_ready WHERE runnable_at IS NOT NULL ORDER BY runnable_at, served_turn LIMIT 1;
-
--- name: NextFence :one
-SELECT next_at FROM job_state WHERE state IN (2, 3) ORDER BY next_at LIMIT 1;
-
--- name: NextLook :one
-SELECT next_at FROM job_state WHERE state IN (4, 5) ORDER BY next_at LIMIT 1;
-
--- name: NextDeadline :one
-SELECT start_deadline FROM job_state
-WHERE listed IN (1, 6) AND state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1;
 
 -- runnable rows
 
