@@ -168,6 +168,7 @@ func newListing(q store.JobQuery, v View) (*listing, error) {
 		l.parts = append(l.parts, partOf(state))
 	}
 	if len(q.States) > 0 {
+		l.q.States = q.CountedStates() // each once
 		l.states = append(l.states, fmt.Sprintf("s.state = ANY (%s)", l.arg("smallint[]", numbers(q.States))))
 	}
 	created := "s.created_at"
