@@ -49,38 +49,32 @@ func (q *Queries) ObjectSpace(ctx context.Context, arg ObjectSpaceParams) (Objec
 	return i, err
 }
 
-const othersObjects = `-- name: OthersObjects :many
+const ownedObjects = `-- name: OwnedObjects :many
 SELECT external_id, job_id FROM effects
 WHERE account = $1 AND namespace = $2 AND external_id = ANY ($3::text[])
-    AND external_id <> '' AND owns_id /* SQLite: owns_id = 1 */ AND job_id <> $4
+    AND external_id <> '' AND owns_id /* SQLite: owns_id = 1 */
 `
 
-type OthersObjectsParams struct {
+type OwnedObjectsParams struct {
 	Account     string
 	Namespace   string
 	ExternalIds []string
-	JobID       job.ID
 }
 
-type OthersObjectsRow struct {
+type OwnedObjectsRow struct {
 	ExternalID string
 	JobID      job.ID
 }
 
-func (q *Queries) OthersObjects(ctx context.Context, arg OthersObjectsParams) ([]OthersObjectsRow, error) {
-	rows, err := q.db.Query(ctx, othersObjects,
-		arg.Account,
-		arg.Namespace,
-		arg.ExternalIds,
-		arg.JobID,
-	)
+func (q *Queries) OwnedObjects(ctx context.Context, arg OwnedObjectsParams) ([]OwnedObjectsRow, error) {
+	rows, err := q.db.Query(ctx, ownedObjects, arg.Account, arg.Namespace, arg.ExternalIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OthersObjectsRow
+	var items []OwnedObjectsRow
 	for rows.Next() {
-		var i OthersObjectsRow
+		var i OwnedObjectsRow
 		if err := rows.Scan(&i.ExternalID, &i.JobID); err != nil {
 			return nil, err
 		}

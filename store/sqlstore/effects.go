@@ -19,13 +19,15 @@ func (r *Roles) Owners(ctx context.Context, id job.ID, attempt int, externalIDs 
 		if err != nil {
 			return nil, orNotFound(err)
 		}
-		rows, err := v.Q.OthersObjects(ctx, shareddb.OthersObjectsParams{
+		rows, err := v.Q.OwnedObjects(ctx, shareddb.OwnedObjectsParams{
 			Account:   rules.Account(s.ConnectionID, s.HoldKey, s.Acted, s.AccountIdentity),
-			Namespace: s.Connector, ExternalIds: externalIDs, JobID: id,
+			Namespace: s.Connector, ExternalIds: externalIDs,
 		})
 		out := make(map[string]job.ID, len(rows))
 		for _, r := range rows {
-			out[r.ExternalID] = r.JobID
+			if owner := rules.Another(rules.Owner{Job: r.JobID}, id, r.ExternalID); !owner.Job.IsZero() {
+				out[r.ExternalID] = owner.Job
+			}
 		}
 		return out, err
 	})

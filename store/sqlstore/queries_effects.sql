@@ -9,7 +9,7 @@ JOIN connections AS c ON c.id = s.connection_id
 LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = @attempt::bigint
 WHERE s.job_id = @job_id;
 
--- name: OthersObjects :many
+-- name: OwnedObjects :many
 SELECT external_id, job_id FROM effects
 WHERE account = @account AND namespace = @namespace AND external_id = ANY (@external_ids::text[])
-    AND external_id <> '' AND owns_id /* SQLite: owns_id = 1 */ AND job_id <> @job_id;
+    AND external_id <> '' AND owns_id /* SQLite: owns_id = 1 */;
