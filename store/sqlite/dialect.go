@@ -111,33 +111,39 @@ func (d dialect) QueryRow(ctx context.Context, query string, args ...any) pgx.Ro
 // SendBatch implements shareddb.DBTX. Each statement runs when its result is read.
 func (d dialect) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	queue := batch.QueuedQueries
-	return sharedBatch{next: func() (query *pgx.QueuedQuery, _ context.Context, _ dialect) {
+	return &sharedBatch{next: func() (query *pgx.QueuedQuery, _ context.Context, _ dialect) {
 		query, queue = queue[0], queue[1:]
 		return query, ctx, d
 	}}
 }
 
 // sharedBatch is a batch as the generated code reads it; it calls nothing else of
-// pgx.BatchResults.
+// pgx.BatchResults. After an error no statement runs, as on PostgreSQL: SQLite may have ended
+// the transaction, and what follows would be durable by itself.
 type sharedBatch struct {
 	pgx.BatchResults
-	next func() (*pgx.QueuedQuery, context.Context, dialect)
+	next   func() (*pgx.QueuedQuery, context.Context, dialect)
+	failed error
 }
 
 // Exec implements pgx.BatchResults.
-func (b sharedBatch) Exec() (pgconn.CommandTag, error) {
-	query, ctx, d := b.next()
-	return d.Exec(ctx, query.SQL, query.Arguments...)
+func (b *sharedBatch) Exec() (tag pgconn.CommandTag, _ error) {
+	if query, ctx, d := b.next(); b.failed == nil {
+		tag, b.failed = d.Exec(ctx, query.SQL, query.Arguments...)
+	}
+	return tag, b.failed
 }
 
-// Query implements pgx.BatchResults.
-func (b sharedBatch) Query() (pgx.Rows, error) {
-	query, ctx, d := b.next()
-	return d.Query(ctx, query.SQL, query.Arguments...)
+// Query implements pgx.BatchResults. The caller reads a result to its end before the next one.
+func (b *sharedBatch) Query() (rows pgx.Rows, _ error) {
+	if query, ctx, d := b.next(); b.failed == nil {
+		rows, b.failed = d.Query(ctx, query.SQL, query.Arguments...)
+	}
+	return rows, b.failed
 }
 
 // Close implements pgx.BatchResults.
-func (sharedBatch) Close() error { return nil }
+func (*sharedBatch) Close() error { return nil }
 
 type sharedRow struct{ *sql.Row }
 

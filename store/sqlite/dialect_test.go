@@ -120,3 +120,30 @@ func TestDialect(t *testing.T) {
 		t.Errorf("a batch wrote %d rows and read %d", done.RowsAffected(), n)
 	}
 }
+
+// TestABatchStopsAtItsFirstError: no statement runs after one that failed.
+func TestABatchStopsAtItsFirstError(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Options{Path: filepath.Join(t.TempDir(), "jobs.db")})
+	conn, err := s.db.Conn(t.Context())
+	must(t, err)
+	defer func() { must(t, conn.Close()) }()
+	_, err = conn.ExecContext(t.Context(), "CREATE TEMP TABLE items (id INTEGER PRIMARY KEY)")
+	must(t, err)
+	var batch pgx.Batch
+	for _, id := range []int64{1, 1, 2} {
+		batch.Queue("INSERT INTO items VALUES ($1)", id)
+	}
+	results := dialect{conn: conn}.SendBatch(t.Context(), &batch)
+	for i, fails := range []bool{false, true, true} {
+		if _, err := results.Exec(); (err != nil) != fails {
+			t.Errorf("statement %d: %v, want an error: %t", i, err, fails)
+		}
+	}
+	must(t, results.Close())
+	var n int
+	must(t, conn.QueryRowContext(t.Context(), "SELECT count(*) FROM items").Scan(&n))
+	if n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+}
