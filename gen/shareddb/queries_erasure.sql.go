@@ -13,7 +13,7 @@ import (
 )
 
 const connectionsOf = `-- name: ConnectionsOf :many
-SELECT id FROM connections WHERE project = $1 ORDER BY created_at, id LIMIT $2
+SELECT id FROM connections WHERE project = $1 AND deleted_at IS NOT NULL ORDER BY created_at, id LIMIT $2
 `
 
 type ConnectionsOfParams struct {
@@ -21,6 +21,7 @@ type ConnectionsOfParams struct {
 	MaxRows int32
 }
 
+// Deleted ones: another transaction may add one after LiveConnections.
 func (q *Queries) ConnectionsOf(ctx context.Context, arg ConnectionsOfParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, connectionsOf, arg.Project, arg.MaxRows)
 	if err != nil {

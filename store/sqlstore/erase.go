@@ -250,11 +250,18 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	}
 	var rewrite []shareddb.RewritePageParams
 	var texts []int64
+	read, most := 0, 4*int(e.most) // a page may have many events
+	more = len(pages) == int(e.most)
 	for _, p := range pages {
+		if read >= most {
+			more = true
+			break
+		}
 		entries, err := logpage.Decode(e.project, p.Body)
 		if err != nil {
 			return false, fmt.Errorf("page %d of the log: %w", p.Position, err)
 		}
+		read += len(entries)
 		blanked := 0
 		for i := range entries {
 			n := &entries[i]
@@ -273,7 +280,7 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	if err := inBatch(e.Q.RewritePage(ctx, rewrite).Exec); err != nil {
 		return false, fmt.Errorf("log: %w", err)
 	}
-	return len(pages) == int(e.most), named("texts", e.Q.EraseTextsAt(ctx, texts))
+	return more, named("texts", e.Q.EraseTextsAt(ctx, texts))
 }
 
 // holdings removes what the project has apart from jobs, unless a job came meanwhile.

@@ -65,7 +65,8 @@ DELETE FROM schedules WHERE id = ANY (@ids::uuid[]);
 SELECT id FROM connections WHERE project = @project AND deleted_at IS NULL LIMIT @max_rows;
 
 -- name: ConnectionsOf :many
-SELECT id FROM connections WHERE project = @project ORDER BY created_at, id LIMIT @max_rows;
+-- Deleted ones: another transaction may add one after LiveConnections.
+SELECT id FROM connections WHERE project = @project AND deleted_at IS NOT NULL ORDER BY created_at, id LIMIT @max_rows;
 
 -- name: RemoveLabelsOf :exec
 DELETE FROM connection_labels WHERE project = @project AND connection_id = ANY (@ids::uuid[]);

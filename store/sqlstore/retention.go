@@ -89,11 +89,17 @@ func (s *removal) events(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("pages: %w", err)
 	}
-	for _, p := range pages {
-		s.out.Events += int(p.Events)
+	more = len(pages) == int(most)
+	events, mostEvents := 0, 80*int(s.most) // a page may have very many
+	for i, p := range pages {
+		if events += int(p.Events); events >= mostEvents && i+1 < len(pages) {
+			pages, more = pages[:i+1], true
+			break
+		}
 	}
-	if more = len(pages) == int(most); more {
-		to = pages[most-1].Position
+	s.out.Events += events
+	if more {
+		to = pages[len(pages)-1].Position
 	}
 	if err := s.Q.DropPages(ctx, shareddb.DropPagesParams{After: s.droppedTo, UpTo: to}); err != nil {
 		return false, fmt.Errorf("pages: %w", err)
