@@ -385,7 +385,10 @@ UPDATE connection_ready SET
     auth_hold_cause = CASE WHEN $2::boolean THEN 0 ELSE auth_hold_cause END,
     saturated = saturated AND NOT $3::boolean,
     paced_until = CASE WHEN $3::boolean THEN least(paced_until, $4) ELSE paced_until END
-WHERE connection_id = $5
+WHERE connection_id = $5 AND (
+    paused <> $1 OR $2::boolean AND auth_hold_at IS NOT NULL
+    OR $3::boolean AND (saturated OR paced_until > $4)
+)
 `
 
 type SetRunnableOfParams struct {

@@ -129,7 +129,7 @@ func (q *Queries) LockJob(ctx context.Context, jobID job.ID) (int64, error) {
 
 const observations = `-- name: Observations :many
 SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at, number FROM (SELECT o.id, o.job_id, o.attempt, o.verdict, o.external_id, o.external_url, o.handle, o.detail, o.begun_at, o.ended_at, row_number() OVER (ORDER BY o.id) AS number FROM observations AS o WHERE o.job_id = $1) AS n
-WHERE $2::bigint = 0 OR n.number < $2 ORDER BY n.number DESC LIMIT $3
+WHERE $2::bigint <= 0 OR n.number < $2 ORDER BY n.number DESC LIMIT $3
 `
 
 type ObservationsParams struct {

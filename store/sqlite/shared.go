@@ -80,6 +80,9 @@ func (w writing) RefuseClosed(ctx context.Context) error { return w.t.refuseClos
 
 // CountUse implements sqlstore.Writing.
 func (w writing) CountUse(ctx context.Context, project string, jobs, bytes int64) error {
+	if jobs == 0 && bytes == 0 {
+		return nil
+	}
 	return w.t.w.usage.add(ctx, w.t, project, jobs, bytes)
 }
 

@@ -34,6 +34,7 @@ func ofIncarnation(q store.EventQuery, now int64) error {
 }
 
 func (v View) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	q.After = max(0, q.After)
 	p, err := v.LogEnd(ctx)
 	if err != nil {
 		return p, err

@@ -66,7 +66,10 @@ UPDATE connection_ready SET
     auth_hold_cause = CASE WHEN @rotated::boolean THEN 0 ELSE auth_hold_cause END,
     saturated = saturated AND NOT @bounded::boolean,
     paced_until = CASE WHEN @bounded::boolean THEN least(paced_until, @paced_until) ELSE paced_until END
-WHERE connection_id = @connection_id;
+WHERE connection_id = @connection_id AND (
+    paused <> @paused OR @rotated::boolean AND auth_hold_at IS NOT NULL
+    OR @bounded::boolean AND (saturated OR paced_until > @paced_until)
+);
 
 -- name: DropRunnableOf :exec
 DELETE FROM connection_ready WHERE connection_id = @connection_id;

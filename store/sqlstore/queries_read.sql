@@ -22,7 +22,7 @@ ORDER BY number LIMIT @max_rows;
 -- name: Observations :many
 -- Newest first, before a number; 0: all.
 SELECT * FROM (SELECT o.*, row_number() OVER (ORDER BY o.id) AS number FROM observations AS o WHERE o.job_id = @job_id) AS n
-WHERE @before::bigint = 0 OR n.number < @before ORDER BY n.number DESC LIMIT @max_rows;
+WHERE @before::bigint <= 0 OR n.number < @before ORDER BY n.number DESC LIMIT @max_rows;
 
 -- name: LockJob :one
 -- Waits for a transaction that changes the job.

@@ -204,8 +204,12 @@ func (r *Roles) Series(ctx context.Context, q store.SeriesQuery) (store.Series, 
 		if len(conns) == 0 {
 			conns = []job.ID{{}}
 		}
+		since := q.From
+		if since.IsZero() {
+			since = time.Unix(0, 0) // the zero time is NULL, and no row is later
+		}
 		rows, err := v.Q.Rollups(ctx, shareddb.RollupsParams{
-			Project: q.Project, Connections: conns, Width: q.Width, Since: q.From, Before: q.Before,
+			Project: q.Project, Connections: conns, Width: q.Width, Since: since, Before: q.Before,
 		})
 		if err != nil {
 			return out, err
