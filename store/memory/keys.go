@@ -164,3 +164,17 @@ func (s *Store) TouchAPIKey(ctx context.Context, id string, gap time.Duration) (
 		return true, nil
 	})
 }
+
+// CredentialKeys implements store.Store.
+func (s *Store) CredentialKeys(ctx context.Context) ([]string, error) {
+	return call(ctx, s, "credential keys", func(t *tx) ([]string, error) {
+		var out []string
+		for _, c := range t.connOrder {
+			if c.sealed != nil {
+				out = append(out, c.sealed.KeyID)
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out), nil
+	})
+}

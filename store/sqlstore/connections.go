@@ -10,7 +10,6 @@ import (
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/rules"
 )
 
 // CreateConnection implements store.Store. Of concurrent calls with one key, one
@@ -167,19 +166,5 @@ func (r *Roles) Credential(ctx context.Context, id job.ID) (store.Sealed, error)
 			Version: int(c.Version), KeyID: c.KeyID, Data: bytesOf(c.Data), Fingerprint: c.Fingerprint,
 			Expires: c.ExpiresAt, For: sealedFor(row.Project, row.Connector, row.Settings, row.AccountIdentity),
 		}, orNotFound(err)
-	})
-}
-
-// Missed implements store.Store.
-func (r *Roles) Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error) {
-	return read(ctx, r, "missed", func(ctx context.Context, v View) ([]job.Snapshot, error) {
-		ids, err := v.Q.MissedIDs(ctx, shareddb.MissedIDsParams{
-			ID: id, Project: project, Now: v.Now, MaxRows: int32(rules.Page(limit)),
-		})
-		if err != nil {
-			return nil, err
-		}
-		jobs, err := v.Leased(ctx, ids)
-		return store.Converted(jobs, err, func(l store.Leased) job.Snapshot { return l.Snapshot })
 	})
 }

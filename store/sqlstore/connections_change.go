@@ -8,6 +8,7 @@ import (
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: jobs are counted when the connection is locked, so that no transaction
@@ -116,4 +117,18 @@ func (t Tx) changeRunnable(ctx context.Context, c store.ConnectionChange, conn, 
 		}
 	}
 	return t.Q.SetRunnableOf(ctx, p)
+}
+
+// Missed implements store.Store.
+func (r *Roles) Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error) {
+	return read(ctx, r, "missed", func(ctx context.Context, v View) ([]job.Snapshot, error) {
+		ids, err := v.Q.MissedIDs(ctx, shareddb.MissedIDsParams{
+			ID: id, Project: project, Now: v.Now, MaxRows: int32(rules.Page(limit)),
+		})
+		if err != nil {
+			return nil, err
+		}
+		jobs, err := v.Leased(ctx, ids)
+		return store.Converted(jobs, err, func(l store.Leased) job.Snapshot { return l.Snapshot })
+	})
 }
