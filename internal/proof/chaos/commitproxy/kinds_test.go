@@ -12,9 +12,13 @@ import (
 // TestKinds: the statements that tell the kinds are the store's, and none that
 // writes attempts is without one.
 func TestKinds(t *testing.T) {
-	files, err := filepath.Glob("../../../../store/postgres/queries*.sql")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
+	var files []string
+	for _, folder := range []string{"postgres", "sqlstore"} {
+		found, err := filepath.Glob("../../../../store/" + folder + "/queries*.sql")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", folder, len(found), err)
+		}
+		files = append(files, found...)
 	}
 	statements := map[string]string{}
 	name := regexp.MustCompile(`^-- name: (\w+) `)

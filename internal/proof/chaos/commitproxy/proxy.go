@@ -45,7 +45,7 @@ var kinds = []struct {
 	{Decision, []string{"SetStates"}},
 	{Claim, []string{"ClaimJobs"}},
 	{Look, []string{"LeaseLooks"}},
-	{Connection, []string{"SetConnection", "StepPauses"}},
+	{Connection, []string{"SetConnection", "BlankConnection", "StepPauses"}},
 }
 
 // Options say what a proxy stands before.
