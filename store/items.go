@@ -27,7 +27,7 @@ const (
 	MaxDueItemBytes = 1 << 20
 	// placeGap is the distance from an item at an end of the queue to its neighbor.
 	placeGap = 1 << 20
-	// QueueShift is how far items move to make room before them.
+	// QueueShift is the distance by which items move to make room before them.
 	QueueShift = 2 * placeGap
 )
 

@@ -40,7 +40,7 @@ func run(in io.Reader, out io.Writer) error {
 	if text, err = proto.Marshal(req); err != nil {
 		return err
 	}
-	cmd := exec.Command("protoc-gen-go-grpc") //nolint:noctx // who runs the plugin ends both
+	cmd := exec.Command("protoc-gen-go-grpc") //nolint:noctx // buf, which runs the plugin, ends both
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), out, os.Stderr
 	return cmd.Run()
 }
