@@ -91,43 +91,6 @@ func (q *Queries) CountWaiting(ctx context.Context, ids []job.ID) ([]CountWaitin
 	return items, nil
 }
 
-const doubtfulIDs = `-- name: DoubtfulIDs :many
-SELECT d.job_id FROM (
-    (SELECT s.job_id, s.start_deadline FROM job_state AS s
-    WHERE s.state IN (1, 6) AND s.start_deadline > $1 AND s.start_deadline < 'infinity' AND s.next_at <= $2
-    ORDER BY s.start_deadline LIMIT $3)
-    UNION ALL
-    (SELECT s.job_id, s.start_deadline FROM job_state AS s
-    WHERE s.state IN (2, 3) AND s.state = 2 AND s.start_deadline > $1)
-) AS d ORDER BY d.start_deadline, d.job_id LIMIT $3
-`
-
-type DoubtfulIDsParams struct {
-	Since   time.Time
-	Now     time.Time
-	MaxRows int32
-}
-
-func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var job_id job.ID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const getMeta = `-- name: GetMeta :one
 
 SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, clock_moved, armed_before FROM meta WHERE id = 1

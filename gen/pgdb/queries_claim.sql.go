@@ -291,107 +291,6 @@ func (q *Queries) DueAmong(ctx context.Context, arg DueAmongParams) ([]DueAmongR
 	return items, nil
 }
 
-const fencesOverIDs = `-- name: FencesOverIDs :many
-SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND state = 3
-    AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= $1::timestamptz
-ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT $2
-`
-
-type FencesOverIDsParams struct {
-	Now     time.Time
-	MaxRows int32
-}
-
-func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, fencesOverIDs, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var job_id job.ID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const leaseLooks = `-- name: LeaseLooks :many
-
-UPDATE job_state SET
-    claim_token = gen_random_uuid(), claimed_at = $1, worker = $2, next_at = $3
-WHERE ctid = ANY (ARRAY(
-    SELECT s.ctid FROM job_state AS s
-    WHERE s.state IN (4, 5) AND s.next_at <= $1
-    ORDER BY s.next_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
-))
-RETURNING job_id
-`
-
-type LeaseLooksParams struct {
-	Now      time.Time
-	Worker   string
-	LeaseEnd time.Time
-	MaxRows  int32
-}
-
-// looks and leases
-func (q *Queries) LeaseLooks(ctx context.Context, arg LeaseLooksParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, leaseLooks,
-		arg.Now,
-		arg.Worker,
-		arg.LeaseEnd,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var job_id job.ID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const leftBehindIDs = `-- name: LeftBehindIDs :many
-SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT $1
-`
-
-func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int32) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, leftBehindIDs, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var job_id job.ID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const lockDue = `-- name: LockDue :many
 WITH want AS (
     SELECT unnest($3::uuid[]) AS connection_id, unnest($4::text[]) AS hold_key,
@@ -721,71 +620,8 @@ func (q *Queries) LockRunnable(ctx context.Context, arg LockRunnableParams) erro
 	return err
 }
 
-const nextDue = `-- name: NextDue :one
-SELECT clock_timestamp()::timestamptz AS now, least(
-    $1::timestamptz,
-    CASE WHEN m.quarantined = '' THEN least(
-        (SELECT CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END FROM job_state AS s
-            WHERE s.state IN (2, 3)
-            ORDER BY CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END LIMIT 1),
-        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity'
-            ORDER BY s.start_deadline LIMIT 1),
-        (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
-        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1),
-        (SELECT s.updated_at FROM job_state AS s WHERE s.predecessor_end > 0 AND s.state IN (1, 6)
-            ORDER BY s.updated_at LIMIT 1)
-    ) END
-)::timestamptz AS at
-FROM meta AS m WHERE m.id = 1
-`
-
-type NextDueRow struct {
-	Now time.Time
-	At  time.Time
-}
-
-func (q *Queries) NextDue(ctx context.Context, latest time.Time) (NextDueRow, error) {
-	row := q.db.QueryRow(ctx, nextDue, latest)
-	var i NextDueRow
-	err := row.Scan(&i.Now, &i.At)
-	return i, err
-}
-
-const overdueIDs = `-- name: OverdueIDs :many
-
-SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= $1::timestamptz
-ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT $2
-`
-
-type OverdueIDsParams struct {
-	Now     time.Time
-	MaxRows int32
-}
-
-// due times
-// Jobs under way that are past their lease or their fence, or claimed and past their window.
-func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, overdueIDs, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var job_id job.ID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const renewLeases = `-- name: RenewLeases :many
+
 WITH u AS (
     SELECT unnest($2::uuid[]) AS job_id, unnest($3::uuid[]) AS token,
         unnest($4::timestamptz[]) AS lease_end
@@ -812,6 +648,7 @@ type RenewLeasesRow struct {
 	ClaimToken column.OptionalID
 }
 
+// looks and leases
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
 	rows, err := q.db.Query(ctx, renewLeases,
 		arg.Now,
@@ -827,35 +664,6 @@ func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]Ren
 	for rows.Next() {
 		var i RenewLeasesRow
 		if err := rows.Scan(&i.JobID, &i.ClaimToken); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const replyIDs = `-- name: ReplyIDs :many
-SELECT job_id, external_id FROM effects WHERE job_id = ANY ($1::uuid[])
-`
-
-type ReplyIDsRow struct {
-	JobID      job.ID
-	ExternalID string
-}
-
-func (q *Queries) ReplyIDs(ctx context.Context, ids []job.ID) ([]ReplyIDsRow, error) {
-	rows, err := q.db.Query(ctx, replyIDs, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReplyIDsRow
-	for rows.Next() {
-		var i ReplyIDsRow
-		if err := rows.Scan(&i.JobID, &i.ExternalID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1151,36 +959,6 @@ func (q *Queries) TakeFreeClaimLocks(ctx context.Context, ids []job.ID) ([]Conne
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const windowOverIDs = `-- name: WindowOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= $1 AND start_deadline < 'infinity'
-ORDER BY start_deadline LIMIT $2
-`
-
-type WindowOverIDsParams struct {
-	Now     time.Time
-	MaxRows int32
-}
-
-func (q *Queries) WindowOverIDs(ctx context.Context, arg WindowOverIDsParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, windowOverIDs, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []job.ID
-	for rows.Next() {
-		var job_id job.ID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

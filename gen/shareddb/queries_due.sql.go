@@ -12,6 +12,150 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
+const doubtfulIDs = `-- name: DoubtfulIDs :many
+SELECT d.job_id FROM (
+    SELECT w.job_id, w.start_deadline FROM (
+        SELECT s.job_id, s.start_deadline FROM job_state AS s
+        WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (1, 6) AND s.start_deadline > $1
+            AND s.start_deadline < 'infinity' AND s.next_at <= $2
+        ORDER BY s.start_deadline LIMIT $3
+    ) AS w
+    UNION ALL
+    SELECT s.job_id, s.start_deadline FROM job_state AS s
+    WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (2, 3) AND s.state = 2 AND s.start_deadline > $1
+) AS d ORDER BY d.start_deadline, d.job_id LIMIT $3
+`
+
+type DoubtfulIDsParams struct {
+	Since   time.Time
+	Now     time.Time
+	MaxRows int32
+}
+
+// A claimed job was due when it was claimed.
+func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]job.ID, error) {
+	rows, err := q.db.Query(ctx, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []job.ID
+	for rows.Next() {
+		var job_id job.ID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const dueLooks = `-- name: DueLooks :many
+SELECT job_id FROM job_state WHERE state IN (4, 5) AND next_at <= $1
+ORDER BY next_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+`
+
+type DueLooksParams struct {
+	Now     time.Time
+	MaxRows int32
+}
+
+// Looks that no other transaction leases or writes at this moment.
+func (q *Queries) DueLooks(ctx context.Context, arg DueLooksParams) ([]job.ID, error) {
+	rows, err := q.db.Query(ctx, dueLooks, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []job.ID
+	for rows.Next() {
+		var job_id job.ID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const leaseLooks = `-- name: LeaseLooks :exec
+UPDATE /* SQLite: UPDATE OR FAIL */ job_state SET
+    claim_token = gen_random_uuid() /* SQLite: randomblob(16) */, claimed_at = $1, worker = $2, next_at = $3
+WHERE job_id = ANY ($4::uuid[])
+`
+
+type LeaseLooksParams struct {
+	Now      time.Time
+	Worker   string
+	LeaseEnd time.Time
+	Ids      []job.ID
+}
+
+func (q *Queries) LeaseLooks(ctx context.Context, arg LeaseLooksParams) error {
+	_, err := q.db.Exec(ctx, leaseLooks,
+		arg.Now,
+		arg.Worker,
+		arg.LeaseEnd,
+		arg.Ids,
+	)
+	return err
+}
+
+const leftBehindIDs = `-- name: LeftBehindIDs :many
+SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT $1
+`
+
+func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int32) ([]job.ID, error) {
+	rows, err := q.db.Query(ctx, leftBehindIDs, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []job.ID
+	for rows.Next() {
+		var job_id job.ID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const nextDue = `-- name: NextDue :one
+SELECT least(
+    $1::timestamptz,
+    coalesce((SELECT (CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END) /* SQLite: s.next_at */
+        FROM job_state AS s WHERE s.state IN (2, 3)
+        ORDER BY (CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END) /* SQLite: s.next_at */ LIMIT 1), $1),
+    coalesce((SELECT s.start_deadline FROM job_state AS s
+        WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (1 /* SQLite: 1, 2 */, 6) AND s.start_deadline < 'infinity'
+        ORDER BY s.start_deadline LIMIT 1), $1),
+    coalesce((SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1), $1),
+    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1), $1),
+    coalesce((SELECT s.updated_at FROM job_state AS s WHERE s.predecessor_end > 0 AND s.state IN (1, 6)
+        ORDER BY s.updated_at LIMIT 1), $1)
+)::timestamptz AS at
+`
+
+// When a fence, a window, a runnable row, a look or a job that was left behind is due; at the
+// latest: then there is none before.
+func (q *Queries) NextDue(ctx context.Context, latest time.Time) (time.Time, error) {
+	row := q.db.QueryRow(ctx, nextDue, latest)
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
+}
+
 const orphanIDs = `-- name: OrphanIDs :many
 SELECT job_id FROM job_state
 WHERE state IN (2, 3) AND worker = ANY ($1::text[])
@@ -53,12 +197,107 @@ func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([]job.ID,
 	return items, nil
 }
 
+const overdueIDs = `-- name: OverdueIDs :many
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND (state = 3 OR NOT $1::boolean)
+    AND (CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END) /* SQLite: next_at */ <= $2::timestamptz
+ORDER BY (CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END) /* SQLite: next_at */ LIMIT $3
+`
+
+type OverdueIDsParams struct {
+	OnlyFences bool
+	Now        time.Time
+	MaxRows    int32
+}
+
+// Jobs under way that are past their lease or their fence, or claimed and past their window;
+// or only those past their fence. SQLite has claimed ones past their window in WindowOverIDs.
+func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]job.ID, error) {
+	rows, err := q.db.Query(ctx, overdueIDs, arg.OnlyFences, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []job.ID
+	for rows.Next() {
+		var job_id job.ID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const replyIDs = `-- name: ReplyIDs :many
+SELECT job_id, external_id FROM effects WHERE job_id = ANY ($1::uuid[])
+`
+
+type ReplyIDsRow struct {
+	JobID      job.ID
+	ExternalID string
+}
+
+func (q *Queries) ReplyIDs(ctx context.Context, ids []job.ID) ([]ReplyIDsRow, error) {
+	rows, err := q.db.Query(ctx, replyIDs, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReplyIDsRow
+	for rows.Next() {
+		var i ReplyIDsRow
+		if err := rows.Scan(&i.JobID, &i.ExternalID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const windowOverIDs = `-- name: WindowOverIDs :many
+SELECT job_id FROM job_state
+WHERE state /* SQLite: listed IN (1, 6) AND state */ IN (1 /* SQLite: 1, 2 */, 6) AND start_deadline <= $1 AND start_deadline < 'infinity'
+ORDER BY start_deadline LIMIT $2
+`
+
+type WindowOverIDsParams struct {
+	Now     time.Time
+	MaxRows int32
+}
+
+func (q *Queries) WindowOverIDs(ctx context.Context, arg WindowOverIDsParams) ([]job.ID, error) {
+	rows, err := q.db.Query(ctx, windowOverIDs, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []job.ID
+	for rows.Next() {
+		var job_id job.ID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const workers = `-- name: Workers :many
 
 SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3)
 `
 
-// Jobs whose sender may be gone.
+// What is due, and jobs whose sender may be gone.
 // The workers that claimed or armed the jobs under way.
 func (q *Queries) Workers(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, workers)

@@ -350,42 +350,6 @@ func (q *Queries) CreateMeta(ctx context.Context, arg CreateMetaParams) error {
 	return err
 }
 
-const doubtfulIDs = `-- name: DoubtfulIDs :many
-SELECT job_id FROM job_state
-WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline > ?1 AND (state = 2 OR next_at <= ?2)
-ORDER BY start_deadline LIMIT ?3
-`
-
-type DoubtfulIDsParams struct {
-	Since   int64
-	Now     sql.NullInt64
-	MaxRows int64
-}
-
-// A claimed job was due when it was claimed.
-func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var job_id []byte
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const dropConnectionLabels = `-- name: DropConnectionLabels :exec
 DELETE FROM connection_labels
 WHERE (project, name, value, created_at, connection_id) IN (
@@ -547,40 +511,6 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 	return items, nil
 }
 
-const dueLooks = `-- name: DueLooks :many
-SELECT job_id FROM job_state
-WHERE state IN (4, 5) AND next_at <= ?1
-ORDER BY next_at LIMIT ?2
-`
-
-type DueLooksParams struct {
-	Now     sql.NullInt64
-	MaxRows int64
-}
-
-func (q *Queries) DueLooks(ctx context.Context, arg DueLooksParams) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, dueLooks, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var job_id []byte
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const effectKeyTaken = `-- name: EffectKeyTaken :one
 SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER)
 `
@@ -641,38 +571,6 @@ WHERE state IN (4, 5) AND claim_token IS NOT NULL AND next_at > ?1
 func (q *Queries) EndLookLeases(ctx context.Context, now sql.NullInt64) error {
 	_, err := q.db.ExecContext(ctx, endLookLeases, now)
 	return err
-}
-
-const fencesOverIDs = `-- name: FencesOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= ?1 ORDER BY next_at LIMIT ?2
-`
-
-type FencesOverIDsParams struct {
-	Now     sql.NullInt64
-	MaxRows int64
-}
-
-func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, fencesOverIDs, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var job_id []byte
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const gateOwner = `-- name: GateOwner :one
@@ -1460,63 +1358,6 @@ func (q *Queries) LatestAttempt(ctx context.Context, jobID []byte) (LatestAttemp
 	return i, err
 }
 
-const leaseLook = `-- name: LeaseLook :execrows
-UPDATE OR FAIL job_state SET claim_token = ?1, claimed_at = ?2, worker = ?3, next_at = ?4
-WHERE job_id = ?5 AND version = ?6 AND state IN (4, 5) AND next_at <= ?2
-`
-
-type LeaseLookParams struct {
-	ClaimToken []byte
-	Now        sql.NullInt64
-	Worker     string
-	LeaseEnd   sql.NullInt64
-	JobID      []byte
-	Version    int64
-}
-
-func (q *Queries) LeaseLook(ctx context.Context, arg LeaseLookParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, leaseLook,
-		arg.ClaimToken,
-		arg.Now,
-		arg.Worker,
-		arg.LeaseEnd,
-		arg.JobID,
-		arg.Version,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-const leftBehindIDs = `-- name: LeftBehindIDs :many
-SELECT job_id FROM job_state
-WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT ?1
-`
-
-func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int64) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, leftBehindIDs, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var job_id []byte
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listedJob = `-- name: ListedJob :one
 SELECT
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff, max_backoff,
@@ -1602,61 +1443,6 @@ type MakeRunnableParams struct {
 func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) error {
 	_, err := q.db.ExecContext(ctx, makeRunnable, arg.ConnectionID, arg.HoldKey, arg.NextAt)
 	return err
-}
-
-const nextDue = `-- name: NextDue :one
-SELECT CAST(min(
-    CAST(?1 AS INTEGER),
-    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1), ?1),
-    coalesce((SELECT s.start_deadline FROM job_state AS s
-        WHERE s.listed IN (1, 6) AND s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1), ?1),
-    coalesce((SELECT r.runnable_at FROM connection_ready AS r
-        WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at, r.served_turn LIMIT 1), ?1),
-    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1), ?1),
-    coalesce((SELECT s.updated_at FROM job_state AS s
-        WHERE s.predecessor_end > 0 AND s.state IN (1, 6) ORDER BY s.updated_at LIMIT 1), ?1)
-) AS INTEGER)
-`
-
-// When a fence, a window, a runnable row, a look or a job that was left behind is due; at the
-// latest: then there is none before.
-func (q *Queries) NextDue(ctx context.Context, latest int64) (int64, error) {
-	row := q.db.QueryRowContext(ctx, nextDue, latest)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
-const overdueIDs = `-- name: OverdueIDs :many
-SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= ?1 ORDER BY next_at LIMIT ?2
-`
-
-type OverdueIDsParams struct {
-	Now     sql.NullInt64
-	MaxRows int64
-}
-
-func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, overdueIDs, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var job_id []byte
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const pace = `-- name: Pace :exec
@@ -2484,39 +2270,6 @@ func (q *Queries) WaitingRows(ctx context.Context, waitsFor []byte) ([]WaitingRo
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const windowOverIDs = `-- name: WindowOverIDs :many
-SELECT job_id FROM job_state
-WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline <= ?1 ORDER BY start_deadline LIMIT ?2
-`
-
-type WindowOverIDsParams struct {
-	Now     int64
-	MaxRows int64
-}
-
-func (q *Queries) WindowOverIDs(ctx context.Context, arg WindowOverIDsParams) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, windowOverIDs, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var job_id []byte
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err

@@ -314,7 +314,8 @@ func (c *claimer) claimEvent(j *job.Job, from job.State) logpage.Entry {
 // needs. It reads what rows only refer to.
 func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Leased, error) {
 	out := make([]store.Leased, len(due))
-	var more, replies []job.ID
+	var more []job.ID
+	replies := make([]job.ID, 0, len(due))
 	for i, d := range due {
 		j, err := toDueJob(d)
 		if err != nil {
@@ -336,7 +337,7 @@ func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Le
 	if err != nil {
 		return nil, err
 	}
-	answered, err := c.answered(ctx, replies)
+	answered, err := c.shared().Answered(ctx, replies)
 	if err != nil {
 		return nil, err
 	}
@@ -412,52 +413,4 @@ func (c *claimer) saturate(ctx context.Context, full []job.ID) error {
 		return nil
 	})
 	return c.flush(ctx)
-}
-
-// leased reads jobs with the data that their preparation needs, in the order of the ids.
-func (t *tx) leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	snaps, err := t.view().snapshots(ctx, ids, true)
-	if err != nil {
-		return nil, err
-	}
-	var conns, replies []job.ID
-	for _, s := range snaps {
-		conns = append(conns, s.Connection)
-		if !s.ReplyTo.IsZero() {
-			replies = append(replies, s.ReplyTo)
-		}
-	}
-	connections, err := t.shared().Connections(ctx, conns)
-	if err != nil {
-		return nil, err
-	}
-	answered, err := t.answered(ctx, replies)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]store.Leased, len(ids))
-	for i, id := range ids {
-		s := snaps[id]
-		out[i] = store.Leased{Snapshot: s, Connection: connections[s.Connection], ReplyTo: answered[s.ReplyTo]}
-	}
-	return out, nil
-}
-
-// answered returns the external ids of the effects of jobs that others reply to.
-func (t *tx) answered(ctx context.Context, ids []job.ID) (map[job.ID]string, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	rows, err := t.q.ReplyIDs(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("effects replied to: %w", err)
-	}
-	out := make(map[job.ID]string, len(rows))
-	for _, r := range rows {
-		out[r.JobID] = r.ExternalID
-	}
-	return out, nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Renew implements store.Store. A lease that is over is not renewed, even before a sweep ends
@@ -53,19 +52,9 @@ func (s *Store) renewBatch(ctx context.Context, items []renewal) ([]bool, error)
 	})
 }
 
-// ClaimLooks implements store.Store. A job that another transaction is writing to is left to
-// the next call.
+// ClaimLooks implements store.Store.
 func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return leasing(ctx, s, "claim looks", nil, func(ctx context.Context, _ *struct{}, t *tx) ([]store.Leased, error) {
-		if err := t.refuseClosed(); err != nil {
-			return nil, err
-		}
-		rows, err := t.q.LeaseLooks(ctx, pgdb.LeaseLooksParams{
-			Now: t.now, Worker: p.Worker, LeaseEnd: t.now.Add(p.Lease), MaxRows: int32(rules.Page(p.Limit)),
-		})
-		if err != nil {
-			return nil, fmt.Errorf("due looks: %w", err)
-		}
-		return t.leased(ctx, rows)
+		return t.shared().ClaimLooks(ctx, p)
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -178,25 +177,4 @@ func (v sharedView) Gone(ctx context.Context, workers []string) ([]string, error
 		return nil, fmt.Errorf("locks: %w", err)
 	}
 	return v.s.registry.missed(absent), nil
-}
-
-// Leased implements sqlstore.Reading.
-func (v sharedView) Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
-	snaps, err := v.Snapshots(ctx, ids, true)
-	if err != nil {
-		return nil, err
-	}
-	conns := make([]job.ID, len(snaps))
-	for i, s := range snaps {
-		conns[i] = s.Connection
-	}
-	connections, err := v.shared().Connections(ctx, conns)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]store.Leased, len(snaps))
-	for i, s := range snaps {
-		out[i] = store.Leased{Snapshot: s, Connection: connections[s.Connection]}
-	}
-	return out, nil
 }

@@ -196,7 +196,7 @@ func TestPlansOfEmptyTables(t *testing.T) {
 		}
 		for name, index := range map[string]string{
 			"LockDue": "job_state_runnable", "Served": "job_state_runnable", "Recount": "job_state_runnable",
-			"LeaseLooks": "job_state_look", "LockEnded": "job_state_ended", "WindowOverIDs": "job_state_deadline", "FencesOverIDs": "job_state_fence",
+			"DueLooks": "job_state_look", "LockEnded": "job_state_ended", "WindowOverIDs": "job_state_deadline", "OverdueIDs": "job_state_fence",
 		} {
 			if plan := planOf(t, conn, name, queries[name]); !strings.Contains(plan, index) {
 				t.Errorf("%s: %s does not use %s:\n%s", when, name, index, plan)

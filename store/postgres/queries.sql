@@ -32,16 +32,6 @@ LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY (@ids::uuid[]);
 
--- name: DoubtfulIDs :many
-SELECT d.job_id FROM (
-    (SELECT s.job_id, s.start_deadline FROM job_state AS s
-    WHERE s.state IN (1, 6) AND s.start_deadline > @since AND s.start_deadline < 'infinity' AND s.next_at <= @now
-    ORDER BY s.start_deadline LIMIT @max_rows)
-    UNION ALL
-    (SELECT s.job_id, s.start_deadline FROM job_state AS s
-    WHERE s.state IN (2, 3) AND s.state = 2 AND s.start_deadline > @since)
-) AS d ORDER BY d.start_deadline, d.job_id LIMIT @max_rows;
-
 -- new jobs
 
 -- name: Prospects :many

@@ -216,20 +216,7 @@ UPDATE connection_ready AS r SET
     paced_until = greatest(r.paced_until, u.paced_until)
 FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
 
--- name: ReplyIDs :many
-SELECT job_id, external_id FROM effects WHERE job_id = ANY (@ids::uuid[]);
-
 -- looks and leases
-
--- name: LeaseLooks :many
-UPDATE job_state SET
-    claim_token = gen_random_uuid(), claimed_at = @now, worker = @worker, next_at = @lease_end
-WHERE ctid = ANY (ARRAY(
-    SELECT s.ctid FROM job_state AS s
-    WHERE s.state IN (4, 5) AND s.next_at <= @now
-    ORDER BY s.next_at LIMIT @max_rows FOR NO KEY UPDATE SKIP LOCKED
-))
-RETURNING job_id;
 
 -- name: RenewLeases :many
 WITH u AS (
@@ -247,38 +234,3 @@ RETURNING s.job_id, s.claim_token;
 
 -- due times
 
--- name: OverdueIDs :many
--- Jobs under way that are past their lease or their fence, or claimed and past their window.
-SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
-ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
-
--- name: FencesOverIDs :many
-SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND state = 3
-    AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
-ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
-
--- name: WindowOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= @now AND start_deadline < 'infinity'
-ORDER BY start_deadline LIMIT @max_rows;
-
--- name: LeftBehindIDs :many
-SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
-
--- name: NextDue :one
-SELECT clock_timestamp()::timestamptz AS now, least(
-    @latest::timestamptz,
-    CASE WHEN m.quarantined = '' THEN least(
-        (SELECT CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END FROM job_state AS s
-            WHERE s.state IN (2, 3)
-            ORDER BY CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END LIMIT 1),
-        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity'
-            ORDER BY s.start_deadline LIMIT 1),
-        (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
-        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1),
-        (SELECT s.updated_at FROM job_state AS s WHERE s.predecessor_end > 0 AND s.state IN (1, 6)
-            ORDER BY s.updated_at LIMIT 1)
-    ) END
-)::timestamptz AS at
-FROM meta AS m WHERE m.id = 1;

@@ -27,8 +27,8 @@ import (
 //   - a list is one JSON argument, read by json_each; ids in it are hexadecimal;
 //   - times are microseconds of Unix time, and intervals microseconds; the zero time and the
 //     zero optional id are NULL;
-//   - of a word with a comment /* SQLite: ... */ behind it, it reads the comment instead: where
-//     an index has another column, or the planner needs its name.
+//   - of a word, or a CASE in brackets, with a comment /* SQLite: ... */ behind it, it reads the
+//     comment instead: where an index has another column, or the planner needs its name.
 //
 // What else a query needs, both engines have under the same name (greatest, least,
 // strpos and chr are the exceptions). TestSharedQueriesPrepare prepares each one.
@@ -38,7 +38,7 @@ var spellings = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	{regexp.MustCompile(`(?s)[\w.]+(?:\(\))? /\* SQLite: (.*?) \*/`), `$1`},
+	{regexp.MustCompile(`(?s)(?:[\w.]+(?:\(\))?|\(CASE [^/]* END\)) /\* SQLite: (.*?) \*/`), `$1`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},

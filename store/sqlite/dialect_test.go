@@ -71,6 +71,7 @@ func TestDialect(t *testing.T) {
 		{"SELECT $1 = ANY($2::text[])", []any{"<b>", []string{"a", "<b>"}}, true},
 		{"SELECT $1 <> ALL($2::bigint[])", []any{int64(3), []int64{3}}, false},
 		{"SELECT $1 = ANY($2::smallint[])", []any{int16(3), []int16{3}}, true},
+		{"SELECT (CASE WHEN $1 THEN least(1, 2) END) /* SQLite: 3 */ = 3", []any{true}, true},
 		{"SELECT typeof(''::bytea) = 'blob'", nil, true},
 		{"SELECT typeof($1) = 'text'", []any{column.Labels("{}")}, true},
 		{"SELECT greatest($1, $2) = $2 AND least($1, $2) = $1", []any{int64(1), int64(2)}, true},

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -40,23 +39,4 @@ func (v sharedView) Gone(_ context.Context, workers []string) ([]string, error) 
 	v.s.enlisted.mu.Lock()
 	defer v.s.enlisted.mu.Unlock()
 	return slices.DeleteFunc(workers, func(w string) bool { return slices.Contains(v.s.enlisted.names, w) }), nil
-}
-
-// Leased implements sqlstore.Reading.
-func (v sharedView) Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
-	out := make([]store.Leased, len(ids))
-	for i, id := range ids {
-		snap, err := v.snapshot(ctx, fromID(id))
-		if err != nil {
-			return nil, err
-		}
-		conn, err := v.shared().Connection(ctx, snap.Connection)
-		if err != nil {
-			return nil, err
-		}
-		if out[i], err = v.leased(ctx, snap, conn); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }

@@ -27,7 +27,7 @@ var drops = map[string]drop{
 
 	"SetContent": dropJob, "SaveHandle": dropJob, "ReleaseReply": dropReply,
 	"SetPredecessorEnd": dropJobs, "WakeLooks": dropJobs, "EndClaimLeases": dropJobs, "EndLookLeases": dropJobs,
-	"RaiseFences": dropJobs,
+	"RaiseFences": dropJobs, "LeaseLooks": dropJobs,
 }
 
 // dropOf returns what a query drops, by the name that begins its text; nil: nothing.

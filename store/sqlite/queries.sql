@@ -200,53 +200,9 @@ WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6);
 -- The connection of every job under way.
 SELECT connection_id FROM job_state WHERE state IN (2, 3);
 
--- name: DueLooks :many
-SELECT job_id FROM job_state
-WHERE state IN (4, 5) AND next_at <= @now
-ORDER BY next_at LIMIT @max_rows;
-
--- name: LeaseLook :execrows
-UPDATE OR FAIL job_state SET claim_token = @claim_token, claimed_at = @now, worker = @worker, next_at = @lease_end
-WHERE job_id = @job_id AND version = @version AND state IN (4, 5) AND next_at <= @now;
-
 -- name: RenewLease :execrows
 UPDATE OR FAIL job_state SET next_at = @lease_end
 WHERE job_id = @job_id AND claim_token = @claim_token AND state IN (2, 4, 5) AND next_at > @now;
-
--- name: OverdueIDs :many
-SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
-
--- name: FencesOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
-
--- name: WindowOverIDs :many
-SELECT job_id FROM job_state
-WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
-
--- name: LeftBehindIDs :many
-SELECT job_id FROM job_state
-WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
-
--- name: NextDue :one
--- When a fence, a window, a runnable row, a look or a job that was left behind is due; at the
--- latest: then there is none before.
-SELECT CAST(min(
-    CAST(@latest AS INTEGER),
-    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1), @latest),
-    coalesce((SELECT s.start_deadline FROM job_state AS s
-        WHERE s.listed IN (1, 6) AND s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1), @latest),
-    coalesce((SELECT r.runnable_at FROM connection_ready AS r
-        WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at, r.served_turn LIMIT 1), @latest),
-    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1), @latest),
-    coalesce((SELECT s.updated_at FROM job_state AS s
-        WHERE s.predecessor_end > 0 AND s.state IN (1, 6) ORDER BY s.updated_at LIMIT 1), @latest)
-) AS INTEGER);
-
--- name: DoubtfulIDs :many
--- A claimed job was due when it was claimed.
-SELECT job_id FROM job_state
-WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline > @since AND (state = 2 OR next_at <= @now)
-ORDER BY start_deadline LIMIT @max_rows;
 
 -- runnable rows
 

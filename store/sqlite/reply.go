@@ -80,13 +80,7 @@ func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 // leased adds what preparing a job needs beyond its own rows.
 func (v view) leased(ctx context.Context, snap job.Snapshot, conn store.Connection) (store.Leased, error) {
 	l := store.Leased{Snapshot: snap, Connection: conn}
-	if snap.ReplyTo.IsZero() {
-		return l, nil
-	}
-	e, err := v.q.GetEffect(ctx, fromID(snap.ReplyTo))
-	if errors.Is(err, sql.ErrNoRows) {
-		return l, nil
-	}
-	l.ReplyTo = e.ExternalID
+	answered, err := v.shared().Answered(ctx, []job.ID{snap.ReplyTo})
+	l.ReplyTo = answered[snap.ReplyTo]
 	return l, err
 }

@@ -1,4 +1,4 @@
--- Jobs whose sender may be gone.
+-- What is due, and jobs whose sender may be gone.
 
 -- name: Workers :many
 -- The workers that claimed or armed the jobs under way.
@@ -11,3 +11,63 @@ WHERE state IN (2, 3) AND worker = ANY (@workers::text[])
     AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
     AND (next_at, job_id) > (@after_at::timestamptz, @after_id::uuid)
 ORDER BY next_at, job_id LIMIT @max_rows;
+
+-- name: OverdueIDs :many
+-- Jobs under way that are past their lease or their fence, or claimed and past their window;
+-- or only those past their fence. SQLite has claimed ones past their window in WindowOverIDs.
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND (state = 3 OR NOT @only_fences::boolean)
+    AND (CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END) /* SQLite: next_at */ <= @now::timestamptz
+ORDER BY (CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END) /* SQLite: next_at */ LIMIT @max_rows;
+
+-- name: WindowOverIDs :many
+SELECT job_id FROM job_state
+WHERE state /* SQLite: listed IN (1, 6) AND state */ IN (1 /* SQLite: 1, 2 */, 6) AND start_deadline <= @now AND start_deadline < 'infinity'
+ORDER BY start_deadline LIMIT @max_rows;
+
+-- name: LeftBehindIDs :many
+SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
+
+-- name: DoubtfulIDs :many
+-- A claimed job was due when it was claimed.
+SELECT d.job_id FROM (
+    SELECT w.job_id, w.start_deadline FROM (
+        SELECT s.job_id, s.start_deadline FROM job_state AS s
+        WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (1, 6) AND s.start_deadline > @since
+            AND s.start_deadline < 'infinity' AND s.next_at <= @now
+        ORDER BY s.start_deadline LIMIT @max_rows
+    ) AS w
+    UNION ALL
+    SELECT s.job_id, s.start_deadline FROM job_state AS s
+    WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (2, 3) AND s.state = 2 AND s.start_deadline > @since
+) AS d ORDER BY d.start_deadline, d.job_id LIMIT @max_rows;
+
+-- name: NextDue :one
+-- When a fence, a window, a runnable row, a look or a job that was left behind is due; at the
+-- latest: then there is none before.
+SELECT least(
+    @latest::timestamptz,
+    coalesce((SELECT (CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END) /* SQLite: s.next_at */
+        FROM job_state AS s WHERE s.state IN (2, 3)
+        ORDER BY (CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END) /* SQLite: s.next_at */ LIMIT 1), @latest),
+    coalesce((SELECT s.start_deadline FROM job_state AS s
+        WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (1 /* SQLite: 1, 2 */, 6) AND s.start_deadline < 'infinity'
+        ORDER BY s.start_deadline LIMIT 1), @latest),
+    coalesce((SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1), @latest),
+    coalesce((SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1), @latest),
+    coalesce((SELECT s.updated_at FROM job_state AS s WHERE s.predecessor_end > 0 AND s.state IN (1, 6)
+        ORDER BY s.updated_at LIMIT 1), @latest)
+)::timestamptz AS at;
+
+-- name: DueLooks :many
+-- Looks that no other transaction leases or writes at this moment.
+SELECT job_id FROM job_state WHERE state IN (4, 5) AND next_at <= @now
+ORDER BY next_at LIMIT @max_rows FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: LeaseLooks :exec
+UPDATE /* SQLite: UPDATE OR FAIL */ job_state SET
+    claim_token = gen_random_uuid() /* SQLite: randomblob(16) */, claimed_at = @now, worker = @worker, next_at = @lease_end
+WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: ReplyIDs :many
+SELECT job_id, external_id FROM effects WHERE job_id = ANY (@ids::uuid[]);

@@ -45,9 +45,6 @@ type Reading interface {
 	// PostgreSQL: those whose server holds no lock. SQLite: all that are not of this process,
 	// which has the file for itself.
 	Gone(ctx context.Context, workers []string) ([]string, error)
-	// Leased reads jobs with what their preparation needs, in the order of the ids. The engines
-	// read the rows that claims write, each in its own form.
-	Leased(ctx context.Context, ids []job.ID) ([]store.Leased, error)
 	// Log reads the next events of a project after a position, in their order and most at most;
 	// an empty project is all. The page has no events: it is the state of the log at that time,
 	// with the position to read on from. PostgreSQL: one statement, as far as no transaction may
