@@ -18,7 +18,6 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/logthrottle"
 	"github.com/fireonce/fireonce/server/wire"
 	"github.com/fireonce/fireonce/store"
 )
@@ -401,13 +400,4 @@ func connectorUnknown(name string, known []string) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN,
 		fmt.Sprintf("no connector %q; this server has: %s", name, strings.Join(known, ", ")),
 		"connector", name, "connectors", strings.Join(known, ","))
-}
-
-// causes decides which causes of failed calls are logged. While the store cannot be reached every
-// call fails for that reason, and has its own line with its code anyway.
-type causes struct{ unreachable logthrottle.Throttle }
-
-// logs reports whether the cause of a failed call is logged now.
-func (c *causes) logs(err error, now time.Time) bool {
-	return !errors.Is(err, store.ErrUnavailable) || c.unreachable.Allow(now)
 }

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -161,123 +158,4 @@ func specAfter(spec job.Spec, c *store.Change) job.Spec {
 		return spec
 	}
 	return c.Content.Apply(spec)
-}
-
-// CancelJob implements the RPC.
-func (s *jobService) CancelJob(ctx context.Context, req *fireoncev1.CancelJobRequest) (*fireoncev1.CancelJobResponse, error) {
-	snap, err := s.change(ctx, jobChange{
-		of: req, etag: req.GetEtag(), ask: always(job.CancelAsked{}), reason: req.GetReason(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.wholeJob(ctx, snap)
-	if err != nil {
-		return nil, err
-	}
-	prevented, err := s.nothingSent(ctx, snap)
-	return &fireoncev1.CancelJobResponse{Job: out, Prevented: prevented}, err
-}
-
-// nothingSent reports whether a job is canceled and no byte of it was sent.
-func (s *jobService) nothingSent(ctx context.Context, snap job.Snapshot) (bool, error) {
-	if snap.State != job.Canceled || snap.Attempt == 0 {
-		return snap.State == job.Canceled, nil
-	}
-	attempts, err := s.store.Attempts(ctx, store.Ref{Project: snap.Project, ID: snap.ID}, 0, store.MaxBatch)
-	if err != nil {
-		return false, fmt.Errorf("read the attempts: %w", err)
-	}
-	sent := slices.ContainsFunc(attempts, func(a job.Attempt) bool { return a.Result != job.ResultNotSent })
-	return !sent && len(attempts) == snap.Attempt, nil
-}
-
-// Rules of new times: a requested time is judged first as it was sent, so that a repeat of a move
-// that is in place succeeds however late it comes. The time is checked only for a move that is
-// still to be made.
-
-// What a client can do about a new time that has passed.
-const (
-	pastMove  = "the job was not changed: give a later time, or call RunJobNow"
-	pastRetry = "the job was not changed: give a later time, or none to start it now"
-)
-
-// checkedTime checks a requested time and makes the evidence for it; the zero time, "now", needs
-// no check. instead is what a client can do when the time has passed.
-func (s *jobService) checkedTime(field string, at time.Time, instead string, evidence func(time.Time) job.Evidence) func(context.Context, job.Snapshot) (checkedChange, error) {
-	return func(context.Context, job.Snapshot) (checkedChange, error) {
-		at, err := s.checkTime(field, at, instead)
-		if err != nil {
-			return checkedChange{}, err
-		}
-		return checkedChange{evidence: evidence(at)}, nil
-	}
-}
-
-// RescheduleJob implements the RPC.
-func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.RescheduleJobRequest) (*fireoncev1.RescheduleJobResponse, error) {
-	at, mark, err := s.requestedTime(req)
-	if err != nil {
-		return nil, err
-	}
-	window := submit.Duration(req.GetStartWindow())
-	move := func(at time.Time) job.Evidence { return job.RescheduleAsked{At: at, Window: window} }
-	out, err := s.changeJob(ctx, jobChange{
-		of: req, etag: req.GetEtag(), ask: always(move(at)), check: s.checkedTime(timeField(req), at, pastMove, move),
-	})
-	return &fireoncev1.RescheduleJobResponse{Job: out, LocalTimeMark: mark}, err
-}
-
-// RunJobNow implements the RPC.
-func (s *jobService) RunJobNow(ctx context.Context, req *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error) {
-	out, err := s.changeJob(ctx, jobChange{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
-	return &fireoncev1.RunJobNowResponse{Job: out}, err
-}
-
-// RetryJob implements the RPC.
-func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error) {
-	at, err := timeFromWire("next_attempt_time", req.GetNextAttemptTime())
-	if err != nil {
-		return nil, err
-	}
-	again := func(at time.Time) job.Evidence { return job.RetryAsked{At: at} }
-	out, err := s.changeJob(ctx, jobChange{
-		of: req, etag: req.GetEtag(), ask: always(again(at)), check: s.checkedTime("next_attempt_time", at, pastRetry, again),
-	})
-	return &fireoncev1.RetryJobResponse{Job: out}, err
-}
-
-// ResolveJob implements the RPC.
-func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
-	who := callerOf(ctx)
-	if err := mayGiveEffectKey(who, req.GetEffectKey()); err != nil {
-		return nil, err
-	}
-	out, err := s.changeJob(ctx, jobChange{
-		of: req, etag: req.GetEtag(), reason: req.GetNote(), ask: always(rulingFromWire(who.actor, req)),
-		check: func(ctx context.Context, snap job.Snapshot) (checkedChange, error) {
-			return s.checkNewEffectKey(ctx, req, snap)
-		},
-	})
-	return &fireoncev1.ResolveJobResponse{Job: out}, err
-}
-
-// checkNewEffectKey judges the effect key of a RESEND.
-func (s *jobService) checkNewEffectKey(ctx context.Context, req *fireoncev1.ResolveJobRequest, snap job.Snapshot) (checkedChange, error) {
-	if req.GetEffectKey() == "" {
-		return checkedChange{}, nil
-	}
-	if req.GetDecision() != fireoncev1.Resolution_DECISION_RESEND || snap.OwnEffectKey == "" || snap.Attempt == 0 || snap.RoundArmed.IsZero() {
-		return checkedChange{}, badField("effect_key", "not_allowed",
-			"goes only with the RESEND of a job that was given its effect key and has used it")
-	}
-	ref := store.Ref{Project: snap.Project, ID: snap.Connection}
-	conn, err := s.store.Connection(ctx, ref)
-	if err != nil {
-		return checkedChange{}, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
-	}
-	return checkedChange{content: &store.Content{
-		OwnEffectKey: req.GetEffectKey(),
-		EffectKey:    job.EffectKeyDigest(receiverOf(conn.Connector, snap.HoldKey), req.GetEffectKey()),
-	}}, nil
 }

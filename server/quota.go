@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -260,30 +259,4 @@ func tooManyCalls(name Quota, limit int64, wait time.Duration, msg string) *faul
 		"quota", string(name), "limit", strconv.FormatInt(limit, 10))
 	f.retry = max(wait, time.Millisecond)
 	return f
-}
-
-// quotaUse returns every quota of a project and how much of it is used.
-func (s *Server) quotaUse(ctx context.Context, project string) ([]*fireoncev1.GetStatsResponse_QuotaUse, error) {
-	stored, err := s.store.StoredJobs(ctx, project)
-	if err != nil {
-		return nil, fmt.Errorf("measure what the project stores: %w", err)
-	}
-	has, err := s.store.Holdings(ctx, project)
-	if err != nil {
-		return nil, fmt.Errorf("count what the project has: %w", err)
-	}
-	used := map[Quota]int64{
-		QuotaJobs: stored.Jobs, QuotaBytes: stored.Bytes, QuotaConnections: has.Connections, QuotaAPIKeys: has.APIKeys,
-		QuotaLogins: has.Logins, QuotaSchedules: has.Schedules, QuotaStreams: s.streams.of(project),
-		QuotaCalls: s.auth.callsUsed(project, s.quotas.limit(project, QuotaCalls)),
-	}
-	var out []*fireoncev1.GetStatsResponse_QuotaUse
-	for _, d := range quotaDefaults {
-		if !d.name.ofPeer() {
-			out = append(out, &fireoncev1.GetStatsResponse_QuotaUse{
-				Name: string(d.name), Limit: s.quotas.limit(project, d.name), Used: used[d.name],
-			})
-		}
-	}
-	return out, nil
 }

@@ -211,21 +211,3 @@ func (s *scheduleService) passed(ctx context.Context, of store.Schedule) (time.T
 // newestFirings are the firings among which the newest nominal time is: one decision makes
 // that many jobs at most.
 const newestFirings = store.MaxFiringJobs
-
-// DeleteSchedule implements the RPC.
-func (s *scheduleService) DeleteSchedule(ctx context.Context, req *fireoncev1.DeleteScheduleRequest) (*fireoncev1.DeleteScheduleResponse, error) {
-	out, err := s.changeSchedule(ctx, req, scheduleChange{
-		etag: req.GetEtag(), from: living, what: "a schedule was deleted", deletes: true,
-		inPlace: func(was store.Schedule) (bool, error) { return was.State == store.ScheduleDeleted, nil },
-		change: func(ctx context.Context, c *store.ScheduleChange) error {
-			const reason = "The schedule was deleted."
-			missBuffered(c, reason)
-			if err := s.passDue(ctx, c, reason); err != nil {
-				return err
-			}
-			c.Schedule.State = store.ScheduleDeleted
-			return nil
-		},
-	})
-	return &fireoncev1.DeleteScheduleResponse{Schedule: out}, err
-}

@@ -300,27 +300,3 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // newID makes a UUID of version 7. It panics when the system has no randomness: there is no safe
 // way to go on.
 func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
-
-// Store is what the server needs of a store.Store: all but the work on jobs, the loops
-// that clean and count, and what is the operator's.
-type Store interface {
-	store.Jobs
-	store.EventLog
-	store.Statistics
-	store.Notifier
-	store.Schedules
-	store.ScheduleItems
-	store.DueSchedules // for Config.Scheduler, where none is given
-	store.Connections
-	store.Sealing
-	store.Logins
-	store.APIKeys
-	store.Quotas
-	store.Erasure
-	Meta(ctx context.Context) (store.Meta, error)
-}
-
-// Creator stores jobs that are submitted; see store.Jobs.
-type Creator interface {
-	Create(ctx context.Context, items []store.NewJob) ([]store.Created, error)
-}

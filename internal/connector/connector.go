@@ -9,10 +9,8 @@ package connector
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/redact"
 )
@@ -290,44 +288,4 @@ type Commit struct {
 	// SaveHandle makes a prepare step's handle durable before the next step. After an
 	// error the attempt must not go on.
 	SaveHandle func(handle string) error
-}
-
-// ErrForeign means that a look was made with another account's credential than the send:
-// it may not see what the sending account sees.
-var ErrForeign = errors.New("the credential belongs to another account than at the send")
-
-// Until returns the fence by the platform's clock, which is now as the look begins. At
-// the watermark that clock was at mark. Files may have been uploaded between watermark
-// and arm, for job.MaxOpenTimeout at most; a longer time means that a clock was set,
-// and Until returns mark plus the time from arm to fence.
-func (l Look) Until(mark, now time.Time) time.Time {
-	least := mark.Add(l.Fence.Sub(l.First.ArmedAt))
-	if l.Now.IsZero() {
-		return least
-	}
-	until := now.Add(l.Fence.Sub(l.Now))
-	if until.Before(least) || until.After(least.Add(job.MaxOpenTimeout)) {
-		return least
-	}
-	return until
-}
-
-// Why a job cannot look for its content before its first attempt.
-var (
-	errNotFound = errors.New("skip_if_present: this connection cannot be looked at for content that no job has made; " +
-		"only an OBSERVABLE one of feed, x or mastodon can")
-	errFiles = errors.New("skip_if_present: files cannot be compared with those that are there; leave payload.social_post.media out")
-)
-
-// CheckPresence returns why skip_if_present cannot be used with a payload on a
-// connection of a connector, or nil.
-func CheckPresence(c Connector, class job.Class, p *fireoncev1.Payload) error {
-	switch {
-	case !FindsContent(c, class):
-		return errNotFound
-	case len(p.GetSocialPost().GetMedia()) > 0:
-		return errFiles
-	default:
-		return nil
-	}
 }

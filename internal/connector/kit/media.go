@@ -3,21 +3,17 @@ package kit
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -232,81 +228,4 @@ func (r *spooled) content() io.ReaderAt {
 		return r.file
 	}
 	return bytes.NewReader(r.bytes.Bytes())
-}
-
-// MediaRule is what a platform takes of the files that a post refers to.
-type MediaRule struct {
-	// Most bounds the files of a post, Bytes one of them.
-	Most  int
-	Bytes int64
-	// Takes reports whether it takes files of a media type, Names names those types for a user:
-	// "images".
-	Takes func(mediaType string) bool
-	Names string
-}
-
-// Check checks what can be known of files before they are fetched.
-func (r MediaRule) Check(m *Media, refs []*fireoncev1.MediaRef, bad BadInput) error {
-	switch {
-	case len(refs) == 0:
-		return nil
-	case m == nil:
-		return bad(".media", noMedia)
-	case len(refs) > r.Most:
-		return bad(".media", fmt.Sprintf("at most %d %s", r.Most, r.Names))
-	}
-	for i, ref := range refs {
-		field := fmt.Sprintf(".media[%d]", i)
-		if _, err := transport.ParseURL(ref.GetUrl()); err != nil {
-			return bad(field+".url", err.Error())
-		}
-		if t := ref.GetMediaType(); t != "" && !r.Takes(strings.ToLower(t)) {
-			return bad(field+".media_type", "this connector sends "+r.Names+" only")
-		}
-	}
-	return nil
-}
-
-// Fetch fetches a file, and refuses one of another type. It fails with *Refusal.
-func (r MediaRule) Fetch(ctx context.Context, m *Media, ref *fireoncev1.MediaRef) (*Asset, error) {
-	asset, err := m.Fetch(ctx, ref, r.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	if !r.Takes(asset.Type) {
-		asset.Close()
-		return nil, &connector.Refusal{
-			Kind: job.FailPermanent,
-			Msg:  "this connector sends " + r.Names + " only: a media file is " + transport.Clean(asset.Type, 100),
-		}
-	}
-	return asset, nil
-}
-
-// mediaFields are the frozen form of a file that a post refers to: these fields, in this order.
-func mediaFields(ref *fireoncev1.MediaRef) []FrozenField {
-	return []FrozenField{
-		{"media_url", &ref.Url}, {"media_sha256", &ref.Sha256}, {"media_type", &ref.MediaType}, {"media_alt", &ref.AltText},
-	}
-}
-
-// EncodeMedia adds references to a frozen encoding.
-func EncodeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
-	for _, ref := range refs {
-		Freeze(c, mediaFields(ref)...)
-	}
-	return c
-}
-
-// DecodeMedia reads references that EncodeMedia has added, at most as many as given. It fails
-// with ErrBadCanon.
-func DecodeMedia(fields []CanonField, most int) (refs []*fireoncev1.MediaRef, err error) {
-	for len(fields) > 0 {
-		ref := &fireoncev1.MediaRef{}
-		if fields, err = thawFields(fields, mediaFields(ref)...); err != nil || len(refs) == most {
-			return nil, ErrBadCanon
-		}
-		refs = append(refs, ref)
-	}
-	return refs, nil
 }

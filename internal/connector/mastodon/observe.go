@@ -161,18 +161,3 @@ func (c *Connector) source(ctx context.Context, a account, id string) (text, war
 	}
 	return *got.Text, got.Warning, true, nil
 }
-
-type watermark = lookup.Watermark
-
-var watermarks = lookup.Watermarks{
-	Valid:    func(m watermark) bool { return m.Base != "" && validID(m.ID) && m.Account != "" },
-	Identity: func(m watermark) string { return m.Account },
-}
-
-// watermarkOf takes a watermark from the newest page.
-func watermarkOf(base string, p person, l listing, local time.Time) watermark {
-	return watermark{
-		Version: lookup.WatermarkVersion, Base: base, ID: p.id, Account: p.url,
-		Clocks: lookup.Clocks{At: l.now, Local: local}, Seen: lookup.Seen(rules, l.statuses, l.now),
-	}
-}

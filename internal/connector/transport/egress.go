@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -249,20 +248,4 @@ func embedded(addr netip.Addr) []netip.Addr {
 		out = append(out, netip.AddrFrom4([4]byte(b[12:16])))
 	}
 	return out
-}
-
-// LoggingTo returns the same policy, which logs what it denies to names, because only
-// the operator may know which names exist.
-func (e *Egress) LoggingTo(log *slog.Logger) *Egress {
-	logging := *e
-	logging.log = log
-	return &logging
-}
-
-// LogDenied logs that a name's address was denied.
-func (e *Egress) LogDenied(ctx context.Context, host string, err error) {
-	var denied *EgressError
-	if e.log != nil && !isAddress(host) && errors.As(err, &denied) {
-		e.log.InfoContext(ctx, "egress denied", "host", host, "cause", denied.Error())
-	}
 }

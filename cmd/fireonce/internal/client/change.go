@@ -2,13 +2,13 @@ package client
 
 import (
 	"context"
-	"encoding/hex"
 	"time"
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -146,84 +146,3 @@ func (c *call) etag(ctx context.Context) (string, error) {
 
 // briefJob prints the job that a call changed.
 func briefJob[R interface{ GetJob() *fireoncev1.Job }](c *call, resp R) { c.out.brief(resp.GetJob()) }
-
-func deleteCommand() *cli.Command {
-	return &cli.Command{
-		Name: "delete", Usage: "erase a job that ended an hour ago or earlier, for good", ArgsUsage: "[JOB]",
-		Description: "Payload, labels, key, answers, texts and history go. What stays proves when the job had its effect, and names\n" +
-			"nobody; it is printed, also by a repeat. The key stays bound for as long as that of a job that retention removed.\n" +
-			"Needs the scope jobs:delete.",
-		Flags: flags(keyFlag("job"), etagFlag("job")),
-		Action: action(func(ctx context.Context, c *call) error {
-			return callOn(ctx, c, "job", c.Jobs.DeleteJob, &fireoncev1.DeleteJobRequest{}, showErased)
-		}),
-	}
-}
-
-func showErased(c *call, resp *fireoncev1.DeleteJobResponse) {
-	j := resp.GetJob()
-	c.out.line("Job %s was erased at %s by %s. It ended as %s at %s.", plain(j.GetJobId()), j.GetEraseTime().AsTime().Format(time.RFC3339),
-		plain(j.GetActor()), stateName(j.GetState()), j.GetEndTime().AsTime().Format(time.RFC3339))
-	c.out.line("SHA-256 of its key: %s", hex.EncodeToString(j.GetIdempotencyKeyDigest()))
-}
-
-func cancelCommand() *cli.Command {
-	return &cli.Command{
-		Name: "cancel", Usage: "stop further sends of a job", ArgsUsage: "[JOB]",
-		Flags: flags(keyFlag("job"), etagFlag("job"), reasonFlag()),
-		// Without --etag a cancel holds in whatever state the job is by then.
-		Action: action(func(ctx context.Context, c *call) error {
-			return callOn(ctx, c, "job", c.Jobs.CancelJob, &fireoncev1.CancelJobRequest{}, showCanceled)
-		}),
-	}
-}
-
-func showCanceled(c *call, resp *fireoncev1.CancelJobResponse) {
-	if resp.GetPrevented() {
-		c.out.line("Canceled. Nothing was sent, and nothing will be.")
-	} else {
-		c.out.line("It will not be sent again, but the effect may exist already. Watch the job to learn which.")
-	}
-	c.out.brief(resp.GetJob())
-}
-
-func reasonFlag() cli.Flag {
-	return textFlag("reason", "why, as `TEXT` for the record")
-}
-
-func resolveCommand() *cli.Command {
-	return &cli.Command{
-		Name: "resolve", Usage: "decide about a job whose outcome is unknown", ArgsUsage: "[JOB]",
-		Description: "sent: the effect exists; the job is SUCCEEDED. not-sent: it does not; the job is FAILED. resend: it does\n" +
-			"not, and is sent again; this DUPLICATES the effect if you are wrong. cancel: it does not; the job is CANCELED.",
-		Flags: flags(append(resolveFlags(),
-			keyFlag("job"), textFlag("etag", "the job as you saw it, by the `ETAG` that get and watch print; required"),
-			textFlag("external-id", "with sent: the target's `ID` of the effect"),
-			textFlag("effect-key", "with resend, of a job that was given its effect key: the `KEY` of the new effect"),
-		)...),
-		Action: action(resolve),
-	}
-}
-
-func resolve(ctx context.Context, c *call) error {
-	req := &fireoncev1.ResolveJobRequest{}
-	if err := setFromFlags(c.cmd, req); err != nil { // before the job is read
-		return err
-	}
-	if req.GetEtag() == "" {
-		return c.showToDecide(ctx)
-	}
-	return callOn(ctx, c, "job", c.Jobs.ResolveJob, req, briefJob)
-}
-
-// showToDecide shows a job to a person who decides without --etag.
-func (c *call) showToDecide(ctx context.Context) error {
-	resp, err := c.job(ctx, true)
-	if err != nil {
-		return err
-	}
-	if !c.out.json {
-		c.out.job(resp.GetJob())
-	}
-	return exit.Usagef("name the state of the job that you decide on: if it is the present one, repeat with --etag %s", resp.GetJob().GetEtag())
-}

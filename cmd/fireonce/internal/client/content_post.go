@@ -9,9 +9,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/platform"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 func messageFlags() []cli.Flag {
@@ -102,43 +103,4 @@ func mediaAt(flag, at string) (*fireoncev1.MediaRef, error) {
 		return nil, exit.Usagef("--%s %q: must be an http or https URL: files are fetched when the job is sent, and not uploaded before", flag, at)
 	}
 	return &fireoncev1.MediaRef{Url: strings.TrimSpace(at)}, nil
-}
-
-func mailFlags() []cli.Flag {
-	return []cli.Flag{
-		textsFlag("to", "an e-mail to this `ADDRESS`, such as 'Ada <ada@example.org>'; may be repeated"),
-		textFlag("from", "the sender's `ADDRESS`"),
-		textsFlag("cc", "a copy to this `ADDRESS`; may be repeated"),
-		textsFlag("bcc", "a copy to this `ADDRESS` that the others do not see; may be repeated"),
-		&cli.StringSliceFlag{Name: "reply-address", Usage: "the `ADDRESS` for answers; may be repeated", DefaultText: "the sender's"},
-		textFlag("subject", "the subject, as `TEXT`"),
-		textFlag("html", "the body as `HTML`, beside --text or alone"),
-		textFlag("html-file", "the same, from a `FILE`; - reads standard input"),
-		textsFlag("attachment", "attach the file at this `URL`, which the server fetches when it sends; may be repeated"),
-	}
-}
-
-func mailContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
-	if !cmd.IsSet("from") {
-		return nil, exit.Usagef("an e-mail needs --from")
-	}
-	mail := &fireoncev1.Email{
-		From: cmd.String("from"), To: cmd.StringSlice("to"), Cc: cmd.StringSlice("cc"), Bcc: cmd.StringSlice("bcc"),
-		ReplyTo: cmd.StringSlice("reply-address"), Subject: cmd.String("subject"),
-	}
-	var err error
-	if mail.TextBody, err = contentText(cmd); err != nil {
-		return nil, err
-	}
-	if mail.HtmlBody, err = textOrFile(cmd, "html", "html-file"); err != nil {
-		return nil, err
-	}
-	for _, at := range cmd.StringSlice("attachment") {
-		ref, err := mediaAt("attachment", at)
-		if err != nil {
-			return nil, err
-		}
-		mail.Attachments = append(mail.Attachments, ref)
-	}
-	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: mail}}, nil
 }

@@ -1,19 +1,13 @@
 package listen
 
 import (
-	"crypto/sha256"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	lossy "github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
@@ -118,79 +112,4 @@ func keyOf(h http.Header) (name, key string) {
 		}
 	}
 	return "", ""
-}
-
-// share selects the requests that a flag affects.
-type share struct {
-	// first: the first request with each key.
-	first bool
-	// percent is the random share of all requests.
-	percent float64
-}
-
-// shareOf parses a flag: "first", "30%" or "30". Empty: no request.
-func shareOf(flag, text string) (share, error) {
-	switch text {
-	case "":
-		return share{}, nil
-	case "first":
-		return share{first: true}, nil
-	}
-	percent, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
-	if err != nil || !(percent >= 0 && percent <= 100) {
-		return share{}, exit.Usagef("--%s %q: must be 0%% to 100%%, or first", flag, text)
-	}
-	return share{percent: percent}, nil
-}
-
-// takes reports whether the share includes a request.
-func (s share) takes(first bool) bool {
-	return s.first && first || rand.Float64()*100 < s.percent //nolint:gosec // chance, no secret
-}
-
-// maxKeys is how many keys are remembered. Only their digests are kept: a key may be as long
-// as a header.
-const maxKeys = 10_000
-
-// memory records the outcomes of the requests with each key. The oldest keys are forgotten.
-type memory struct {
-	mu   sync.Mutex
-	of   map[[sha256.Size]byte]*past
-	ring [][sha256.Size]byte
-	next int
-}
-
-// past is the outcome of the requests with one key.
-type past struct{ failed, acted bool }
-
-func newMemory(size int) *memory {
-	return &memory{of: make(map[[sha256.Size]byte]*past), ring: make([][sha256.Size]byte, 0, size)}
-}
-
-// with calls do with the past of a key. An empty key has no past.
-func (m *memory) with(key string, do func(*past)) {
-	if key == "" {
-		do(new(past))
-		return
-	}
-	digest := sha256.Sum256([]byte(key))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.of[digest]
-	if p == nil {
-		p = new(past)
-		m.remember(digest, p)
-	}
-	do(p)
-}
-
-func (m *memory) remember(digest [sha256.Size]byte, p *past) {
-	m.of[digest] = p
-	if len(m.ring) < cap(m.ring) {
-		m.ring = append(m.ring, digest)
-		return
-	}
-	delete(m.of, m.ring[m.next])
-	m.ring[m.next] = digest
-	m.next = (m.next + 1) % len(m.ring)
 }

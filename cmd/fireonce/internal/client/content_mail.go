@@ -1,0 +1,48 @@
+package client
+
+import (
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+func mailFlags() []cli.Flag {
+	return []cli.Flag{
+		textsFlag("to", "an e-mail to this `ADDRESS`, such as 'Ada <ada@example.org>'; may be repeated"),
+		textFlag("from", "the sender's `ADDRESS`"),
+		textsFlag("cc", "a copy to this `ADDRESS`; may be repeated"),
+		textsFlag("bcc", "a copy to this `ADDRESS` that the others do not see; may be repeated"),
+		&cli.StringSliceFlag{Name: "reply-address", Usage: "the `ADDRESS` for answers; may be repeated", DefaultText: "the sender's"},
+		textFlag("subject", "the subject, as `TEXT`"),
+		textFlag("html", "the body as `HTML`, beside --text or alone"),
+		textFlag("html-file", "the same, from a `FILE`; - reads standard input"),
+		textsFlag("attachment", "attach the file at this `URL`, which the server fetches when it sends; may be repeated"),
+	}
+}
+
+func mailContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
+	if !cmd.IsSet("from") {
+		return nil, exit.Usagef("an e-mail needs --from")
+	}
+	mail := &fireoncev1.Email{
+		From: cmd.String("from"), To: cmd.StringSlice("to"), Cc: cmd.StringSlice("cc"), Bcc: cmd.StringSlice("bcc"),
+		ReplyTo: cmd.StringSlice("reply-address"), Subject: cmd.String("subject"),
+	}
+	var err error
+	if mail.TextBody, err = contentText(cmd); err != nil {
+		return nil, err
+	}
+	if mail.HtmlBody, err = textOrFile(cmd, "html", "html-file"); err != nil {
+		return nil, err
+	}
+	for _, at := range cmd.StringSlice("attachment") {
+		ref, err := mediaAt("attachment", at)
+		if err != nil {
+			return nil, err
+		}
+		mail.Attachments = append(mail.Attachments, ref)
+	}
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: mail}}, nil
+}

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/store"
+)
+
+// CountJobs implements the RPC.
+func (s *statsService) CountJobs(ctx context.Context, req *fireoncev1.CountJobsRequest) (*fireoncev1.CountJobsResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	q, err := s.selection(ctx, callerOf(ctx).project, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	counts, err := s.store.Count(ctx, q, groupings[req.GetGroupBy()])
+	if err != nil {
+		return nil, fmt.Errorf("count jobs: %w", err)
+	}
+	return countsToWire(q, groupings[req.GetGroupBy()], counts), nil
+}
+
+var groupings = map[fireoncev1.CountDimension]store.GroupBy{
+	fireoncev1.CountDimension_COUNT_DIMENSION_CONNECTION:   store.ByConnection,
+	fireoncev1.CountDimension_COUNT_DIMENSION_EFFECT_CLASS: store.ByClass,
+	fireoncev1.CountDimension_COUNT_DIMENSION_ERROR_KIND:   store.ByErrorKind,
+}
