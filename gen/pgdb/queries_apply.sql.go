@@ -164,58 +164,6 @@ func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]E
 	return items, nil
 }
 
-const holdAuth = `-- name: HoldAuth :exec
-UPDATE connection_ready AS r
-SET auth_hold_at = coalesce(r.auth_hold_at, $1), auth_hold_reason = $2, auth_hold_cause = $3
-FROM connections AS c
-WHERE r.connection_id = $4 AND r.hold_key = $5
-    AND c.id = $4 AND c.credential_version = $6
-`
-
-type HoldAuthParams struct {
-	Now               time.Time
-	Reason            string
-	Cause             int16
-	ConnectionID      job.ID
-	HoldKey           string
-	CredentialVersion int64
-}
-
-// A refusal of a credential that was replaced meanwhile holds nothing.
-func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) error {
-	_, err := q.db.Exec(ctx, holdAuth,
-		arg.Now,
-		arg.Reason,
-		arg.Cause,
-		arg.ConnectionID,
-		arg.HoldKey,
-		arg.CredentialVersion,
-	)
-	return err
-}
-
-const holdRate = `-- name: HoldRate :exec
-UPDATE connection_ready SET rate_limited_until = $1, rate_limit_reason = $2
-WHERE connection_id = $3 AND hold_key = $4 AND rate_limited_until < $1
-`
-
-type HoldRateParams struct {
-	Until        time.Time
-	Reason       string
-	ConnectionID job.ID
-	HoldKey      string
-}
-
-func (q *Queries) HoldRate(ctx context.Context, arg HoldRateParams) error {
-	_, err := q.db.Exec(ctx, holdRate,
-		arg.Until,
-		arg.Reason,
-		arg.ConnectionID,
-		arg.HoldKey,
-	)
-	return err
-}
-
 const insertEffects = `-- name: InsertEffects :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::text[]) AS external_id,
@@ -308,55 +256,6 @@ func (q *Queries) InsertObservations(ctx context.Context, arg InsertObservations
 		arg.EndedAts,
 	)
 	return err
-}
-
-const insertResolutions = `-- name: InsertResolutions :many
-INSERT INTO resolutions (job_id, ruling, actor, note, at)
-SELECT u.job_id, u.ruling, u.actor, u.note, $1
-FROM (
-    SELECT unnest($2::uuid[]) AS job_id, unnest($3::smallint[]) AS ruling,
-        unnest($4::text[]) AS actor, unnest($5::text[]) AS note
-) AS u
-RETURNING id, job_id
-`
-
-type InsertResolutionsParams struct {
-	Now     time.Time
-	Jobs    []job.ID
-	Rulings []int16
-	Actors  []string
-	Notes   []string
-}
-
-type InsertResolutionsRow struct {
-	ID    int64
-	JobID job.ID
-}
-
-func (q *Queries) InsertResolutions(ctx context.Context, arg InsertResolutionsParams) ([]InsertResolutionsRow, error) {
-	rows, err := q.db.Query(ctx, insertResolutions,
-		arg.Now,
-		arg.Jobs,
-		arg.Rulings,
-		arg.Actors,
-		arg.Notes,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []InsertResolutionsRow
-	for rows.Next() {
-		var i InsertResolutionsRow
-		if err := rows.Scan(&i.ID, &i.JobID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const keepForNewRows = `-- name: KeepForNewRows :exec
@@ -496,68 +395,6 @@ func (q *Queries) SaturatedRows(ctx context.Context, ids []job.ID) ([]SaturatedR
 		return nil, err
 	}
 	return items, nil
-}
-
-const setContents = `-- name: SetContents :exec
-WITH u AS (
-    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bytea[]) AS payload,
-        unnest($3::text[]) AS labels, unnest($4::text[]) AS own_effect_key,
-        unnest($5::smallint[]) AS policy, unnest($6::boolean[]) AS new_retry,
-        unnest($7::bigint[]) AS max_attempts, unnest($8::bigint[]) AS min_backoff,
-        unnest($9::bigint[]) AS max_backoff, unnest($10::boolean[]) AS new_timeout,
-        unnest($11::bigint[]) AS attempt_timeout, unnest($12::boolean[]) AS new_time_zone, unnest($13::text[]) AS time_zone
-),
-used AS (
-    INSERT INTO project_use (project, jobs, bytes)
-    SELECT o.project, 0, sum(octet_length(u.payload) - octet_length(o.payload))
-    FROM u JOIN jobs AS o ON o.id = u.job_id WHERE u.payload IS NOT NULL GROUP BY o.project
-)
-UPDATE jobs AS j SET
-    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels),
-    own_effect_key = coalesce(nullif(u.own_effect_key, ''), j.own_effect_key),
-    policy = coalesce(nullif(u.policy, 0), j.policy),
-    max_attempts = CASE WHEN u.new_retry THEN u.max_attempts ELSE j.max_attempts END,
-    min_backoff = CASE WHEN u.new_retry THEN u.min_backoff ELSE j.min_backoff END,
-    max_backoff = CASE WHEN u.new_retry THEN u.max_backoff ELSE j.max_backoff END,
-    attempt_timeout = CASE WHEN u.new_timeout THEN u.attempt_timeout ELSE j.attempt_timeout END,
-    time_zone = CASE WHEN u.new_time_zone THEN u.time_zone ELSE j.time_zone END
-FROM u WHERE j.id = u.job_id
-`
-
-type SetContentsParams struct {
-	Jobs            []job.ID
-	Payloads        [][]byte
-	Labels          []string
-	OwnEffectKeys   []string
-	Policies        []int16
-	NewRetries      []bool
-	MaxAttempts     []int64
-	MinBackoffs     []int64
-	MaxBackoffs     []int64
-	NewTimeouts     []bool
-	AttemptTimeouts []int64
-	NewTimeZones    []bool
-	TimeZones       []string
-}
-
-// NULL, 0 and an empty text do not change a column.
-func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error {
-	_, err := q.db.Exec(ctx, setContents,
-		arg.Jobs,
-		arg.Payloads,
-		arg.Labels,
-		arg.OwnEffectKeys,
-		arg.Policies,
-		arg.NewRetries,
-		arg.MaxAttempts,
-		arg.MinBackoffs,
-		arg.MaxBackoffs,
-		arg.NewTimeouts,
-		arg.AttemptTimeouts,
-		arg.NewTimeZones,
-		arg.TimeZones,
-	)
-	return err
 }
 
 const setStates = `-- name: SetStates :one

@@ -28,12 +28,3 @@ func (q *Queries) AddRecipients(ctx context.Context, arg AddRecipientsParams) er
 	_, err := q.db.Exec(ctx, addRecipients, arg.Ids, arg.Projects, arg.Recipients)
 	return err
 }
-
-const removeRecipients = `-- name: RemoveRecipients :exec
-DELETE FROM job_recipients WHERE job_id = ANY ($1::uuid[])
-`
-
-func (q *Queries) RemoveRecipients(ctx context.Context, ids []job.ID) error {
-	_, err := q.db.Exec(ctx, removeRecipients, ids)
-	return err
-}

@@ -914,56 +914,6 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 	return i, err
 }
 
-const holdAuth = `-- name: HoldAuth :execrows
-UPDATE connection_ready
-SET auth_hold_at = coalesce(auth_hold_at, ?1), auth_hold_reason = ?2, auth_hold_cause = ?3
-WHERE connection_id = ?4 AND hold_key = ?5
-`
-
-type HoldAuthParams struct {
-	Now          sql.NullInt64
-	Reason       string
-	Cause        int64
-	ConnectionID []byte
-	HoldKey      string
-}
-
-func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, holdAuth,
-		arg.Now,
-		arg.Reason,
-		arg.Cause,
-		arg.ConnectionID,
-		arg.HoldKey,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-const holdRate = `-- name: HoldRate :exec
-UPDATE connection_ready SET rate_limited_until = ?1, rate_limit_reason = ?2
-WHERE connection_id = ?3 AND hold_key = ?4 AND rate_limited_until < ?1
-`
-
-type HoldRateParams struct {
-	Until        int64
-	Reason       string
-	ConnectionID []byte
-	HoldKey      string
-}
-
-func (q *Queries) HoldRate(ctx context.Context, arg HoldRateParams) error {
-	_, err := q.db.ExecContext(ctx, holdRate,
-		arg.Until,
-		arg.Reason,
-		arg.ConnectionID,
-		arg.HoldKey,
-	)
-	return err
-}
-
 const inFlight = `-- name: InFlight :many
 SELECT connection_id FROM job_state WHERE state IN (2, 3)
 `
@@ -1145,31 +1095,6 @@ func (q *Queries) InsertPage(ctx context.Context, arg InsertPageParams) error {
 		arg.Body,
 	)
 	return err
-}
-
-const insertResolution = `-- name: InsertResolution :one
-INSERT INTO resolutions (job_id, ruling, actor, note, at) VALUES (?, ?, ?, ?, ?) RETURNING id
-`
-
-type InsertResolutionParams struct {
-	JobID  []byte
-	Ruling int64
-	Actor  string
-	Note   string
-	At     int64
-}
-
-func (q *Queries) InsertResolution(ctx context.Context, arg InsertResolutionParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, insertResolution,
-		arg.JobID,
-		arg.Ruling,
-		arg.Actor,
-		arg.Note,
-		arg.At,
-	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
 }
 
 const insertState = `-- name: InsertState :exec
@@ -1841,47 +1766,6 @@ func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
 	return err
 }
 
-const setContent = `-- name: SetContent :exec
-UPDATE jobs SET
-    payload = ?1, hold_key = ?2, labels = ?3, start_window = ?4, own_effect_key = ?5,
-    policy = ?6, max_attempts = ?7, min_backoff = ?8, max_backoff = ?9,
-    attempt_timeout = ?10, time_zone = ?11
-WHERE id = ?12
-`
-
-type SetContentParams struct {
-	Payload        []byte
-	HoldKey        string
-	Labels         string
-	StartWindow    int64
-	OwnEffectKey   string
-	Policy         int64
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
-	TimeZone       string
-	ID             []byte
-}
-
-func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
-	_, err := q.db.ExecContext(ctx, setContent,
-		arg.Payload,
-		arg.HoldKey,
-		arg.Labels,
-		arg.StartWindow,
-		arg.OwnEffectKey,
-		arg.Policy,
-		arg.MaxAttempts,
-		arg.MinBackoff,
-		arg.MaxBackoff,
-		arg.AttemptTimeout,
-		arg.TimeZone,
-		arg.ID,
-	)
-	return err
-}
-
 const setLastArm = `-- name: SetLastArm :exec
 INSERT INTO cool_downs (owner, job_id, armed_at) VALUES (?, ?, ?)
 ON CONFLICT (owner) DO UPDATE SET job_id = excluded.job_id, armed_at = excluded.armed_at
@@ -1931,6 +1815,22 @@ type SetPredecessorEndParams struct {
 // No change of the replies: no version, no event.
 func (q *Queries) SetPredecessorEnd(ctx context.Context, arg SetPredecessorEndParams) error {
 	_, err := q.db.ExecContext(ctx, setPredecessorEnd, arg.PredecessorEnd, arg.WaitsFor)
+	return err
+}
+
+const setStart = `-- name: SetStart :exec
+UPDATE jobs SET hold_key = ?1, start_window = ?2 WHERE id = ?3
+`
+
+type SetStartParams struct {
+	HoldKey     string
+	StartWindow int64
+	ID          []byte
+}
+
+// The parts of a request that PostgreSQL has in job_state.
+func (q *Queries) SetStart(ctx context.Context, arg SetStartParams) error {
+	_, err := q.db.ExecContext(ctx, setStart, arg.HoldKey, arg.StartWindow, arg.ID)
 	return err
 }
 
@@ -2138,23 +2038,6 @@ func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error)
 		arg.JobID,
 		arg.Version,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-const takeEffectKey = `-- name: TakeEffectKey :execrows
-INSERT INTO effect_keys (digest, job_id) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING
-`
-
-type TakeEffectKeyParams struct {
-	Digest []byte
-	JobID  []byte
-}
-
-func (q *Queries) TakeEffectKey(ctx context.Context, arg TakeEffectKeyParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, takeEffectKey, arg.Digest, arg.JobID)
 	if err != nil {
 		return 0, err
 	}

@@ -119,10 +119,9 @@ type changeApplier struct {
 	// saturated reports that a row of a freed connection may be saturated.
 	saturated bool
 	left      []runnableKey
-	auth      []pgdb.HoldAuthParams
+	holds     []heldRow
 	// schedules are those of the jobs whose changes may release a firing.
 	schedules []job.ID
-	rate      map[runnableKey]pgdb.HoldRateParams
 }
 
 // namesObject reports whether a change brings an object that may be another job's.
@@ -182,7 +181,7 @@ func (b *changeApplier) writeIndependent(ctx context.Context, part []int) error 
 			plans = append(plans, p)
 		}
 	}
-	if plans, err = b.takeEffectKeys(ctx, plans); err != nil {
+	if plans, err = b.writeContent(ctx, plans); err != nil {
 		return err
 	}
 	if len(plans) == 0 {
@@ -193,7 +192,6 @@ func (b *changeApplier) writeIndependent(ctx context.Context, part []int) error 
 	}
 	b.writeEffects(ctx, plans)
 	b.settle(ctx, plans)
-	b.writeContent(ctx, plans)
 	if err := b.writeStates(ctx, plans); err != nil {
 		return err
 	}
@@ -203,29 +201,30 @@ func (b *changeApplier) writeIndependent(ctx context.Context, part []int) error 
 	return b.answer(ctx, plans)
 }
 
-// takeEffectKeys takes the effect keys that changes bring, and drops the changes whose effect
-// key is used.
-func (b *changeApplier) takeEffectKeys(ctx context.Context, plans []*plannedChange) ([]*plannedChange, error) {
-	var p pgdb.TakeEffectKeysParams
-	for _, c := range plans {
-		if c.Content != nil && c.Content.OwnEffectKey != "" {
-			p.Digests, p.Jobs = append(p.Digests, c.Content.EffectKey[:]), append(p.Jobs, c.Job)
+// writeContent writes the changes of the requests themselves, in the order of the effect keys,
+// and drops those whose effect key is used.
+func (b *changeApplier) writeContent(ctx context.Context, plans []*plannedChange) ([]*plannedChange, error) {
+	key := func(p *plannedChange) (key [32]byte) {
+		if p.Content != nil {
+			key = p.Content.EffectKey
 		}
+		return key
 	}
-	if len(p.Jobs) == 0 {
-		return plans, nil
-	}
-	rows, err := b.q.TakeEffectKeys(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("effect keys: %w", err)
-	}
-	return slices.DeleteFunc(plans, func(c *plannedChange) bool {
-		taken := c.Content != nil && c.Content.OwnEffectKey != "" && !slices.Contains(rows, c.Job)
-		if taken {
-			b.out[c.index].Err = store.ErrEffectKeyTaken
+	slices.SortStableFunc(plans, func(x, y *plannedChange) int { a, b := key(x), key(y); return bytes.Compare(a[:], b[:]) })
+	var left []*plannedChange
+	for _, p := range plans {
+		if p.Content != nil {
+			err := b.shared().SetContent(ctx, p.Job, *p.Content)
+			if err != nil && !rules.Verdict(err) {
+				return nil, err
+			}
+			if b.out[p.index].Err = err; err != nil {
+				continue
+			}
 		}
-		return taken
-	}), nil
+		left = append(left, p)
+	}
+	return left, nil
 }
 
 // plan judges one change.
@@ -284,45 +283,20 @@ func (b *changeApplier) settle(ctx context.Context, plans []*plannedChange) {
 }
 
 // record stores the looks and the rulings that led to the decisions.
-func (b *changeApplier) record(ctx context.Context, plans []*plannedChange) error {
+func (b *changeApplier) record(ctx context.Context, plans []*plannedChange) (err error) {
 	var looks pgdb.InsertObservationsParams
-	rulings := pgdb.InsertResolutionsParams{Now: b.now}
-	byJob := make(map[job.ID]*plannedChange)
 	for _, p := range plans {
 		if p.Decision.Observed != nil {
 			addObservation(&looks, p.Job, *p.Decision.Observed)
 		}
 		if p.Decision.Ruling != nil {
-			addResolution(&rulings, p.Job, *p.Decision.Ruling)
-			byJob[p.Job] = p
+			if p.ruling, err = b.shared().AddRuling(ctx, p.Job, *p.Decision.Ruling); err != nil {
+				return err
+			}
 		}
 	}
 	b.execRows(ctx, len(looks.Jobs), statement("observations", (*pgdb.Queries).InsertObservations, looks))
-	if len(rulings.Jobs) == 0 {
-		return nil
-	}
-	rows, err := b.q.InsertResolutions(ctx, rulings)
-	if err != nil {
-		return fmt.Errorf("resolutions: %w", err)
-	}
-	for _, r := range rows {
-		byJob[r.JobID].ruling = r.ID
-	}
 	return nil
-}
-
-// writeContent writes the changes of the requests themselves.
-func (b *changeApplier) writeContent(ctx context.Context, plans []*plannedChange) {
-	var params pgdb.SetContentsParams
-	for _, p := range plans {
-		if p.Content != nil {
-			addContent(&params, p.Job, *p.Content)
-		}
-	}
-	if len(params.Jobs) > 0 {
-		b.exec(ctx, statement("content", (*pgdb.Queries).SetContents, params))
-		b.writeRecipients(ctx, plans)
-	}
 }
 
 // writeStates writes the state rows and the events, and records what runnable rows need.
@@ -421,21 +395,17 @@ func (b *changeApplier) noteRunnable(p *plannedChange) {
 		return
 	}
 	b.runnable.touch(is)
-	if h.Auth != 0 {
-		b.auth = append(b.auth, pgdb.HoldAuthParams{
-			Now: b.now, Reason: h.Reason, Cause: int16(h.Auth), ConnectionID: is.conn, HoldKey: is.hold,
-			CredentialVersion: int64(h.CredentialVersion),
-		})
-		return
+	if !slices.ContainsFunc(b.holds, func(o heldRow) bool {
+		return o.runnableKey == is && o.Auth == h.Auth && o.CredentialVersion == h.CredentialVersion && o.For >= h.For
+	}) {
+		b.holds = append(b.holds, heldRow{is, *h})
 	}
-	if b.rate == nil {
-		b.rate = make(map[runnableKey]pgdb.HoldRateParams)
-	}
-	if until := rules.Until(*h, b.now); until.After(b.rate[is].Until) {
-		b.rate[is] = pgdb.HoldRateParams{
-			Until: until, Reason: h.Reason, ConnectionID: is.conn, HoldKey: is.hold,
-		}
-	}
+}
+
+// heldRow is a hold of a runnable row.
+type heldRow struct {
+	runnableKey
+	job.HoldUntil
 }
 
 // notifyReplies updates the jobs that wait for a job that has ended, or that goes on after
@@ -491,21 +461,4 @@ func (b *changeApplier) answer(ctx context.Context, plans []*plannedChange) erro
 	return b.fill(ctx, referring, func(id job.ID, s job.Snapshot) {
 		at[id].Snapshot.Effect, at[id].Snapshot.Resolution = s.Effect, s.Resolution
 	})
-}
-
-// writeRecipients stores the recipients of new payloads.
-func (b *changeApplier) writeRecipients(ctx context.Context, plans []*plannedChange) {
-	var old []job.ID
-	var p pgdb.AddRecipientsParams
-	for _, c := range plans {
-		if c.Content == nil || c.Content.Payload == nil {
-			continue
-		}
-		old = append(old, c.Job)
-		for _, who := range c.Content.Recipients {
-			p.Ids, p.Projects, p.Recipients = append(p.Ids, c.Job), append(p.Projects, c.job.Project), append(p.Recipients, who)
-		}
-	}
-	b.execRows(ctx, len(old), statement("recipients", (*pgdb.Queries).RemoveRecipients, old))
-	b.execRows(ctx, len(p.Ids), statement("recipients", (*pgdb.Queries).AddRecipients, p))
 }

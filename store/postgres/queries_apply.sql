@@ -110,41 +110,6 @@ SELECT
     unnest(@details::text[]), nullif(unnest(@begun_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz),
     nullif(unnest(@ended_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz);
 
--- name: InsertResolutions :many
-INSERT INTO resolutions (job_id, ruling, actor, note, at)
-SELECT u.job_id, u.ruling, u.actor, u.note, @now
-FROM (
-    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@rulings::smallint[]) AS ruling,
-        unnest(@actors::text[]) AS actor, unnest(@notes::text[]) AS note
-) AS u
-RETURNING id, job_id;
-
--- name: SetContents :exec
--- NULL, 0 and an empty text do not change a column.
-WITH u AS (
-    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@payloads::bytea[]) AS payload,
-        unnest(@labels::text[]) AS labels, unnest(@own_effect_keys::text[]) AS own_effect_key,
-        unnest(@policies::smallint[]) AS policy, unnest(@new_retries::boolean[]) AS new_retry,
-        unnest(@max_attempts::bigint[]) AS max_attempts, unnest(@min_backoffs::bigint[]) AS min_backoff,
-        unnest(@max_backoffs::bigint[]) AS max_backoff, unnest(@new_timeouts::boolean[]) AS new_timeout,
-        unnest(@attempt_timeouts::bigint[]) AS attempt_timeout, unnest(@new_time_zones::boolean[]) AS new_time_zone, unnest(@time_zones::text[]) AS time_zone
-),
-used AS (
-    INSERT INTO project_use (project, jobs, bytes)
-    SELECT o.project, 0, sum(octet_length(u.payload) - octet_length(o.payload))
-    FROM u JOIN jobs AS o ON o.id = u.job_id WHERE u.payload IS NOT NULL GROUP BY o.project
-)
-UPDATE jobs AS j SET
-    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels),
-    own_effect_key = coalesce(nullif(u.own_effect_key, ''), j.own_effect_key),
-    policy = coalesce(nullif(u.policy, 0), j.policy),
-    max_attempts = CASE WHEN u.new_retry THEN u.max_attempts ELSE j.max_attempts END,
-    min_backoff = CASE WHEN u.new_retry THEN u.min_backoff ELSE j.min_backoff END,
-    max_backoff = CASE WHEN u.new_retry THEN u.max_backoff ELSE j.max_backoff END,
-    attempt_timeout = CASE WHEN u.new_timeout THEN u.attempt_timeout ELSE j.attempt_timeout END,
-    time_zone = CASE WHEN u.new_time_zone THEN u.time_zone ELSE j.time_zone END
-FROM u WHERE j.id = u.job_id;
-
 -- name: SucceedFirst :many
 -- Successes of first attempts without any other data, with the gates that open. If they are
 -- alone in their transaction, their claim locks are taken too (see ShareClaimLocks). The
@@ -314,15 +279,3 @@ UPDATE connection_ready AS r SET next_at = (
     ORDER BY s.next_at LIMIT 1
 )
 FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
-
--- name: HoldAuth :exec
--- A refusal of a credential that was replaced meanwhile holds nothing.
-UPDATE connection_ready AS r
-SET auth_hold_at = coalesce(r.auth_hold_at, @now), auth_hold_reason = @reason, auth_hold_cause = @cause
-FROM connections AS c
-WHERE r.connection_id = @connection_id AND r.hold_key = @hold_key
-    AND c.id = @connection_id AND c.credential_version = @credential_version;
-
--- name: HoldRate :exec
-UPDATE connection_ready SET rate_limited_until = @until, rate_limit_reason = @reason
-WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_until < @until;

@@ -3,6 +3,3 @@
 -- name: AddRecipients :exec
 INSERT INTO job_recipients (job_id, project, recipient)
 SELECT unnest(@ids::uuid[]), unnest(@projects::text[]), unnest(@recipients::text[]);
-
--- name: RemoveRecipients :exec
-DELETE FROM job_recipients WHERE job_id = ANY (@ids::uuid[]);

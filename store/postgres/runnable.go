@@ -94,14 +94,9 @@ func (b *changeApplier) finish(ctx context.Context) error {
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
-	for _, h := range b.auth {
-		if err := b.q.HoldAuth(ctx, h); err != nil {
-			return fmt.Errorf("hold: %w", err)
-		}
-	}
-	for _, h := range b.rate {
-		if err := b.q.HoldRate(ctx, h); err != nil {
-			return fmt.Errorf("hold: %w", err)
+	for _, h := range b.holds {
+		if err := b.shared().Hold(ctx, h.conn, h.hold, h.HoldUntil); err != nil {
+			return err
 		}
 	}
 	if len(b.left) == 0 {

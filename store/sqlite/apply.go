@@ -48,13 +48,8 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err := c.judge(ctx, in); err != nil {
 		return store.Applied{}, err
 	}
-	// All checks that may refuse the content come before the first write.
-	if c.Content != nil {
-		if err := t.freeEffectKey(ctx, c.Content.EffectKey); err != nil {
-			return store.Applied{}, err
-		}
-	}
-	if err := sqlstore.InSequence(ctx, c.putEffect, c.settle, c.record, c.content, c.write); err != nil {
+	// The content may still be refused, and so it is written first.
+	if err := sqlstore.InSequence(ctx, c.content, c.putEffect, c.settle, c.record, c.write); err != nil {
 		return store.Applied{}, err
 	}
 	snap, err := t.view().completed(ctx, c.remember(), c.effect)
@@ -117,7 +112,6 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 		row.SharedWith, row.OwnsID = fromOptionalID(e.SharedWith), toBool(c.Owns)
 		c.effect, c.st.EffectAttempt = &row, sql.NullInt64{}
 	}
-	c.job.StartWindow = micros(c.Next.StartWindow)
 	setStatus(&c.st, c.Next.Status)
 	return nil
 }
@@ -175,9 +169,9 @@ func (c *change) record(ctx context.Context) error {
 		}
 	}
 	if c.Decision.Ruling != nil {
-		id, err := c.q.InsertResolution(ctx, insertResolutionParams(c.st.JobID, *c.Decision.Ruling, c.now))
+		id, err := c.shared().AddRuling(ctx, c.Job, *c.Decision.Ruling)
 		if err != nil {
-			return fmt.Errorf("resolution: %w", err)
+			return err
 		}
 		c.st.ResolutionID = someMicros(id)
 	}
@@ -250,29 +244,42 @@ func (c *change) setState(ctx context.Context) (int64, error) {
 	})
 }
 
-// hold holds the job's hold key. A refusal of a credential that was replaced
-// meanwhile holds nothing.
+// hold holds the job's hold key.
 func (c *change) hold(ctx context.Context) error {
-	h := c.Decision.Hold
-	if h == nil {
+	if c.Decision.Hold == nil {
 		return nil
 	}
-	conn, err := c.getConnection(ctx, toID(c.st.ConnectionID))
-	if err != nil {
-		return fmt.Errorf("connection: %w", err)
+	return c.shared().Hold(ctx, toID(c.st.ConnectionID), c.st.HoldKey, *c.Decision.Hold)
+}
+
+// content writes the parts of the request that a decision changes: the content, and the start
+// window. A job whose hold key changes leaves its old runnable row later (see leaveRow), and
+// joins the new one with its state.
+func (c *change) content(ctx context.Context) error {
+	if c.Content == nil && c.Decision.Window <= 0 {
+		return nil
 	}
-	switch {
-	case !rules.Holds(*h, conn.CredentialVersion):
-	case h.Auth != 0:
-		_, err = c.q.HoldAuth(ctx, sqlitedb.HoldAuthParams{
-			Now: someMicros(c.now), Reason: h.Reason, Cause: int64(h.Auth), ConnectionID: c.st.ConnectionID,
-			HoldKey: c.st.HoldKey,
-		})
-	default:
-		until := rules.Until(*h, fromMicros(c.now)).UnixMicro()
-		err = c.q.HoldRate(ctx, sqlitedb.HoldRateParams{
-			Until: until, Reason: h.Reason, ConnectionID: c.st.ConnectionID, HoldKey: c.st.HoldKey,
-		})
+	if c.Content != nil {
+		if err := c.shared().SetContent(ctx, c.Job, *c.Content); err != nil {
+			return err
+		}
+		row, err := c.q.GetJob(ctx, c.job.ID)
+		if err != nil {
+			return fmt.Errorf("job: %w", err)
+		}
+		c.job = row.Job
+		if c.Content.Payload != nil {
+			c.job.HoldKey, c.st.HoldKey = c.Content.HoldKey, c.Content.HoldKey
+		}
 	}
-	return named("hold", err)
+	c.job.StartWindow = micros(c.Next.StartWindow)
+	return named("content", c.q.SetStart(ctx, sqlitedb.SetStartParams{HoldKey: c.job.HoldKey, StartWindow: c.job.StartWindow, ID: c.job.ID}))
+}
+
+// leaveRow removes a job that has moved to another runnable row from the old one.
+func (c *change) leaveRow(ctx context.Context) error {
+	if c.old.HoldKey == c.st.HoldKey {
+		return nil
+	}
+	return named("runnable row", c.q.Recount(ctx, sqlitedb.RecountParams{ConnectionID: c.old.ConnectionID, HoldKey: c.old.HoldKey}))
 }

@@ -421,10 +421,6 @@ func settleParams(id []byte, s job.Settled, now int64) sqlitedb.SettleAttemptPar
 	}
 }
 
-func insertResolutionParams(id []byte, r job.Resolution, now int64) sqlitedb.InsertResolutionParams {
-	return sqlitedb.InsertResolutionParams{JobID: id, Ruling: int64(r.Ruling), Actor: r.Actor, Note: r.Note, At: now}
-}
-
 // digestOf returns the digest under which a key is bound.
 func digestOf(project, key string) []byte {
 	sum := job.KeyDigest(project, key)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -73,7 +74,7 @@ func (t *tx) bind(ctx context.Context, j sqlitedb.Job, n store.NewJob) (took boo
 	if rows == 0 || n.Spec.OwnEffectKey == "" {
 		return rows > 0, nil
 	}
-	if _, err := t.q.TakeEffectKey(ctx, sqlitedb.TakeEffectKeyParams{Digest: n.EffectKey[:], JobID: j.ID}); err != nil {
+	if _, err := t.w.sq.TakeEffectKey(ctx, shareddb.TakeEffectKeyParams{Digest: n.EffectKey[:], JobID: n.Spec.ID}); err != nil {
 		return false, fmt.Errorf("effect key: %w", err)
 	}
 	return true, nil
@@ -138,7 +139,7 @@ func (t *tx) insertJob(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState
 	if err := t.w.usage.add(ctx, t, j.Project, 1, int64(len(j.Payload))); err != nil {
 		return err
 	}
-	if err := t.addRecipients(ctx, j, n.Recipients); err != nil {
+	if err := t.shared().AddRecipients(ctx, n.Spec, n.Recipients); err != nil {
 		return err
 	}
 	if st.WaitsFor != nil {
@@ -171,12 +172,14 @@ func (t *tx) makeRunnable(ctx context.Context, st sqlitedb.JobState) error {
 	}))
 }
 
-// addRecipients stores the recipients of a job's payload.
-func (t *tx) addRecipients(ctx context.Context, j sqlitedb.Job, recipients []string) error {
-	for _, who := range recipients {
-		if err := t.q.AddRecipient(ctx, sqlitedb.AddRecipientParams{JobID: j.ID, Project: j.Project, Recipient: who}); err != nil {
-			return fmt.Errorf("recipients: %w", err)
-		}
+// freeEffectKey refuses a used effect key before the first write.
+func (t *tx) freeEffectKey(ctx context.Context, digest [32]byte) error {
+	if digest == ([32]byte{}) {
+		return nil
 	}
-	return nil
+	taken, err := t.q.EffectKeyTaken(ctx, digest[:])
+	if err == nil && taken == 1 {
+		err = store.ErrEffectKeyTaken
+	}
+	return err
 }

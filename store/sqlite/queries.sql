@@ -97,15 +97,9 @@ UPDATE OR FAIL job_state SET
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND state = 3 AND result = 0;
 
--- name: SetContent :exec
-UPDATE jobs SET
-    payload = @payload, hold_key = @hold_key, labels = @labels, start_window = @start_window, own_effect_key = @own_effect_key,
-    policy = @policy, max_attempts = @max_attempts, min_backoff = @min_backoff, max_backoff = @max_backoff,
-    attempt_timeout = @attempt_timeout, time_zone = @time_zone
-WHERE id = @id;
-
--- name: TakeEffectKey :execrows
-INSERT INTO effect_keys (digest, job_id) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING;
+-- name: SetStart :exec
+-- The parts of a request that PostgreSQL has in job_state.
+UPDATE jobs SET hold_key = @hold_key, start_window = @start_window WHERE id = @id;
 
 -- name: EffectKeyTaken :one
 SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER);
@@ -250,15 +244,6 @@ UPDATE connection_ready SET paced_until = @paced_until WHERE connection_id = @co
 -- name: SetBucket :exec
 UPDATE connections SET bucket_at = ? WHERE id = ?;
 
--- name: HoldAuth :execrows
-UPDATE connection_ready
-SET auth_hold_at = coalesce(auth_hold_at, @now), auth_hold_reason = @reason, auth_hold_cause = @cause
-WHERE connection_id = @connection_id AND hold_key = @hold_key;
-
--- name: HoldRate :exec
-UPDATE connection_ready SET rate_limited_until = @until, rate_limit_reason = @reason
-WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_until < @until;
-
 -- attempts
 
 -- name: ArmJob :execrows
@@ -366,9 +351,6 @@ ON CONFLICT (job_id) DO UPDATE SET
 -- name: InsertObservation :exec
 INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: InsertResolution :one
-INSERT INTO resolutions (job_id, ruling, actor, note, at) VALUES (?, ?, ?, ?, ?) RETURNING id;
 
 -- name: GetResolution :one
 SELECT * FROM resolutions WHERE id = ?;

@@ -1,0 +1,31 @@
+-- What few changes of jobs write.
+
+-- name: SetContent :exec
+UPDATE jobs SET
+    payload = @payload, labels = @labels, own_effect_key = @own_effect_key, policy = @policy, max_attempts = @max_attempts,
+    min_backoff = @min_backoff, max_backoff = @max_backoff, attempt_timeout = @attempt_timeout, time_zone = @time_zone
+WHERE id = @id;
+
+-- name: AddRecipient :exec
+INSERT INTO job_recipients (job_id, project, recipient) VALUES (@job_id, @project, @recipient);
+
+-- name: RemoveRecipients :exec
+DELETE FROM job_recipients WHERE job_id = @job_id;
+
+-- name: TakeEffectKey :execrows
+INSERT INTO effect_keys (digest, job_id) VALUES (@digest, @job_id) ON CONFLICT (digest) DO NOTHING;
+
+-- name: InsertResolution :one
+INSERT INTO resolutions (job_id, ruling, actor, note, at) VALUES (@job_id, @ruling, @actor, @note, @now) RETURNING id;
+
+-- name: HoldAuth :exec
+-- A refusal of a credential that was replaced meanwhile holds nothing.
+UPDATE connection_ready AS r
+SET auth_hold_at = coalesce(r.auth_hold_at, @now::timestamptz), auth_hold_reason = @reason, auth_hold_cause = @cause
+FROM connections AS c
+WHERE r.connection_id = @connection_id AND r.hold_key = @hold_key
+    AND c.id = r.connection_id AND c.credential_version = @credential_version;
+
+-- name: HoldRate :exec
+UPDATE connection_ready SET rate_limited_until = @until::timestamptz, rate_limit_reason = @reason
+WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_until < @until;
