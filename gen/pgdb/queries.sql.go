@@ -122,21 +122,6 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 	return i, err
 }
 
-const giveBackEffectKeys = `-- name: GiveBackEffectKeys :exec
-WITH u AS (SELECT unnest($1::bytea[]) AS digest, unnest($2::uuid[]) AS job_id)
-DELETE FROM effect_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.job_id
-`
-
-type GiveBackEffectKeysParams struct {
-	Digests [][]byte
-	Jobs    []job.ID
-}
-
-func (q *Queries) GiveBackEffectKeys(ctx context.Context, arg GiveBackEffectKeysParams) error {
-	_, err := q.db.Exec(ctx, giveBackEffectKeys, arg.Digests, arg.Jobs)
-	return err
-}
-
 const insertJobs = `-- name: InsertJobs :exec
 WITH u AS (
     SELECT
@@ -776,11 +761,10 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 	return items, nil
 }
 
-const takeEffectKeys = `-- name: TakeEffectKeys :many
+const takeEffectKeys = `-- name: TakeEffectKeys :execrows
 WITH u AS (SELECT unnest($1::bytea[]) AS digest, unnest($2::uuid[]) AS job_id)
 INSERT INTO effect_keys (digest, job_id) SELECT u.digest, u.job_id FROM u ORDER BY u.digest
 ON CONFLICT (digest) DO NOTHING
-RETURNING job_id
 `
 
 type TakeEffectKeysParams struct {
@@ -789,19 +773,31 @@ type TakeEffectKeysParams struct {
 }
 
 // In the order of the digests, which is the lock order.
-func (q *Queries) TakeEffectKeys(ctx context.Context, arg TakeEffectKeysParams) ([]job.ID, error) {
-	rows, err := q.db.Query(ctx, takeEffectKeys, arg.Digests, arg.Jobs)
+func (q *Queries) TakeEffectKeys(ctx context.Context, arg TakeEffectKeysParams) (int64, error) {
+	result, err := q.db.Exec(ctx, takeEffectKeys, arg.Digests, arg.Jobs)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const takenEffectKeys = `-- name: TakenEffectKeys :many
+SELECT digest FROM effect_keys WHERE digest = ANY ($1::bytea[])
+`
+
+func (q *Queries) TakenEffectKeys(ctx context.Context, digests [][]byte) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, takenEffectKeys, digests)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []job.ID
+	var items [][]byte
 	for rows.Next() {
-		var job_id job.ID
-		if err := rows.Scan(&job_id); err != nil {
+		var digest []byte
+		if err := rows.Scan(&digest); err != nil {
 			return nil, err
 		}
-		items = append(items, job_id)
+		items = append(items, digest)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
-	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -17,8 +16,8 @@ import (
 )
 
 // Rules of this file:
-//   - an item that cannot be stored never binds its key, so the rows that it refers to are
-//     read before the keys are bound;
+//   - an item that cannot be stored never binds its key, so what it refers to is read before the
+//     keys are bound. If that changed meanwhile, the transaction runs again;
 //   - the loser of a race for a key waits for the winner's commit and then reads what it
 //     bound, in a second statement, because the first one cannot see it;
 //   - predecessors are locked, in the order of their ids, before the keys, which are sorted
@@ -74,7 +73,7 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 
 // take finds the jobs to store. In a batch without replies their keys are bound already.
 func (b *jobCreator) take(ctx context.Context, noReplies bool) error {
-	if err := b.look(ctx); err != nil {
+	if err := b.look(ctx, noReplies); err != nil {
 		return err
 	}
 	if noReplies {
@@ -84,11 +83,12 @@ func (b *jobCreator) take(ctx context.Context, noReplies bool) error {
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
+	judged := len(b.jobs)
 	if err := b.bind(); err != nil {
 		return err
 	}
-	if err := b.boundReplies(ctx); err != nil {
-		return err
+	if len(b.jobs) < judged { // a key was bound concurrently
+		return errRestart
 	}
 	if err := b.takeEffectKeys(ctx); err != nil {
 		return err
@@ -212,11 +212,17 @@ type jobCreator struct {
 }
 
 // look finds the items that could be stored, as if each came after the one before it.
-func (b *jobCreator) look(ctx context.Context) error {
+func (b *jobCreator) look(ctx context.Context, noReplies bool) error {
 	conns := b.reads.prospects()
-	others, err := b.predecessors(ctx)
-	if err != nil {
-		return err
+	others := make(map[job.ID]rules.Predecessor)
+	used := make(map[string]bool) // digests of keys
+	if !noReplies {
+		if err := b.predecessors(ctx, others); err != nil {
+			return err
+		}
+		if err := b.used(ctx, used); err != nil {
+			return err
+		}
 	}
 	keys := make(map[keyOf]bool, len(b.items))
 	b.jobs = make([]creation, 0, len(b.items))
@@ -228,49 +234,90 @@ func (b *jobCreator) look(ctx context.Context) error {
 			continue
 		}
 		key := keyOf{n.Spec.Project, n.Spec.Key}
-		if keys[key] {
-			continue // bound by an item before
+		if keys[key] || !noReplies && used[string(digestOf(n.Spec.Project, n.Spec.Key))] {
+			continue // bound before
 		}
 		made, err := rules.NewJob(n, conn.Class, b.now)
 		if err == nil && !made.ReplyTo.IsZero() {
 			made, err = rules.Await(made, others[made.ReplyTo])
+		}
+		if err == nil && n.Spec.OwnEffectKey != "" && used[string(n.EffectKey[:])] {
+			err = store.ErrEffectKeyTaken
 		}
 		if err != nil {
 			b.out[i].Err = err
 			continue
 		}
 		keys[key] = true
+		if n.Spec.OwnEffectKey != "" {
+			used[string(n.EffectKey[:])] = true
+		}
+		if p := others[made.WaitsFor]; !made.WaitsFor.IsZero() {
+			p.Waiting++
+			others[made.WaitsFor] = p
+		}
 		others[made.ID] = rules.Predecessor{Project: made.Project, State: job.Scheduled}
 		b.jobs = append(b.jobs, creation{item: i, snapshot: job.Snapshot{Job: made, Now: b.now}})
 	}
 	return nil
 }
 
-// predecessors returns the jobs that others of the batch reply to. The jobs that wait for
-// each are counted when the keys are bound.
-func (b *jobCreator) predecessors(ctx context.Context) (map[job.ID]rules.Predecessor, error) {
+// predecessors adds the jobs that others of the batch reply to, with how many jobs wait for
+// each.
+func (b *jobCreator) predecessors(ctx context.Context, others map[job.ID]rules.Predecessor) error {
 	var ids, conns []job.ID
 	for i := range b.items {
 		if to := b.items[i].Spec.ReplyTo; !to.IsZero() {
 			ids, conns = append(ids, to), append(conns, b.items[i].Spec.Connection)
 		}
 	}
-	out := make(map[job.ID]rules.Predecessor)
 	if len(ids) == 0 {
-		return out, nil
+		return nil
 	}
 	rows, err := b.q.LockPredecessors(ctx, distinct(ids))
 	if err != nil {
-		return nil, fmt.Errorf("jobs to reply to: %w", err)
+		return fmt.Errorf("jobs to reply to: %w", err)
 	}
 	// A waiting job has no runnable row that would keep its connection.
 	if b.deleted, err = b.keep(ctx, conns); err != nil {
-		return nil, err
+		return err
+	}
+	counts, err := b.q.CountWaiting(ctx, distinct(ids))
+	if err != nil {
+		return fmt.Errorf("waiting jobs: %w", err)
+	}
+	waiting := make(map[job.ID]int64, len(counts))
+	for _, r := range counts {
+		waiting[job.ID(r.WaitsFor)] = r.Waiting
 	}
 	for _, r := range rows {
-		out[r.JobID] = rules.Predecessor{Project: r.Project, State: r.State}
+		others[r.JobID] = rules.Predecessor{Project: r.Project, State: r.State, Waiting: waiting[r.JobID]}
 	}
-	return out, nil
+	return nil
+}
+
+// used adds the digests of the items' keys, and of the callers' own effect keys, that are used.
+func (b *jobCreator) used(ctx context.Context, used map[string]bool) error {
+	var keys, effects [][]byte
+	for i := range b.items {
+		n := &b.items[i]
+		keys, effects = append(keys, digestOf(n.Spec.Project, n.Spec.Key)), append(effects, n.EffectKey[:])
+	}
+	owners, err := b.q.KeyOwners(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("bound keys: %w", err)
+	}
+	taken, err := b.q.TakenEffectKeys(ctx, effects)
+	if err != nil {
+		return fmt.Errorf("effect keys: %w", err)
+	}
+	for _, r := range owners {
+		used[string(r.Digest)] = true
+	}
+	for _, digest := range taken {
+		used[string(digest)] = true
+	}
+	return nil
 }
 
 // bindings returns the bindings of the keys of the jobs that could be stored.
@@ -296,8 +343,7 @@ func (b *jobCreator) bind() error {
 	return nil
 }
 
-// takeEffectKeys takes the callers' own effect keys for the jobs that got their keys, and
-// frees the keys of jobs whose effect key is used.
+// takeEffectKeys takes the callers' own effect keys for the jobs that got their keys.
 func (b *jobCreator) takeEffectKeys(ctx context.Context) error {
 	var p pgdb.TakeEffectKeysParams
 	for _, n := range b.jobs {
@@ -308,89 +354,11 @@ func (b *jobCreator) takeEffectKeys(ctx context.Context) error {
 	if len(p.Jobs) == 0 {
 		return nil
 	}
-	rows, err := b.q.TakeEffectKeys(ctx, p)
-	if err != nil {
-		return fmt.Errorf("effect keys: %w", err)
+	took, err := b.q.TakeEffectKeys(ctx, p)
+	if err == nil && took < int64(len(p.Jobs)) {
+		err = errRestart // one was taken concurrently
 	}
-	took := setOf(rows)
-	return b.giveBack(ctx, func(n creation) error {
-		if s := &b.items[n.item].Spec; s.OwnEffectKey != "" && !took[s.ID] {
-			return store.ErrEffectKeyTaken
-		}
-		return nil
-	})
-}
-
-// boundReplies refuses jobs that would wait for a job for which store.MaxReplies jobs wait.
-func (b *jobCreator) boundReplies(ctx context.Context) error {
-	var ids []job.ID
-	for _, n := range b.jobs {
-		if to := n.snapshot.WaitsFor; !to.IsZero() {
-			ids = append(ids, to)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	rows, err := b.q.CountWaiting(ctx, distinct(ids))
-	if err != nil {
-		return fmt.Errorf("waiting jobs: %w", err)
-	}
-	waiting := make(map[job.ID]int64, len(rows))
-	for _, r := range rows {
-		waiting[job.ID(r.WaitsFor)] = r.Waiting
-	}
-	return b.giveBack(ctx, func(n creation) error {
-		to := n.snapshot.WaitsFor
-		if to.IsZero() {
-			return nil
-		}
-		if err := rules.MayWait(to, waiting[to]); err != nil {
-			return err
-		}
-		waiting[to]++
-		return nil
-	})
-}
-
-// giveBack drops refused jobs, with those of the batch that reply to them, and frees their
-// keys.
-func (b *jobCreator) giveBack(ctx context.Context, refuse func(creation) error) error {
-	var back shareddb.RemoveKeysParams
-	var effects pgdb.GiveBackEffectKeysParams
-	failed := make(map[keyOf]error)
-	gone := make(map[job.ID]bool)
-	b.jobs = slices.DeleteFunc(b.jobs, func(n creation) bool {
-		s := &b.items[n.item].Spec
-		err := refuse(n)
-		if gone[s.ReplyTo] {
-			err = fmt.Errorf("%w: %s", store.ErrReplyTo, s.ReplyTo)
-		}
-		if err == nil {
-			return false
-		}
-		failed[keyOf{s.Project, s.Key}], gone[s.ID] = err, true
-		back.Digests, back.Ids = append(back.Digests, digestOf(s.Project, s.Key)), append(back.Ids, s.ID)
-		if s.OwnEffectKey != "" {
-			effects.Digests, effects.Jobs = append(effects.Digests, b.items[n.item].EffectKey[:]), append(effects.Jobs, s.ID)
-		}
-		return true
-	})
-	for i := range b.items { // repeats in the same batch too
-		if s := &b.items[i].Spec; failed[keyOf{s.Project, s.Key}] != nil {
-			b.out[i].Err = failed[keyOf{s.Project, s.Key}]
-		}
-	}
-	if len(back.Ids) == 0 {
-		return nil
-	}
-	if _, err := b.shared().Q.RemoveKeys(ctx, back); err != nil {
-		return fmt.Errorf("keys: %w", err)
-	}
-	if len(effects.Jobs) == 0 {
-		return nil
-	}
-	return named("effect keys", b.q.GiveBackEffectKeys(ctx, effects))
+	return named("effect keys", err)
 }
 
 // insert writes the jobs, their first events, and their runnable rows.

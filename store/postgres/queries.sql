@@ -68,16 +68,14 @@ RETURNING job_id;
 -- name: KeyOwners :many
 SELECT k.digest, k.job_id FROM job_keys AS k WHERE k.digest = ANY (@digests::bytea[]);
 
--- name: TakeEffectKeys :many
+-- name: TakenEffectKeys :many
+SELECT digest FROM effect_keys WHERE digest = ANY (@digests::bytea[]);
+
+-- name: TakeEffectKeys :execrows
 -- In the order of the digests, which is the lock order.
 WITH u AS (SELECT unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS job_id)
 INSERT INTO effect_keys (digest, job_id) SELECT u.digest, u.job_id FROM u ORDER BY u.digest
-ON CONFLICT (digest) DO NOTHING
-RETURNING job_id;
-
--- name: GiveBackEffectKeys :exec
-WITH u AS (SELECT unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS job_id)
-DELETE FROM effect_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.job_id;
+ON CONFLICT (digest) DO NOTHING;
 
 -- name: InsertJobs :exec
 -- Jobs with their states.

@@ -79,21 +79,12 @@ func Await(j job.Job, p Predecessor) (job.Job, error) {
 	if p.State == job.Succeeded {
 		return j, nil
 	}
-	if err := MayWait(j.ReplyTo, p.Waiting); err != nil {
-		return j, err
+	if p.Waiting >= store.MaxReplies {
+		return j, fmt.Errorf("%w: %s", store.ErrManyReplies, j.ReplyTo)
 	}
 	j.WaitsFor, j.PredecessorEnd = j.ReplyTo, p.State.BadEnd()
 	j.StartDeadline = j.Deadline(j.NextAt)
 	return j, nil
-}
-
-// MayWait refuses one more job that waits for a predecessor for which waiting jobs wait
-// already.
-func MayWait(predecessor job.ID, waiting int64) error {
-	if waiting >= store.MaxReplies {
-		return fmt.Errorf("%w: %s", store.ErrManyReplies, predecessor)
-	}
-	return nil
 }
 
 // MayCreate refuses a job for a connection that is deleted or belongs to another project.
