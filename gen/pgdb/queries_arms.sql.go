@@ -101,17 +101,6 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 	return err
 }
 
-const contentArms = `-- name: ContentArms :one
-SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = $1), 0)::bigint AS arms
-`
-
-func (q *Queries) ContentArms(ctx context.Context, bucket int64) (int64, error) {
-	row := q.db.QueryRow(ctx, contentArms, bucket)
-	var arms int64
-	err := row.Scan(&arms)
-	return arms, err
-}
-
 const countContentArms = `-- name: CountContentArms :exec
 UPDATE content_arms SET arms = arms + 1 WHERE bucket = ANY ($1::bigint[])
 `

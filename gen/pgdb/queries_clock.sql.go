@@ -233,25 +233,3 @@ func (q *Queries) StepRoll(ctx context.Context, arg StepRollParams) error {
 	_, err := q.db.Exec(ctx, stepRoll, arg.By, arg.Over)
 	return err
 }
-
-const stepWaits = `-- name: StepWaits :exec
-UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + $1::interval
-    ELSE greatest(schedule_time, next_at + $1::interval) END
-WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > $2::timestamptz AND start_deadline < 'infinity'
-    AND start_deadline - next_at
-        <> CASE start_window WHEN 0 THEN $3::bigint ELSE start_window END * interval '1 microsecond'
-`
-
-type StepWaitsParams struct {
-	By            time.Duration
-	Over          time.Time
-	DefaultWindow int64
-}
-
-// Waits that a job chooses by itself. A time that a client asked for is the beginning of its
-// start window, or of the wait of a reply, which has no other waits meanwhile.
-// A job that runs before its time, because a person said so, stays so.
-func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
-	_, err := q.db.Exec(ctx, stepWaits, arg.By, arg.Over, arg.DefaultWindow)
-	return err
-}

@@ -10,6 +10,7 @@ import (
 )
 
 const addUse = `-- name: AddUse :exec
+
 INSERT INTO project_use (project, jobs, bytes) VALUES ($1, $2, $3)
 `
 
@@ -19,6 +20,7 @@ type AddUseParams struct {
 	Bytes   int64
 }
 
+// What projects have, for quotas.
 func (q *Queries) AddUse(ctx context.Context, arg AddUseParams) error {
 	_, err := q.db.Exec(ctx, addUse, arg.Project, arg.Jobs, arg.Bytes)
 	return err
@@ -60,25 +62,4 @@ type LockUseParams struct {
 func (q *Queries) LockUse(ctx context.Context, arg LockUseParams) error {
 	_, err := q.db.Exec(ctx, lockUse, arg.Kind, arg.Project)
 	return err
-}
-
-const storedJobs = `-- name: StoredJobs :one
-
-SELECT coalesce(sum(jobs), 0)::bigint AS jobs, coalesce(sum(bytes), 0)::bigint AS bytes, count(*) AS parts
-FROM project_use WHERE project = $1
-`
-
-type StoredJobsRow struct {
-	Jobs  int64
-	Bytes int64
-	Parts int64
-}
-
-// What projects have, for quotas.
-// The sum of a project's rows, and how many there are.
-func (q *Queries) StoredJobs(ctx context.Context, project string) (StoredJobsRow, error) {
-	row := q.db.QueryRow(ctx, storedJobs, project)
-	var i StoredJobsRow
-	err := row.Scan(&i.Jobs, &i.Bytes, &i.Parts)
-	return i, err
 }

@@ -194,6 +194,35 @@ func (q *Queries) StepUses(ctx context.Context, now time.Time) error {
 	return err
 }
 
+const stepWaits = `-- name: StepWaits :exec
+UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + $1::interval
+    ELSE greatest(schedule_time, next_at + $1::interval) END
+WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > $2::timestamptz AND start_deadline < 'infinity'
+    AND start_deadline - next_at <> CASE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */
+        WHEN 0 THEN $3::bigint
+        ELSE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */ END * $4::interval
+`
+
+type StepWaitsParams struct {
+	By            time.Duration
+	Over          time.Time
+	DefaultWindow int64
+	Microsecond   time.Duration
+}
+
+// Waits that a job chooses by itself. A time that a client asked for is the beginning of its
+// start window, or of the wait of a reply, which has no other waits meanwhile.
+// A job that runs before its time, because a person said so, stays so.
+func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
+	_, err := q.db.Exec(ctx, stepWaits,
+		arg.By,
+		arg.Over,
+		arg.DefaultWindow,
+		arg.Microsecond,
+	)
+	return err
+}
+
 const stepWindows = `-- name: StepWindows :exec
 UPDATE job_state SET start_deadline = start_deadline + $1::interval
 WHERE state IN (1, 2, 6) AND (schedule_time <= $2::timestamptz OR unasked) AND start_deadline > $3::timestamptz

@@ -29,11 +29,9 @@ func (q *Queries) CountAPIKeys(ctx context.Context, arg CountAPIKeysParams) (int
 }
 
 const countConnections = `-- name: CountConnections :one
-
 SELECT count(*) FROM connections WHERE project = $1 AND deleted_at IS NULL
 `
 
-// What projects have, for quotas. The use of a project has queries of its own in each engine.
 func (q *Queries) CountConnections(ctx context.Context, project string) (int64, error) {
 	row := q.db.QueryRow(ctx, countConnections, project)
 	var count int64
@@ -67,4 +65,25 @@ func (q *Queries) CountSchedules(ctx context.Context, project string) (int64, er
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const storedJobs = `-- name: StoredJobs :one
+
+SELECT coalesce(sum(jobs), 0)::bigint AS jobs, coalesce(sum(bytes), 0)::bigint AS bytes, count(*) AS parts
+FROM project_use WHERE project = $1
+`
+
+type StoredJobsRow struct {
+	Jobs  int64
+	Bytes int64
+	Parts int64
+}
+
+// What projects have, for quotas.
+// The sum of a project's rows, and how many there are.
+func (q *Queries) StoredJobs(ctx context.Context, project string) (StoredJobsRow, error) {
+	row := q.db.QueryRow(ctx, storedJobs, project)
+	var i StoredJobsRow
+	err := row.Scan(&i.Jobs, &i.Bytes, &i.Parts)
+	return i, err
 }

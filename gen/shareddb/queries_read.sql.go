@@ -102,6 +102,17 @@ func (q *Queries) Attempts(ctx context.Context, arg AttemptsParams) ([]EveryAtte
 	return items, nil
 }
 
+const contentArms = `-- name: ContentArms :one
+SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = $1), 0)::bigint
+`
+
+func (q *Queries) ContentArms(ctx context.Context, bucket int64) (int64, error) {
+	row := q.db.QueryRow(ctx, contentArms, bucket)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const keyOwner = `-- name: KeyOwner :one
 
 SELECT job_id FROM job_keys WHERE digest = $1

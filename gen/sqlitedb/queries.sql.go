@@ -296,17 +296,6 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) erro
 	return err
 }
 
-const contentArms = `-- name: ContentArms :one
-SELECT arms FROM content_arms WHERE bucket = ?
-`
-
-func (q *Queries) ContentArms(ctx context.Context, bucket int64) (int64, error) {
-	row := q.db.QueryRowContext(ctx, contentArms, bucket)
-	var arms int64
-	err := row.Scan(&arms)
-	return arms, err
-}
-
 const countContentArm = `-- name: CountContentArm :exec
 INSERT INTO content_arms (bucket, arms) VALUES (?, 1)
 ON CONFLICT (bucket) DO UPDATE SET arms = content_arms.arms + 1

@@ -117,27 +117,3 @@ func (q *Queries) StepBuckets(ctx context.Context, by int64) error {
 	_, err := q.db.ExecContext(ctx, stepBuckets, by)
 	return err
 }
-
-const stepWaits = `-- name: StepWaits :exec
-UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + CAST(?1 AS INTEGER)
-    ELSE max(schedule_time, next_at + CAST(?1 AS INTEGER)) END
-WHERE state IN (1, 6) AND waits_for IS NULL AND unasked = 0 AND next_at > CAST(?2 AS INTEGER)
-    AND start_deadline - next_at <> (
-        SELECT CASE j.start_window WHEN 0 THEN CAST(?3 AS INTEGER) ELSE j.start_window END
-        FROM jobs AS j WHERE j.id = job_state.job_id
-    )
-`
-
-type StepWaitsParams struct {
-	By            int64
-	Over          int64
-	DefaultWindow int64
-}
-
-// Waits that a job chooses by itself. A time that a client asked for is the beginning of its
-// start window, or of the wait of a reply, which has no other waits meanwhile.
-// A job that runs before its time, because a person said so, stays so.
-func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
-	_, err := q.db.ExecContext(ctx, stepWaits, arg.By, arg.Over, arg.DefaultWindow)
-	return err
-}

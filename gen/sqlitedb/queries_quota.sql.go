@@ -26,19 +26,3 @@ func (q *Queries) AddUse(ctx context.Context, arg AddUseParams) error {
 	_, err := q.db.ExecContext(ctx, addUse, arg.Project, arg.Jobs, arg.Bytes)
 	return err
 }
-
-const storedJobs = `-- name: StoredJobs :one
-SELECT jobs, bytes FROM project_use WHERE project = ?1
-`
-
-type StoredJobsRow struct {
-	Jobs  int64
-	Bytes int64
-}
-
-func (q *Queries) StoredJobs(ctx context.Context, project string) (StoredJobsRow, error) {
-	row := q.db.QueryRowContext(ctx, storedJobs, project)
-	var i StoredJobsRow
-	err := row.Scan(&i.Jobs, &i.Bytes)
-	return i, err
-}

@@ -352,13 +352,6 @@ func (b *jobArmer) countArms(ctx context.Context, intents []*intent) {
 	b.execRows(ctx, len(buckets), statement("arms of contents", (*pgdb.Queries).CountContentArms, buckets))
 }
 
-// ContentArms implements store.Store.
-func (s *Store) ContentArms(ctx context.Context, c store.GatedContent) (int64, error) {
-	return readOne(ctx, s, "content arms", func(ctx context.Context, v view) (int64, error) {
-		return v.q.ContentArms(ctx, rules.BucketOf(c))
-	})
-}
-
 // write queues the moves of the jobs to SENDING, with the attempts and the events.
 func (b *jobArmer) write(ctx context.Context, intents []*intent) error {
 	for _, in := range intents {

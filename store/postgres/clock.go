@@ -12,7 +12,6 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/hostclock"
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
@@ -302,7 +301,6 @@ func stepParts(q *pgdb.Queries, shared *shareddb.Queries, step store.ClockStep) 
 	if step.By != 0 {
 		parts = append(parts,
 			sqlstore.With(q.StepAttempts, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Over: over}),
-			sqlstore.With(q.StepWaits, pgdb.StepWaitsParams{By: by, Over: over, DefaultWindow: micros(job.DefaultWindow)}),
 			sqlstore.With(q.StepBuckets, step.By),
 			sqlstore.With(q.StepRetention, pgdb.StepRetentionParams{By: by, Over: over}),
 			sqlstore.With(q.StepRoll, pgdb.StepRollParams{By: by, Over: over}),

@@ -34,9 +34,6 @@ SELECT r.connection_id, r.hold_key, (r.paused OR r.auth_hold_at IS NOT NULL)::bo
 FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch';
 
--- name: ContentArms :one
-SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = @bucket), 0)::bigint AS arms;
-
 -- name: LockContentArms :many
 -- It makes the rows that are missing, because only a row that exists can be locked.
 INSERT INTO content_arms AS c (bucket, arms)

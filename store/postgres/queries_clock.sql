@@ -52,16 +52,6 @@ WHERE attempt > 0 AND armed_at <> @unknown::timestamptz AND (fence_at > @over::t
 UPDATE job_state SET armed_at = @unknown::timestamptz, round_armed_at = @unknown::timestamptz
 WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = 1;
 
--- name: StepWaits :exec
--- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
--- start window, or of the wait of a reply, which has no other waits meanwhile.
--- A job that runs before its time, because a person said so, stays so.
-UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + @by::interval
-    ELSE greatest(schedule_time, next_at + @by::interval) END
-WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > @over::timestamptz AND start_deadline < 'infinity'
-    AND start_deadline - next_at
-        <> CASE start_window WHEN 0 THEN @default_window::bigint ELSE start_window END * interval '1 microsecond';
-
 -- name: StepBuckets :exec
 UPDATE connection_claims SET bucket_at = bucket_at + @by_micros::bigint WHERE bucket_at > 0;
 

@@ -1,10 +1,5 @@
 -- What projects have, for quotas.
 
--- name: StoredJobs :one
--- The sum of a project's rows, and how many there are.
-SELECT coalesce(sum(jobs), 0)::bigint AS jobs, coalesce(sum(bytes), 0)::bigint AS bytes, count(*) AS parts
-FROM project_use WHERE project = @project;
-
 -- name: AddUse :exec
 INSERT INTO project_use (project, jobs, bytes) VALUES (@project, @jobs, @bytes);
 

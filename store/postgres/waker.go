@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,63 +24,42 @@ const maxBusy = 10_000
 // waker makes schedules due that were busy when one of their jobs changed, one after the
 // other.
 type waker struct {
-	wake func(context.Context, job.ID)
-	more chan struct{}
+	busy chan job.ID
 	end  context.CancelFunc
 	done chan struct{}
-
-	mu   sync.Mutex
-	busy map[job.ID]bool
 }
 
 func newWaker(wake func(context.Context, job.ID)) *waker {
 	ctx, end := context.WithCancel(context.Background())
-	w := &waker{wake: wake, more: make(chan struct{}, 1), end: end, done: make(chan struct{}), busy: make(map[job.ID]bool)}
-	go w.run(ctx)
+	w := &waker{busy: make(chan job.ID, maxBusy), end: end, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case id := <-w.busy:
+				ids := []job.ID{id} // a change that comes from here on adds its schedule again
+				for len(w.busy) > 0 {
+					ids = append(ids, <-w.busy)
+				}
+				for _, id := range distinct(ids) {
+					wake(ctx, id)
+				}
+			}
+		}
+	}()
 	return w
 }
 
 // add adds schedules. Those that do not fit are dropped.
 func (w *waker) add(ids []job.ID) {
-	if len(ids) == 0 {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, id := range ids {
-		if len(w.busy) < maxBusy {
-			w.busy[id] = true
-		}
-	}
-	select {
-	case w.more <- struct{}{}:
-	default:
-	}
-}
-
-func (w *waker) run(ctx context.Context) {
-	defer close(w.done)
-	for {
 		select {
-		case <-ctx.Done():
-			return
-		case <-w.more:
-		}
-		for id, ok := w.take(); ok && ctx.Err() == nil; id, ok = w.take() {
-			w.wake(ctx, id)
+		case w.busy <- id:
+		default:
 		}
 	}
-}
-
-// take takes a schedule before it is woken, so that a change that comes meanwhile adds it again.
-func (w *waker) take() (id job.ID, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id := range w.busy {
-		delete(w.busy, id)
-		return id, true
-	}
-	return id, false
 }
 
 // close drops the remaining schedules, and waits for the transaction in progress.

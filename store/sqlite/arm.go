@@ -126,9 +126,9 @@ func (t *tx) takeGate(ctx context.Context, st sqlitedb.JobState, a store.Arm) er
 		return err
 	}
 	bucket := rules.ContentBucket(account, a.Gate)
-	arms, err := t.view().contentArms(ctx, bucket)
+	arms, err := t.w.sq.ContentArms(ctx, bucket)
 	if err != nil {
-		return err
+		return fmt.Errorf("arms of the content: %w", err)
 	}
 	if err := rules.LookStands(a, arms); err != nil {
 		return err
@@ -139,21 +139,6 @@ func (t *tx) takeGate(ctx context.Context, st sqlitedb.JobState, a store.Arm) er
 	return named("gate", t.q.TakeGate(ctx, sqlitedb.TakeGateParams{
 		Account: account, Fingerprint: a.Gate, JobID: st.JobID, Attempt: st.Attempt + 1,
 	}))
-}
-
-// ContentArms implements store.Store.
-func (s *Store) ContentArms(ctx context.Context, c store.GatedContent) (int64, error) {
-	return read(ctx, s, "content arms", func(ctx context.Context, v view) (int64, error) {
-		return v.contentArms(ctx, rules.BucketOf(c))
-	})
-}
-
-func (v view) contentArms(ctx context.Context, bucket int64) (int64, error) {
-	n, err := v.q.ContentArms(ctx, bucket)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("arms of the content: %w", err)
-	}
-	return n, nil
 }
 
 // writeArm moves the job to SENDING, with its attempt.

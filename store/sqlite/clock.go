@@ -10,7 +10,6 @@ import (
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/hostclock"
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
@@ -157,7 +156,6 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 	if step.By != 0 {
 		parts = append(parts,
 			sqlstore.With(q.StepAttempts, sqlitedb.StepAttemptsParams{By: step.By, Unknown: unknown, Over: over}),
-			sqlstore.With(q.StepWaits, sqlitedb.StepWaitsParams{By: step.By, Over: over, DefaultWindow: micros(job.DefaultWindow)}),
 			sqlstore.With(q.StepBuckets, step.By),
 		)
 	}

@@ -316,9 +316,6 @@ INSERT INTO open_intents (account, fingerprint, job_id, attempt) VALUES (?, ?, ?
 ON CONFLICT (account, fingerprint) DO UPDATE SET attempt = excluded.attempt
 WHERE open_intents.job_id = excluded.job_id;
 
--- name: ContentArms :one
-SELECT arms FROM content_arms WHERE bucket = ?;
-
 -- name: CountContentArm :exec
 INSERT INTO content_arms (bucket, arms) VALUES (?, 1)
 ON CONFLICT (bucket) DO UPDATE SET arms = content_arms.arms + 1;

@@ -27,17 +27,5 @@ WHERE attempt > 0 AND armed_at <> CAST(@unknown AS INTEGER) AND (fence_at > CAST
 UPDATE job_state SET armed_at = CAST(@unknown AS INTEGER)
 WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = 1;
 
--- name: StepWaits :exec
--- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
--- start window, or of the wait of a reply, which has no other waits meanwhile.
--- A job that runs before its time, because a person said so, stays so.
-UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + CAST(@by AS INTEGER)
-    ELSE max(schedule_time, next_at + CAST(@by AS INTEGER)) END
-WHERE state IN (1, 6) AND waits_for IS NULL AND unasked = 0 AND next_at > CAST(@over AS INTEGER)
-    AND start_deadline - next_at <> (
-        SELECT CASE j.start_window WHEN 0 THEN CAST(@default_window AS INTEGER) ELSE j.start_window END
-        FROM jobs AS j WHERE j.id = job_state.job_id
-    );
-
 -- name: StepBuckets :exec
 UPDATE connections SET bucket_at = bucket_at + CAST(@by AS INTEGER) WHERE bucket_at > 0;

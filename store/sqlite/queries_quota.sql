@@ -3,6 +3,3 @@
 -- name: AddUse :exec
 INSERT INTO project_use (project, jobs, bytes) VALUES (@project, @jobs, @bytes)
 ON CONFLICT (project) DO UPDATE SET jobs = jobs + excluded.jobs, bytes = bytes + excluded.bytes;
-
--- name: StoredJobs :one
-SELECT jobs, bytes FROM project_use WHERE project = @project;

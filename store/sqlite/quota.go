@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
@@ -47,14 +45,3 @@ func (u *usage) flush(ctx context.Context, q *sqlitedb.Queries) error {
 
 // forget drops the recorded changes.
 func (u *usage) forget() { clear(u.waiting) }
-
-// StoredJobs implements store.Store.
-func (s *Store) StoredJobs(ctx context.Context, project string) (store.StoredJobs, error) {
-	return read(ctx, s, "stored jobs", func(ctx context.Context, v view) (store.StoredJobs, error) {
-		row, err := v.q.StoredJobs(ctx, project)
-		if errors.Is(err, sql.ErrNoRows) {
-			return store.StoredJobs{}, nil
-		}
-		return store.StoredJobs(row), err
-	})
-}

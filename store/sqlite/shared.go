@@ -86,6 +86,9 @@ func (w writing) CountUse(ctx context.Context, project string, jobs, bytes int64
 	return w.t.w.usage.add(ctx, w.t, project, jobs, bytes)
 }
 
+// FoldUse implements sqlstore.Writing.
+func (writing) FoldUse(context.Context, string) error { return nil }
+
 // Overwriting implements sqlstore.Writing.
 func (w writing) Overwriting(ctx context.Context, fn func() error) error {
 	return w.t.overwriting(ctx, fn)

@@ -7,7 +7,15 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/column"
+	"github.com/fireonce/fireonce/store/rules"
 )
+
+// ContentArms implements store.Store.
+func (r *Roles) ContentArms(ctx context.Context, c store.GatedContent) (int64, error) {
+	return readOne(ctx, r, "content arms", func(ctx context.Context, v View) (int64, error) {
+		return v.Q.ContentArms(ctx, rules.BucketOf(c))
+	})
+}
 
 // ArmedBy implements store.Store. A transaction that arms a job holds its row's lock until the
 // arm is decided, even when its connection is lost: so ArmedBy waits for the row, and then

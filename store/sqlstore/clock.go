@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -17,6 +18,9 @@ func StepParts(q *shareddb.Queries, step store.ClockStep) []func(context.Context
 	if by != 0 {
 		parts = append(parts,
 			With(q.StepEarlierAttempts, shareddb.StepEarlierAttemptsParams{By: by, Unknown: store.AgeUnknown, Over: over}),
+			With(q.StepWaits, shareddb.StepWaitsParams{
+				By: by, Over: over, Microsecond: time.Microsecond, DefaultWindow: job.DefaultWindow.Microseconds(),
+			}),
 			With(q.StepLeases, by),
 			With(q.StepUnasked, by),
 			With(q.StepEnds, now),

@@ -37,6 +37,17 @@ WHERE unasked AND state IN (1, 2, 3, 4, 5, 6, 7);
 UPDATE job_state SET start_deadline = start_deadline + @stood::interval
 WHERE state IN (1, 2, 6) AND (schedule_time <= @now::timestamptz OR unasked) AND start_deadline > @since::timestamptz;
 
+-- name: StepWaits :exec
+-- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
+-- start window, or of the wait of a reply, which has no other waits meanwhile.
+-- A job that runs before its time, because a person said so, stays so.
+UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + @by::interval
+    ELSE greatest(schedule_time, next_at + @by::interval) END
+WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > @over::timestamptz AND start_deadline < 'infinity'
+    AND start_deadline - next_at <> CASE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */
+        WHEN 0 THEN @default_window::bigint
+        ELSE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */ END * @microsecond::interval;
+
 -- name: StepEnds :exec
 UPDATE job_state SET ended_at = @now::timestamptz WHERE ended_at > @now::timestamptz;
 

@@ -1,4 +1,9 @@
--- What projects have, for quotas. The use of a project has queries of its own in each engine.
+-- What projects have, for quotas.
+
+-- name: StoredJobs :one
+-- The sum of a project's rows, and how many there are.
+SELECT coalesce(sum(jobs), 0)::bigint AS jobs, coalesce(sum(bytes), 0)::bigint AS bytes, count(*) AS parts
+FROM project_use WHERE project = @project;
 
 -- name: CountConnections :one
 SELECT count(*) FROM connections WHERE project = @project AND deleted_at IS NULL;

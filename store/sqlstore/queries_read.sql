@@ -34,3 +34,6 @@ WHERE attempt = @number AND state = 3 AND result = 0 AND job_id = @job_id;
 
 -- name: AttemptExists :one
 SELECT (@number::bigint BETWEEN 1 AND attempt)::boolean FROM job_state WHERE job_id = @job_id;
+
+-- name: ContentArms :one
+SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = @bucket), 0)::bigint;

@@ -19,6 +19,20 @@ const (
 	CountedSchedules   CountedKind = 0x66_6f_71_04
 )
 
+// mostParts is how many rows of project_use a reader leaves unfolded.
+const mostParts = 100
+
+// StoredJobs implements store.Store.
+func (r *Roles) StoredJobs(ctx context.Context, project string) (store.StoredJobs, error) {
+	row, err := readOne(ctx, r, "stored jobs", func(ctx context.Context, v View) (shareddb.StoredJobsRow, error) {
+		return v.Q.StoredJobs(ctx, project)
+	})
+	if err == nil && row.Parts > mostParts {
+		err = writeOnly(ctx, r, "fold the use of a project", func(ctx context.Context, t Tx) error { return t.FoldUse(ctx, project) })
+	}
+	return store.StoredJobs{Jobs: row.Jobs, Bytes: row.Bytes}, err
+}
+
 // Holdings implements store.Store.
 func (r *Roles) Holdings(ctx context.Context, project string) (store.Holdings, error) {
 	return read(ctx, r, "holdings", func(ctx context.Context, v View) (store.Holdings, error) {

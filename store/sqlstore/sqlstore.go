@@ -94,6 +94,8 @@ type Writing interface {
 	// transactions of one project do not wait for each other. SQLite: the sum of the writer's
 	// group.
 	CountUse(ctx context.Context, project string, jobs, bytes int64) error
+	// FoldUse replaces rows of the project's use by their sum. SQLite has one row.
+	FoldUse(ctx context.Context, project string) error
 	// Overwriting runs fn, which removes what must not be readable from the database's files
 	// afterwards. PostgreSQL: nothing more; its vacuum does so in time. SQLite: secure_delete.
 	Overwriting(ctx context.Context, fn func() error) error
