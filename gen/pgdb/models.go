@@ -95,7 +95,7 @@ type JobHead struct {
 	Misses         int
 	ScheduleTime   time.Time
 	Unasked        bool
-	StartWindow    int64
+	StartWindow    column.Micros
 	StartDeadline  time.Time
 	NextAt         time.Time
 	ClaimToken     column.OptionalID
@@ -104,26 +104,26 @@ type JobHead struct {
 	Class          job.Class
 	WaitsFor       column.OptionalID
 	PredecessorEnd job.State
-	WaitWindow     int64
+	WaitWindow     column.Micros
 	CancelAskedAt  time.Time
 	Blocked        string
 	ErrorKind      job.FailureKind
 	ErrorMessage   string
 	ErrorStatus    int
 	ErrorAt        time.Time
-	ResolutionID   *int64
-	EffectAttempt  *int64
-	EffectRound    *int64
+	ResolutionID   int64
+	EffectAttempt  int
+	EffectRound    int
 	EffectAt       time.Time
 	UpdatedAt      time.Time
 	EndedAt        time.Time
-	ArmedRound     *int64
+	ArmedRound     int
 	ArmedAt        time.Time
 	FenceAt        time.Time
-	EffectKey      *string
+	EffectKey      string
 	RequestDigest  []byte
-	Handle         *string
-	Result         *job.Result
+	Handle         string
+	Result         job.Result
 	PeerEnded      bool
 	RoundArmedAt   time.Time
 }

@@ -152,7 +152,7 @@ new_jobs AS (
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        $1::timestamptz, payload, own_effect_key, cool_down, skip_if_present, nullif(trace, '')
+        $1::timestamptz, payload, own_effect_key, cool_down, skip_if_present, trace
     FROM u
 ),
 used AS (
@@ -450,6 +450,8 @@ func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]Pages
 
 const prospects = `-- name: Prospects :many
 
+
+
 SELECT id, project, class, (deleted_at IS NOT NULL)::boolean AS deleted FROM connections WHERE id = ANY ($1::uuid[])
 `
 
@@ -460,6 +462,7 @@ type ProspectsRow struct {
 	Deleted bool
 }
 
+// jobs
 // new jobs
 // The connections that jobs are to be stored on. The reference of each job to its connection
 // locks the connection until the commit.
@@ -477,178 +480,6 @@ func (q *Queries) Prospects(ctx context.Context, ids []job.ID) ([]ProspectsRow, 
 			&i.Project,
 			&i.Class,
 			&i.Deleted,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const snapshots = `-- name: Snapshots :many
-
-SELECT
-    clock_timestamp()::timestamptz AS now,
-    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
-    j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
-    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
-    (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.peer_ended, s.round_armed_at,
-    coalesce(m.open, '{}')::bigint[] AS earlier_open,
-    coalesce(m.fence, '0001-01-01 00:00:00+00'::timestamptz)::timestamptz AS earlier_fence,
-    coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
-    coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
-    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
-    coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
-    coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
-FROM jobs AS j
-JOIN job_head AS s ON s.job_id = j.id
-LEFT JOIN LATERAL (
-    SELECT array_agg(a.number ORDER BY a.number) AS open, max(a.fence_at) FILTER (WHERE NOT a.peer_ended) AS fence
-    FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
-) AS m ON s.attempt > 1
-LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
-LEFT JOIN resolutions AS r ON r.id = s.resolution_id
-WHERE j.id = ANY ($2::uuid[])
-`
-
-type SnapshotsParams struct {
-	WithPayload bool
-	Ids         []job.ID
-}
-
-type SnapshotsRow struct {
-	Now              time.Time
-	IdemKey          string
-	PayloadKind      string
-	MaxAttempts      int64
-	MinBackoff       int64
-	MaxBackoff       int64
-	AttemptTimeout   int64
-	Policy           job.Policy
-	Labels           column.Labels
-	TimeZone         string
-	ReplyTo          column.OptionalID
-	ScheduleID       column.OptionalID
-	Fingerprint      []byte
-	CreatedAt        time.Time
-	OwnEffectKey     string
-	CoolDown         int64
-	SkipIfPresent    int64
-	Trace            *string
-	Payload          []byte
-	JobHead          JobHead
-	EarlierOpen      []int64
-	EarlierFence     time.Time
-	EffectAttempt    int64
-	EffectRound      int64
-	EffectProof      int16
-	EffectID         string
-	EffectUrl        string
-	EffectAt         time.Time
-	EffectSharedWith column.OptionalID
-	Ruling           int16
-	RulingActor      string
-	RulingNote       string
-	RulingAt         time.Time
-}
-
-// jobs
-// Whole jobs, in one statement and so of one moment. The payload is read only on request,
-// because a large one is in a table of its own.
-func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]SnapshotsRow, error) {
-	rows, err := q.db.Query(ctx, snapshots, arg.WithPayload, arg.Ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SnapshotsRow
-	for rows.Next() {
-		var i SnapshotsRow
-		if err := rows.Scan(
-			&i.Now,
-			&i.IdemKey,
-			&i.PayloadKind,
-			&i.MaxAttempts,
-			&i.MinBackoff,
-			&i.MaxBackoff,
-			&i.AttemptTimeout,
-			&i.Policy,
-			&i.Labels,
-			&i.TimeZone,
-			&i.ReplyTo,
-			&i.ScheduleID,
-			&i.Fingerprint,
-			&i.CreatedAt,
-			&i.OwnEffectKey,
-			&i.CoolDown,
-			&i.SkipIfPresent,
-			&i.Trace,
-			&i.Payload,
-			&i.JobHead.JobID,
-			&i.JobHead.Project,
-			&i.JobHead.ConnectionID,
-			&i.JobHead.ScheduleID,
-			&i.JobHead.HoldKey,
-			&i.JobHead.State,
-			&i.JobHead.Version,
-			&i.JobHead.Position,
-			&i.JobHead.Attempt,
-			&i.JobHead.Round,
-			&i.JobHead.Failures,
-			&i.JobHead.Claims,
-			&i.JobHead.Looks,
-			&i.JobHead.Negatives,
-			&i.JobHead.Misses,
-			&i.JobHead.ScheduleTime,
-			&i.JobHead.Unasked,
-			&i.JobHead.StartWindow,
-			&i.JobHead.StartDeadline,
-			&i.JobHead.NextAt,
-			&i.JobHead.ClaimToken,
-			&i.JobHead.ClaimedAt,
-			&i.JobHead.Worker,
-			&i.JobHead.Class,
-			&i.JobHead.WaitsFor,
-			&i.JobHead.PredecessorEnd,
-			&i.JobHead.WaitWindow,
-			&i.JobHead.CancelAskedAt,
-			&i.JobHead.Blocked,
-			&i.JobHead.ErrorKind,
-			&i.JobHead.ErrorMessage,
-			&i.JobHead.ErrorStatus,
-			&i.JobHead.ErrorAt,
-			&i.JobHead.ResolutionID,
-			&i.JobHead.EffectAttempt,
-			&i.JobHead.EffectRound,
-			&i.JobHead.EffectAt,
-			&i.JobHead.UpdatedAt,
-			&i.JobHead.EndedAt,
-			&i.JobHead.ArmedRound,
-			&i.JobHead.ArmedAt,
-			&i.JobHead.FenceAt,
-			&i.JobHead.EffectKey,
-			&i.JobHead.RequestDigest,
-			&i.JobHead.Handle,
-			&i.JobHead.Result,
-			&i.JobHead.PeerEnded,
-			&i.JobHead.RoundArmedAt,
-			&i.EarlierOpen,
-			&i.EarlierFence,
-			&i.EffectAttempt,
-			&i.EffectRound,
-			&i.EffectProof,
-			&i.EffectID,
-			&i.EffectUrl,
-			&i.EffectAt,
-			&i.EffectSharedWith,
-			&i.Ruling,
-			&i.RulingActor,
-			&i.RulingNote,
-			&i.RulingAt,
 		); err != nil {
 			return nil, err
 		}

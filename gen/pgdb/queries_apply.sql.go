@@ -677,7 +677,7 @@ locks AS MATERIALIZED (
     ORDER BY connection_id FOR KEY SHARE
 )
 SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, unasked, start_window, start_deadline,
-    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle, effect_key,
+    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle::text AS handle, effect_key::text AS effect_key,
     (SELECT count(*) FROM locks) AS locks
 FROM done
 `
@@ -715,8 +715,8 @@ type SucceedFirstRow struct {
 	ErrorAt       time.Time
 	ArmedAt       time.Time
 	FenceAt       time.Time
-	Handle        *string
-	EffectKey     *string
+	Handle        string
+	EffectKey     string
 	Locks         int64
 }
 

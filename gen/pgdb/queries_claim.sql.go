@@ -299,7 +299,7 @@ WITH want AS (
 SELECT
     d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
     d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
-    d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
+    d.error_kind, d.error_message, d.error_status, d.error_at, coalesce(d.resolution_id, 0)::bigint AS resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM want AS w CROSS JOIN LATERAL (
@@ -341,8 +341,8 @@ type LockDueRow struct {
 	Misses         int
 	ScheduleTime   time.Time
 	Unasked        bool
-	StartWindow    int64
-	WaitWindow     int64
+	StartWindow    column.Micros
+	WaitWindow     column.Micros
 	StartDeadline  time.Time
 	Class          job.Class
 	CancelAskedAt  time.Time
@@ -350,13 +350,13 @@ type LockDueRow struct {
 	ErrorMessage   string
 	ErrorStatus    int
 	ErrorAt        time.Time
-	ResolutionID   *int64
+	ResolutionID   int64
 	IdemKey        string
 	PayloadKind    string
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
+	MaxAttempts    int
+	MinBackoff     column.Micros
+	MaxBackoff     column.Micros
+	AttemptTimeout column.Micros
 	Policy         job.Policy
 	Labels         column.Labels
 	TimeZone       string
@@ -365,9 +365,9 @@ type LockDueRow struct {
 	CreatedAt      time.Time
 	Payload        []byte
 	OwnEffectKey   string
-	CoolDown       int64
-	SkipIfPresent  int64
-	Trace          *string
+	CoolDown       column.Micros
+	SkipIfPresent  column.Micros
+	Trace          string
 }
 
 // With their requests; of what was armed before, only its existence is known. A row is locked

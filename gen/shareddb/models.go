@@ -124,6 +124,57 @@ type Firing struct {
 	DecidedAt   time.Time
 }
 
+type JobHead struct {
+	JobID          job.ID
+	Project        string
+	ConnectionID   job.ID
+	ScheduleID     column.OptionalID
+	HoldKey        string
+	State          job.State
+	Version        int64
+	Position       int64
+	Attempt        int
+	Round          int
+	Failures       int
+	Claims         int
+	Looks          int
+	Negatives      int
+	Misses         int
+	ScheduleTime   time.Time
+	Unasked        bool
+	StartWindow    column.Micros
+	StartDeadline  time.Time
+	NextAt         time.Time
+	ClaimToken     column.OptionalID
+	ClaimedAt      time.Time
+	Worker         string
+	Class          job.Class
+	WaitsFor       column.OptionalID
+	PredecessorEnd job.State
+	WaitWindow     column.Micros
+	CancelAskedAt  time.Time
+	Blocked        string
+	ErrorKind      job.FailureKind
+	ErrorMessage   string
+	ErrorStatus    int
+	ErrorAt        time.Time
+	ResolutionID   int64
+	EffectAttempt  int
+	EffectRound    int
+	EffectAt       time.Time
+	UpdatedAt      time.Time
+	EndedAt        time.Time
+	ArmedRound     int
+	ArmedAt        time.Time
+	FenceAt        time.Time
+	EffectKey      string
+	RequestDigest  []byte
+	Handle         string
+	Result         job.Result
+	PeerEnded      bool
+	RoundArmedAt   time.Time
+}
+
 type OauthLogin struct {
 	State       []byte
 	Project     string

@@ -127,10 +127,10 @@ type SetContentParams struct {
 	Labels         column.Labels
 	OwnEffectKey   string
 	Policy         job.Policy
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
+	MaxAttempts    int
+	MinBackoff     column.Micros
+	MaxBackoff     column.Micros
+	AttemptTimeout column.Micros
 	TimeZone       string
 	ID             job.ID
 }

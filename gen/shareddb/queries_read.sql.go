@@ -113,6 +113,143 @@ func (q *Queries) ContentArms(ctx context.Context, bucket int64) (int64, error) 
 	return column_1, err
 }
 
+const dueJobs = `-- name: DueJobs :many
+SELECT
+    s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
+    s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
+    s.error_kind, s.error_message, s.error_status, s.error_at, coalesce(s.resolution_id, 0)::bigint AS resolution_id,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
+WHERE s.connection_id = $1 AND s.hold_key = $2
+    AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= $3 AND s.start_deadline > $3
+ORDER BY s.next_at LIMIT $4
+`
+
+type DueJobsParams struct {
+	ConnectionID job.ID
+	HoldKey      string
+	Now          time.Time
+	MaxRows      int32
+}
+
+type DueJobsRow struct {
+	JobID          job.ID
+	Project        string
+	ConnectionID   job.ID
+	ScheduleID     column.OptionalID
+	HoldKey        string
+	State          job.State
+	Version        int64
+	Attempt        int
+	Round          int
+	Failures       int
+	Claims         int
+	Looks          int
+	Negatives      int
+	Misses         int
+	ScheduleTime   time.Time
+	Unasked        bool
+	StartWindow    column.Micros
+	WaitWindow     column.Micros
+	StartDeadline  time.Time
+	Class          job.Class
+	CancelAskedAt  time.Time
+	ErrorKind      job.FailureKind
+	ErrorMessage   string
+	ErrorStatus    int
+	ErrorAt        time.Time
+	ResolutionID   int64
+	IdemKey        string
+	PayloadKind    string
+	MaxAttempts    int
+	MinBackoff     column.Micros
+	MaxBackoff     column.Micros
+	AttemptTimeout column.Micros
+	Policy         job.Policy
+	Labels         column.Labels
+	TimeZone       string
+	ReplyTo        column.OptionalID
+	Fingerprint    []byte
+	CreatedAt      time.Time
+	Payload        []byte
+	OwnEffectKey   string
+	CoolDown       column.Micros
+	SkipIfPresent  column.Micros
+	Trace          string
+}
+
+// The jobs of a runnable row that are due, with their requests; of what was armed before, only
+// its existence is known. PostgreSQL locks them, of several rows (see its LockDue).
+func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow, error) {
+	rows, err := q.db.Query(ctx, dueJobs,
+		arg.ConnectionID,
+		arg.HoldKey,
+		arg.Now,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DueJobsRow
+	for rows.Next() {
+		var i DueJobsRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Project,
+			&i.ConnectionID,
+			&i.ScheduleID,
+			&i.HoldKey,
+			&i.State,
+			&i.Version,
+			&i.Attempt,
+			&i.Round,
+			&i.Failures,
+			&i.Claims,
+			&i.Looks,
+			&i.Negatives,
+			&i.Misses,
+			&i.ScheduleTime,
+			&i.Unasked,
+			&i.StartWindow,
+			&i.WaitWindow,
+			&i.StartDeadline,
+			&i.Class,
+			&i.CancelAskedAt,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+			&i.ResolutionID,
+			&i.IdemKey,
+			&i.PayloadKind,
+			&i.MaxAttempts,
+			&i.MinBackoff,
+			&i.MaxBackoff,
+			&i.AttemptTimeout,
+			&i.Policy,
+			&i.Labels,
+			&i.TimeZone,
+			&i.ReplyTo,
+			&i.Fingerprint,
+			&i.CreatedAt,
+			&i.Payload,
+			&i.OwnEffectKey,
+			&i.CoolDown,
+			&i.SkipIfPresent,
+			&i.Trace,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const keyOwner = `-- name: KeyOwner :one
 
 SELECT job_id FROM job_keys WHERE digest = $1
@@ -224,4 +361,172 @@ func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const snapshots = `-- name: Snapshots :many
+SELECT
+    clock_timestamp() /* SQLite: NULL */::timestamptz AS now,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
+    j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to,
+    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
+    (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.peer_ended, s.round_armed_at,
+    coalesce(CASE WHEN s.attempt > 1 THEN (
+        SELECT string_agg(a.number::text, ',') FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
+    ) END, '')::text AS earlier_open,
+    (CASE WHEN s.attempt > 1 THEN (
+        SELECT max(a.fence_at) FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4 AND NOT a.peer_ended
+    ) END)::timestamptz AS earlier_fence,
+    coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
+    coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
+    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
+    coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
+    coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
+FROM jobs AS j
+JOIN job_head AS s ON s.job_id = j.id
+LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
+LEFT JOIN resolutions AS r ON r.id = s.resolution_id
+WHERE j.id = ANY ($2::uuid[])
+`
+
+type SnapshotsParams struct {
+	WithPayload bool
+	Ids         []job.ID
+}
+
+type SnapshotsRow struct {
+	Now              time.Time
+	IdemKey          string
+	PayloadKind      string
+	MaxAttempts      int
+	MinBackoff       column.Micros
+	MaxBackoff       column.Micros
+	AttemptTimeout   column.Micros
+	Policy           job.Policy
+	Labels           column.Labels
+	TimeZone         string
+	ReplyTo          column.OptionalID
+	Fingerprint      []byte
+	CreatedAt        time.Time
+	OwnEffectKey     string
+	CoolDown         column.Micros
+	SkipIfPresent    column.Micros
+	Trace            string
+	Payload          []byte
+	JobHead          JobHead
+	EarlierOpen      string
+	EarlierFence     time.Time
+	EffectAttempt    int64
+	EffectRound      int64
+	EffectProof      int16
+	EffectID         string
+	EffectUrl        string
+	EffectAt         time.Time
+	EffectSharedWith column.OptionalID
+	Ruling           int16
+	RulingActor      string
+	RulingNote       string
+	RulingAt         time.Time
+}
+
+// Whole jobs, in one statement and so of one moment. The payload is read only on request,
+// because a large one is in a table of its own.
+func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]SnapshotsRow, error) {
+	rows, err := q.db.Query(ctx, snapshots, arg.WithPayload, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SnapshotsRow
+	for rows.Next() {
+		var i SnapshotsRow
+		if err := rows.Scan(
+			&i.Now,
+			&i.IdemKey,
+			&i.PayloadKind,
+			&i.MaxAttempts,
+			&i.MinBackoff,
+			&i.MaxBackoff,
+			&i.AttemptTimeout,
+			&i.Policy,
+			&i.Labels,
+			&i.TimeZone,
+			&i.ReplyTo,
+			&i.Fingerprint,
+			&i.CreatedAt,
+			&i.OwnEffectKey,
+			&i.CoolDown,
+			&i.SkipIfPresent,
+			&i.Trace,
+			&i.Payload,
+			&i.JobHead.JobID,
+			&i.JobHead.Project,
+			&i.JobHead.ConnectionID,
+			&i.JobHead.ScheduleID,
+			&i.JobHead.HoldKey,
+			&i.JobHead.State,
+			&i.JobHead.Version,
+			&i.JobHead.Position,
+			&i.JobHead.Attempt,
+			&i.JobHead.Round,
+			&i.JobHead.Failures,
+			&i.JobHead.Claims,
+			&i.JobHead.Looks,
+			&i.JobHead.Negatives,
+			&i.JobHead.Misses,
+			&i.JobHead.ScheduleTime,
+			&i.JobHead.Unasked,
+			&i.JobHead.StartWindow,
+			&i.JobHead.StartDeadline,
+			&i.JobHead.NextAt,
+			&i.JobHead.ClaimToken,
+			&i.JobHead.ClaimedAt,
+			&i.JobHead.Worker,
+			&i.JobHead.Class,
+			&i.JobHead.WaitsFor,
+			&i.JobHead.PredecessorEnd,
+			&i.JobHead.WaitWindow,
+			&i.JobHead.CancelAskedAt,
+			&i.JobHead.Blocked,
+			&i.JobHead.ErrorKind,
+			&i.JobHead.ErrorMessage,
+			&i.JobHead.ErrorStatus,
+			&i.JobHead.ErrorAt,
+			&i.JobHead.ResolutionID,
+			&i.JobHead.EffectAttempt,
+			&i.JobHead.EffectRound,
+			&i.JobHead.EffectAt,
+			&i.JobHead.UpdatedAt,
+			&i.JobHead.EndedAt,
+			&i.JobHead.ArmedRound,
+			&i.JobHead.ArmedAt,
+			&i.JobHead.FenceAt,
+			&i.JobHead.EffectKey,
+			&i.JobHead.RequestDigest,
+			&i.JobHead.Handle,
+			&i.JobHead.Result,
+			&i.JobHead.PeerEnded,
+			&i.JobHead.RoundArmedAt,
+			&i.EarlierOpen,
+			&i.EarlierFence,
+			&i.EffectAttempt,
+			&i.EffectRound,
+			&i.EffectProof,
+			&i.EffectID,
+			&i.EffectUrl,
+			&i.EffectAt,
+			&i.EffectSharedWith,
+			&i.Ruling,
+			&i.RulingActor,
+			&i.RulingNote,
+			&i.RulingAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

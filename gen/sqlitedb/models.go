@@ -5,37 +5,11 @@
 package sqlitedb
 
 import (
-	"database/sql"
-)
+	"time"
 
-type Attempt struct {
-	JobID             []byte
-	Number            int64
-	Round             int64
-	ArmToken          []byte
-	Worker            string
-	ClaimedAt         sql.NullInt64
-	ArmedAt           int64
-	SendDeadline      int64
-	AnswerDeadline    int64
-	FenceAt           int64
-	EffectKey         string
-	RequestDigest     []byte
-	CredentialVersion int64
-	AccountIdentity   string
-	Watermark         string
-	Handle            string
-	Span              []byte
-	Result            int64
-	Kind              int64
-	Message           string
-	HttpStatus        int64
-	BytesWritten      int64
-	PeerEnded         int64
-	EndedAt           sql.NullInt64
-	Answer            []byte
-	Frozen            []byte
-}
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
+)
 
 type Clock struct {
 	ID       int64
@@ -51,150 +25,49 @@ type Clock struct {
 }
 
 type ConnectionReady struct {
-	ConnectionID     []byte
+	ConnectionID     job.ID
 	HoldKey          string
-	NextAt           sql.NullInt64
-	Paused           int64
-	AuthHoldAt       sql.NullInt64
+	NextAt           time.Time
+	Paused           bool
+	AuthHoldAt       time.Time
 	AuthHoldReason   string
 	AuthHoldCause    int64
-	RateLimitedUntil int64
+	RateLimitedUntil time.Time
 	RateLimitReason  string
-	Saturated        int64
-	PacedUntil       int64
-	ServedAt         int64
+	Saturated        bool
+	PacedUntil       time.Time
+	ServedAt         time.Time
 	ServedTurn       int64
-	RunnableAt       sql.NullInt64
+	RunnableAt       time.Time
 }
 
 type Effect struct {
-	JobID       []byte
+	JobID       job.ID
 	Account     string
 	Namespace   string
 	ExternalID  string
 	ExternalUrl string
-	OwnsID      int64
-	Attempt     int64
-	Round       int64
-	Proof       int64
-	At          int64
-	SharedWith  []byte
-	Told        int64
-	JobRemoved  int64
-}
-
-type Job struct {
-	ID             []byte
-	Project        string
-	IdemKey        string
-	ConnectionID   []byte
-	HoldKey        string
-	PayloadKind    string
-	StartWindow    int64
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
-	CoolDown       int64
-	SkipIfPresent  int64
-	Policy         int64
-	OwnEffectKey   string
-	Labels         string
-	TimeZone       string
-	ReplyTo        []byte
-	ScheduleID     []byte
-	Trace          sql.NullString
-	Fingerprint    []byte
-	CreatedAt      int64
-	Payload        []byte
-}
-
-type JobState struct {
-	JobID             []byte
-	Project           string
-	ConnectionID      []byte
-	HoldKey           string
-	State             int64
-	Listed            int64
-	Version           int64
-	Attempt           int64
-	Round             int64
-	Failures          int64
-	Claims            int64
-	Looks             int64
-	Negatives         int64
-	Misses            int64
-	ScheduleTime      int64
-	Unasked           int64
-	StartDeadline     int64
-	NextAt            sql.NullInt64
-	ClaimToken        []byte
-	ClaimedAt         sql.NullInt64
-	Worker            string
-	Class             int64
-	WaitsFor          []byte
-	PredecessorEnd    int64
-	WaitWindow        int64
-	CancelAskedAt     sql.NullInt64
-	Blocked           string
-	ErrorKind         int64
-	ErrorMessage      string
-	ErrorStatus       int64
-	ErrorAt           sql.NullInt64
-	ResolutionID      sql.NullInt64
-	EffectAttempt     sql.NullInt64
-	CreatedAt         int64
-	UpdatedAt         int64
-	StateSince        int64
-	FirstArmedAt      sql.NullInt64
-	EndedAt           sql.NullInt64
-	History           []byte
-	ArmedRound        sql.NullInt64
-	ArmToken          []byte
-	ArmedBy           sql.NullString
-	ArmedClaimedAt    sql.NullInt64
-	ArmedAt           sql.NullInt64
-	SendDeadline      sql.NullInt64
-	AnswerDeadline    sql.NullInt64
-	FenceAt           sql.NullInt64
-	EffectKey         sql.NullString
-	RequestDigest     []byte
-	CredentialVersion sql.NullInt64
-	AccountIdentity   sql.NullString
-	Watermark         sql.NullString
-	Handle            sql.NullString
-	Span              []byte
-	Result            sql.NullInt64
-	Kind              sql.NullInt64
-	Message           sql.NullString
-	HttpStatus        sql.NullInt64
-	BytesWritten      sql.NullInt64
-	PeerEnded         int64
-	AttemptEndedAt    sql.NullInt64
-	Answer            []byte
-	Frozen            []byte
+	OwnsID      bool
+	Attempt     int
+	Round       int
+	Proof       job.Proof
+	At          time.Time
+	SharedWith  column.OptionalID
+	Told        bool
+	JobRemoved  bool
 }
 
 type Meta struct {
 	ID           int64
-	StoreID      []byte
+	StoreID      job.ID
 	Namespace    string
-	CreatedAt    int64
+	CreatedAt    time.Time
 	FileIdentity string
 	Generation   int64
 	Quarantined  string
-	ReleasedAt   sql.NullInt64
+	ReleasedAt   time.Time
 	Incarnation  int64
 	EventsFrom   int64
 	DroppedTo    int64
-	ArmedBefore  int64
-}
-
-type Resolution struct {
-	ID     int64
-	JobID  []byte
-	Ruling int64
-	Actor  string
-	Note   string
-	At     int64
+	ArmedBefore  bool
 }

@@ -7,7 +7,10 @@ package sqlitedb
 
 import (
 	"context"
-	"database/sql"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
 )
 
 const answerBytes = `-- name: AnswerBytes :one
@@ -19,25 +22,27 @@ SELECT CAST(coalesce((
 `
 
 type AnswerBytesParams struct {
-	JobID  []byte
-	Number int64
+	JobID  job.ID
+	Number int
 }
 
 // Of the newest attempt or an earlier one.
 func (q *Queries) AnswerBytes(ctx context.Context, arg AnswerBytesParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, answerBytes, arg.JobID, arg.Number)
+	row := q.db.QueryRow(ctx, answerBytes, arg.JobID, arg.Number)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
 }
 
 const anyWaiting = `-- name: AnyWaiting :one
+
 SELECT waits_for FROM job_state WHERE waits_for IS NOT NULL LIMIT 1
 `
 
-func (q *Queries) AnyWaiting(ctx context.Context) ([]byte, error) {
-	row := q.db.QueryRowContext(ctx, anyWaiting)
-	var waits_for []byte
+// replies
+func (q *Queries) AnyWaiting(ctx context.Context) (column.OptionalID, error) {
+	row := q.db.QueryRow(ctx, anyWaiting)
+	var waits_for column.OptionalID
 	err := row.Scan(&waits_for)
 	return waits_for, err
 }
@@ -58,32 +63,32 @@ WHERE job_id = ?17 AND version = ?18 AND claim_token = ?19 AND state = ?20
 `
 
 type ArmJobParams struct {
-	Class             int64
-	Fence             sql.NullInt64
+	Class             job.Class
+	Fence             time.Time
 	Worker            string
-	Now               int64
-	ArmToken          []byte
-	SendDeadline      sql.NullInt64
-	AnswerDeadline    sql.NullInt64
-	EffectKey         sql.NullString
+	Now               time.Time
+	ArmToken          column.OptionalID
+	SendDeadline      time.Time
+	AnswerDeadline    time.Time
+	EffectKey         string
 	RequestDigest     []byte
-	CredentialVersion sql.NullInt64
-	AccountIdentity   sql.NullString
-	Watermark         sql.NullString
-	Handle            sql.NullString
+	CredentialVersion int
+	AccountIdentity   string
+	Watermark         string
+	Handle            string
 	Span              []byte
 	Frozen            []byte
 	History           []byte
-	JobID             []byte
+	JobID             job.ID
 	Version           int64
-	ClaimToken        []byte
-	State             int64
+	ClaimToken        column.OptionalID
+	State             job.State
 }
 
 // attempts
 // As store/rules judged. The triggers refuse what must never be written.
 func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, armJob,
+	result, err := q.db.Exec(ctx, armJob,
 		arg.Class,
 		arg.Fence,
 		arg.Worker,
@@ -108,7 +113,7 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const attemptViews = `-- name: AttemptViews :many
@@ -117,19 +122,19 @@ WHERE job_id = ? ORDER BY number
 `
 
 type AttemptViewsRow struct {
-	Number        int64
-	Round         int64
-	ArmedAt       int64
-	FenceAt       int64
-	PeerEnded     int64
+	Number        int
+	Round         int
+	ArmedAt       time.Time
+	FenceAt       time.Time
+	PeerEnded     bool
 	Handle        string
-	Result        int64
+	Result        job.Result
 	EffectKey     string
 	RequestDigest []byte
 }
 
-func (q *Queries) AttemptViews(ctx context.Context, jobID []byte) ([]AttemptViewsRow, error) {
-	rows, err := q.db.QueryContext(ctx, attemptViews, jobID)
+func (q *Queries) AttemptViews(ctx context.Context, jobID job.ID) ([]AttemptViewsRow, error) {
+	rows, err := q.db.Query(ctx, attemptViews, jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -152,9 +157,6 @@ func (q *Queries) AttemptViews(ctx context.Context, jobID []byte) ([]AttemptView
 		}
 		items = append(items, i)
 	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
@@ -163,14 +165,12 @@ func (q *Queries) AttemptViews(ctx context.Context, jobID []byte) ([]AttemptView
 
 const bucketOf = `-- name: BucketOf :one
 
-
 SELECT bucket_at FROM connections WHERE id = ?1
 `
 
-// statistics; @one is 1 to count one connection only
 // connections
-func (q *Queries) BucketOf(ctx context.Context, id []byte) (int64, error) {
-	row := q.db.QueryRowContext(ctx, bucketOf, id)
+func (q *Queries) BucketOf(ctx context.Context, id job.ID) (int64, error) {
+	row := q.db.QueryRow(ctx, bucketOf, id)
 	var bucket_at int64
 	err := row.Scan(&bucket_at)
 	return bucket_at, err
@@ -191,29 +191,29 @@ WHERE job_state.job_id = ?16 AND version = ?17 AND state IN (1, 6)
 `
 
 type ClaimArmedParams struct {
-	Class             int64
-	Fence             sql.NullInt64
-	Now               sql.NullInt64
+	Class             job.Class
+	Fence             time.Time
+	Now               time.Time
 	Worker            string
-	ArmToken          []byte
-	SendDeadline      sql.NullInt64
-	AnswerDeadline    sql.NullInt64
-	EffectKey         sql.NullString
+	ArmToken          column.OptionalID
+	SendDeadline      time.Time
+	AnswerDeadline    time.Time
+	EffectKey         string
 	RequestDigest     []byte
-	CredentialVersion sql.NullInt64
-	AccountIdentity   sql.NullString
-	Watermark         sql.NullString
+	CredentialVersion int
+	AccountIdentity   string
+	Watermark         string
 	Span              []byte
 	Frozen            []byte
 	History           []byte
-	JobID             []byte
+	JobID             job.ID
 	Version           int64
 }
 
 // A claim that arms: both steps in one version of the row, each with its event. The lease is
 // never visible to another worker.
 func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, claimArmed,
+	result, err := q.db.Exec(ctx, claimArmed,
 		arg.Class,
 		arg.Fence,
 		arg.Now,
@@ -235,7 +235,7 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const claimJob = `-- name: ClaimJob :execrows
@@ -248,17 +248,17 @@ WHERE job_id = ?6 AND version = ?7 AND state IN (1, 6) AND waits_for IS NULL
 `
 
 type ClaimJobParams struct {
-	ClaimToken []byte
-	Now        sql.NullInt64
+	ClaimToken column.OptionalID
+	Now        time.Time
 	Worker     string
-	LeaseEnd   sql.NullInt64
+	LeaseEnd   time.Time
 	History    []byte
-	JobID      []byte
+	JobID      job.ID
 	Version    int64
 }
 
 func (q *Queries) ClaimJob(ctx context.Context, arg ClaimJobParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, claimJob,
+	result, err := q.db.Exec(ctx, claimJob,
 		arg.ClaimToken,
 		arg.Now,
 		arg.Worker,
@@ -270,7 +270,7 @@ func (q *Queries) ClaimJob(ctx context.Context, arg ClaimJobParams) (int64, erro
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const closeAttempt = `-- name: CloseAttempt :exec
@@ -279,15 +279,15 @@ WHERE job_id = ?3 AND number = ?4 AND result IN (0, 4)
 `
 
 type CloseAttemptParams struct {
-	Result int64
-	Now    sql.NullInt64
-	JobID  []byte
-	Number int64
+	Result job.Result
+	Now    time.Time
+	JobID  job.ID
+	Number int
 }
 
 // For an earlier attempt.
 func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) error {
-	_, err := q.db.ExecContext(ctx, closeAttempt,
+	_, err := q.db.Exec(ctx, closeAttempt,
 		arg.Result,
 		arg.Now,
 		arg.JobID,
@@ -302,19 +302,8 @@ ON CONFLICT (bucket) DO UPDATE SET arms = content_arms.arms + 1
 `
 
 func (q *Queries) CountContentArm(ctx context.Context, bucket int64) error {
-	_, err := q.db.ExecContext(ctx, countContentArm, bucket)
+	_, err := q.db.Exec(ctx, countContentArm, bucket)
 	return err
-}
-
-const countWaiting = `-- name: CountWaiting :one
-SELECT count(*) FROM job_state WHERE waits_for = ?
-`
-
-func (q *Queries) CountWaiting(ctx context.Context, waitsFor []byte) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countWaiting, waitsFor)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
 }
 
 const createMeta = `-- name: CreateMeta :exec
@@ -323,14 +312,14 @@ ON CONFLICT (id) DO NOTHING
 `
 
 type CreateMetaParams struct {
-	StoreID      []byte
-	CreatedAt    int64
+	StoreID      job.ID
+	CreatedAt    time.Time
 	FileIdentity string
 	Namespace    string
 }
 
 func (q *Queries) CreateMeta(ctx context.Context, arg CreateMetaParams) error {
-	_, err := q.db.ExecContext(ctx, createMeta,
+	_, err := q.db.Exec(ctx, createMeta,
 		arg.StoreID,
 		arg.CreatedAt,
 		arg.FileIdentity,
@@ -345,159 +334,9 @@ WHERE (project, name, value, created_at, connection_id) IN (
     SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = ?1)
 `
 
-func (q *Queries) DropConnectionLabels(ctx context.Context, id []byte) error {
-	_, err := q.db.ExecContext(ctx, dropConnectionLabels, id)
+func (q *Queries) DropConnectionLabels(ctx context.Context, id job.ID) error {
+	_, err := q.db.Exec(ctx, dropConnectionLabels, id)
 	return err
-}
-
-const dueJobs = `-- name: DueJobs :many
-SELECT
-    jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
-    jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
-    jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
-    jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline,
-    job_state.next_at,
-    job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
-    job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
-    job_state.resolution_id, job_state.updated_at
-FROM job_state JOIN jobs ON jobs.id = job_state.job_id
-WHERE job_state.connection_id = ?1 AND job_state.hold_key = ?2
-    AND job_state.state IN (1, 6) AND job_state.waits_for IS NULL
-    AND job_state.next_at <= ?3 AND job_state.start_deadline > ?3
-ORDER BY job_state.next_at LIMIT ?4
-`
-
-type DueJobsParams struct {
-	ConnectionID []byte
-	HoldKey      string
-	Now          sql.NullInt64
-	MaxRows      int64
-}
-
-type DueJobsRow struct {
-	ID             []byte
-	Project        string
-	IdemKey        string
-	PayloadKind    string
-	StartWindow    int64
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
-	Policy         int64
-	Labels         string
-	TimeZone       string
-	ReplyTo        []byte
-	ScheduleID     []byte
-	Fingerprint    []byte
-	CreatedAt      int64
-	Payload        []byte
-	OwnEffectKey   string
-	CoolDown       int64
-	SkipIfPresent  int64
-	Trace          sql.NullString
-	State          int64
-	Version        int64
-	Attempt        int64
-	Round          int64
-	Failures       int64
-	Claims         int64
-	Looks          int64
-	Negatives      int64
-	Misses         int64
-	ScheduleTime   int64
-	Unasked        int64
-	StartDeadline  int64
-	NextAt         sql.NullInt64
-	WaitWindow     int64
-	ClaimedAt      sql.NullInt64
-	Worker         string
-	Class          int64
-	CancelAskedAt  sql.NullInt64
-	Blocked        string
-	ErrorKind      int64
-	ErrorMessage   string
-	ErrorStatus    int64
-	ErrorAt        sql.NullInt64
-	ResolutionID   sql.NullInt64
-	UpdatedAt      int64
-}
-
-// The columns of both rows in which a runnable job of this runnable row may differ.
-func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow, error) {
-	rows, err := q.db.QueryContext(ctx, dueJobs,
-		arg.ConnectionID,
-		arg.HoldKey,
-		arg.Now,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []DueJobsRow
-	for rows.Next() {
-		var i DueJobsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Project,
-			&i.IdemKey,
-			&i.PayloadKind,
-			&i.StartWindow,
-			&i.MaxAttempts,
-			&i.MinBackoff,
-			&i.MaxBackoff,
-			&i.AttemptTimeout,
-			&i.Policy,
-			&i.Labels,
-			&i.TimeZone,
-			&i.ReplyTo,
-			&i.ScheduleID,
-			&i.Fingerprint,
-			&i.CreatedAt,
-			&i.Payload,
-			&i.OwnEffectKey,
-			&i.CoolDown,
-			&i.SkipIfPresent,
-			&i.Trace,
-			&i.State,
-			&i.Version,
-			&i.Attempt,
-			&i.Round,
-			&i.Failures,
-			&i.Claims,
-			&i.Looks,
-			&i.Negatives,
-			&i.Misses,
-			&i.ScheduleTime,
-			&i.Unasked,
-			&i.StartDeadline,
-			&i.NextAt,
-			&i.WaitWindow,
-			&i.ClaimedAt,
-			&i.Worker,
-			&i.Class,
-			&i.CancelAskedAt,
-			&i.Blocked,
-			&i.ErrorKind,
-			&i.ErrorMessage,
-			&i.ErrorStatus,
-			&i.ErrorAt,
-			&i.ResolutionID,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const effectKeyTaken = `-- name: EffectKeyTaken :one
@@ -505,13 +344,14 @@ SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER)
 `
 
 func (q *Queries) EffectKeyTaken(ctx context.Context, digest []byte) (int64, error) {
-	row := q.db.QueryRowContext(ctx, effectKeyTaken, digest)
+	row := q.db.QueryRow(ctx, effectKeyTaken, digest)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
 }
 
 const effectOwner = `-- name: EffectOwner :one
+
 SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with, told, job_removed FROM effects
 WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1
 `
@@ -522,8 +362,9 @@ type EffectOwnerParams struct {
 	ExternalID string
 }
 
+// effects, looks, rulings
 func (q *Queries) EffectOwner(ctx context.Context, arg EffectOwnerParams) (Effect, error) {
-	row := q.db.QueryRowContext(ctx, effectOwner, arg.Account, arg.Namespace, arg.ExternalID)
+	row := q.db.QueryRow(ctx, effectOwner, arg.Account, arg.Namespace, arg.ExternalID)
 	var i Effect
 	err := row.Scan(
 		&i.JobID,
@@ -547,8 +388,8 @@ const endClaimLeases = `-- name: EndClaimLeases :exec
 UPDATE job_state SET next_at = ?1 WHERE state = 2 AND next_at > ?1
 `
 
-func (q *Queries) EndClaimLeases(ctx context.Context, now sql.NullInt64) error {
-	_, err := q.db.ExecContext(ctx, endClaimLeases, now)
+func (q *Queries) EndClaimLeases(ctx context.Context, now time.Time) error {
+	_, err := q.db.Exec(ctx, endClaimLeases, now)
 	return err
 }
 
@@ -557,8 +398,8 @@ UPDATE job_state SET next_at = ?1, claim_token = NULL
 WHERE state IN (4, 5) AND claim_token IS NOT NULL AND next_at > ?1
 `
 
-func (q *Queries) EndLookLeases(ctx context.Context, now sql.NullInt64) error {
-	_, err := q.db.ExecContext(ctx, endLookLeases, now)
+func (q *Queries) EndLookLeases(ctx context.Context, now time.Time) error {
+	_, err := q.db.Exec(ctx, endLookLeases, now)
 	return err
 }
 
@@ -571,186 +412,11 @@ type GateOwnerParams struct {
 	Fingerprint []byte
 }
 
-func (q *Queries) GateOwner(ctx context.Context, arg GateOwnerParams) ([]byte, error) {
-	row := q.db.QueryRowContext(ctx, gateOwner, arg.Account, arg.Fingerprint)
-	var job_id []byte
+func (q *Queries) GateOwner(ctx context.Context, arg GateOwnerParams) (job.ID, error) {
+	row := q.db.QueryRow(ctx, gateOwner, arg.Account, arg.Fingerprint)
+	var job_id job.ID
 	err := row.Scan(&job_id)
 	return job_id, err
-}
-
-const getAttempt = `-- name: GetAttempt :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM attempts WHERE job_id = ? AND number = ?
-`
-
-type GetAttemptParams struct {
-	JobID  []byte
-	Number int64
-}
-
-func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt, error) {
-	row := q.db.QueryRowContext(ctx, getAttempt, arg.JobID, arg.Number)
-	var i Attempt
-	err := row.Scan(
-		&i.JobID,
-		&i.Number,
-		&i.Round,
-		&i.ArmToken,
-		&i.Worker,
-		&i.ClaimedAt,
-		&i.ArmedAt,
-		&i.SendDeadline,
-		&i.AnswerDeadline,
-		&i.FenceAt,
-		&i.EffectKey,
-		&i.RequestDigest,
-		&i.CredentialVersion,
-		&i.AccountIdentity,
-		&i.Watermark,
-		&i.Handle,
-		&i.Span,
-		&i.Result,
-		&i.Kind,
-		&i.Message,
-		&i.HttpStatus,
-		&i.BytesWritten,
-		&i.PeerEnded,
-		&i.EndedAt,
-		&i.Answer,
-		&i.Frozen,
-	)
-	return i, err
-}
-
-const getEffect = `-- name: GetEffect :one
-
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with, told, job_removed FROM effects WHERE job_id = ?
-`
-
-// effects, looks, rulings
-func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
-	row := q.db.QueryRowContext(ctx, getEffect, jobID)
-	var i Effect
-	err := row.Scan(
-		&i.JobID,
-		&i.Account,
-		&i.Namespace,
-		&i.ExternalID,
-		&i.ExternalUrl,
-		&i.OwnsID,
-		&i.Attempt,
-		&i.Round,
-		&i.Proof,
-		&i.At,
-		&i.SharedWith,
-		&i.Told,
-		&i.JobRemoved,
-	)
-	return i, err
-}
-
-const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
-FROM jobs JOIN job_state ON job_state.job_id = jobs.id
-WHERE jobs.id = ?
-`
-
-type GetJobRow struct {
-	Job      Job
-	JobState JobState
-}
-
-func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
-	row := q.db.QueryRowContext(ctx, getJob, id)
-	var i GetJobRow
-	err := row.Scan(
-		&i.Job.ID,
-		&i.Job.Project,
-		&i.Job.IdemKey,
-		&i.Job.ConnectionID,
-		&i.Job.HoldKey,
-		&i.Job.PayloadKind,
-		&i.Job.StartWindow,
-		&i.Job.MaxAttempts,
-		&i.Job.MinBackoff,
-		&i.Job.MaxBackoff,
-		&i.Job.AttemptTimeout,
-		&i.Job.CoolDown,
-		&i.Job.SkipIfPresent,
-		&i.Job.Policy,
-		&i.Job.OwnEffectKey,
-		&i.Job.Labels,
-		&i.Job.TimeZone,
-		&i.Job.ReplyTo,
-		&i.Job.ScheduleID,
-		&i.Job.Trace,
-		&i.Job.Fingerprint,
-		&i.Job.CreatedAt,
-		&i.Job.Payload,
-		&i.JobState.JobID,
-		&i.JobState.Project,
-		&i.JobState.ConnectionID,
-		&i.JobState.HoldKey,
-		&i.JobState.State,
-		&i.JobState.Listed,
-		&i.JobState.Version,
-		&i.JobState.Attempt,
-		&i.JobState.Round,
-		&i.JobState.Failures,
-		&i.JobState.Claims,
-		&i.JobState.Looks,
-		&i.JobState.Negatives,
-		&i.JobState.Misses,
-		&i.JobState.ScheduleTime,
-		&i.JobState.Unasked,
-		&i.JobState.StartDeadline,
-		&i.JobState.NextAt,
-		&i.JobState.ClaimToken,
-		&i.JobState.ClaimedAt,
-		&i.JobState.Worker,
-		&i.JobState.Class,
-		&i.JobState.WaitsFor,
-		&i.JobState.PredecessorEnd,
-		&i.JobState.WaitWindow,
-		&i.JobState.CancelAskedAt,
-		&i.JobState.Blocked,
-		&i.JobState.ErrorKind,
-		&i.JobState.ErrorMessage,
-		&i.JobState.ErrorStatus,
-		&i.JobState.ErrorAt,
-		&i.JobState.ResolutionID,
-		&i.JobState.EffectAttempt,
-		&i.JobState.CreatedAt,
-		&i.JobState.UpdatedAt,
-		&i.JobState.StateSince,
-		&i.JobState.FirstArmedAt,
-		&i.JobState.EndedAt,
-		&i.JobState.History,
-		&i.JobState.ArmedRound,
-		&i.JobState.ArmToken,
-		&i.JobState.ArmedBy,
-		&i.JobState.ArmedClaimedAt,
-		&i.JobState.ArmedAt,
-		&i.JobState.SendDeadline,
-		&i.JobState.AnswerDeadline,
-		&i.JobState.FenceAt,
-		&i.JobState.EffectKey,
-		&i.JobState.RequestDigest,
-		&i.JobState.CredentialVersion,
-		&i.JobState.AccountIdentity,
-		&i.JobState.Watermark,
-		&i.JobState.Handle,
-		&i.JobState.Span,
-		&i.JobState.Result,
-		&i.JobState.Kind,
-		&i.JobState.Message,
-		&i.JobState.HttpStatus,
-		&i.JobState.BytesWritten,
-		&i.JobState.PeerEnded,
-		&i.JobState.AttemptEndedAt,
-		&i.JobState.Answer,
-		&i.JobState.Frozen,
-	)
-	return i, err
 }
 
 const getMeta = `-- name: GetMeta :one
@@ -760,7 +426,7 @@ SELECT id, store_id, namespace, created_at, file_identity, generation, quarantin
 
 // meta
 func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
-	row := q.db.QueryRowContext(ctx, getMeta)
+	row := q.db.QueryRow(ctx, getMeta)
 	var i Meta
 	err := row.Scan(
 		&i.ID,
@@ -779,35 +445,17 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 	return i, err
 }
 
-const getResolution = `-- name: GetResolution :one
-SELECT id, job_id, ruling, actor, note, at FROM resolutions WHERE id = ?
-`
-
-func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, error) {
-	row := q.db.QueryRowContext(ctx, getResolution, id)
-	var i Resolution
-	err := row.Scan(
-		&i.ID,
-		&i.JobID,
-		&i.Ruling,
-		&i.Actor,
-		&i.Note,
-		&i.At,
-	)
-	return i, err
-}
-
 const getRunnable = `-- name: GetRunnable :one
 SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, served_turn, runnable_at FROM connection_ready WHERE connection_id = ? AND hold_key = ?
 `
 
 type GetRunnableParams struct {
-	ConnectionID []byte
+	ConnectionID job.ID
 	HoldKey      string
 }
 
 func (q *Queries) GetRunnable(ctx context.Context, arg GetRunnableParams) (ConnectionReady, error) {
-	row := q.db.QueryRowContext(ctx, getRunnable, arg.ConnectionID, arg.HoldKey)
+	row := q.db.QueryRow(ctx, getRunnable, arg.ConnectionID, arg.HoldKey)
 	var i ConnectionReady
 	err := row.Scan(
 		&i.ConnectionID,
@@ -828,102 +476,24 @@ func (q *Queries) GetRunnable(ctx context.Context, arg GetRunnableParams) (Conne
 	return i, err
 }
 
-const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, state_since, first_armed_at, ended_at, history, armed_round, arm_token, armed_by, armed_claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, attempt_ended_at, answer, frozen FROM job_state WHERE job_id = ?
-`
-
-func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
-	row := q.db.QueryRowContext(ctx, getState, jobID)
-	var i JobState
-	err := row.Scan(
-		&i.JobID,
-		&i.Project,
-		&i.ConnectionID,
-		&i.HoldKey,
-		&i.State,
-		&i.Listed,
-		&i.Version,
-		&i.Attempt,
-		&i.Round,
-		&i.Failures,
-		&i.Claims,
-		&i.Looks,
-		&i.Negatives,
-		&i.Misses,
-		&i.ScheduleTime,
-		&i.Unasked,
-		&i.StartDeadline,
-		&i.NextAt,
-		&i.ClaimToken,
-		&i.ClaimedAt,
-		&i.Worker,
-		&i.Class,
-		&i.WaitsFor,
-		&i.PredecessorEnd,
-		&i.WaitWindow,
-		&i.CancelAskedAt,
-		&i.Blocked,
-		&i.ErrorKind,
-		&i.ErrorMessage,
-		&i.ErrorStatus,
-		&i.ErrorAt,
-		&i.ResolutionID,
-		&i.EffectAttempt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.StateSince,
-		&i.FirstArmedAt,
-		&i.EndedAt,
-		&i.History,
-		&i.ArmedRound,
-		&i.ArmToken,
-		&i.ArmedBy,
-		&i.ArmedClaimedAt,
-		&i.ArmedAt,
-		&i.SendDeadline,
-		&i.AnswerDeadline,
-		&i.FenceAt,
-		&i.EffectKey,
-		&i.RequestDigest,
-		&i.CredentialVersion,
-		&i.AccountIdentity,
-		&i.Watermark,
-		&i.Handle,
-		&i.Span,
-		&i.Result,
-		&i.Kind,
-		&i.Message,
-		&i.HttpStatus,
-		&i.BytesWritten,
-		&i.PeerEnded,
-		&i.AttemptEndedAt,
-		&i.Answer,
-		&i.Frozen,
-	)
-	return i, err
-}
-
 const inFlight = `-- name: InFlight :many
 SELECT connection_id FROM job_state WHERE state IN (2, 3)
 `
 
 // The connection of every job under way.
-func (q *Queries) InFlight(ctx context.Context) ([][]byte, error) {
-	rows, err := q.db.QueryContext(ctx, inFlight)
+func (q *Queries) InFlight(ctx context.Context) ([]job.ID, error) {
+	rows, err := q.db.Query(ctx, inFlight)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items [][]byte
+	var items []job.ID
 	for rows.Next() {
-		var connection_id []byte
+		var connection_id job.ID
 		if err := rows.Scan(&connection_id); err != nil {
 			return nil, err
 		}
 		items = append(items, connection_id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -936,8 +506,8 @@ INSERT INTO connection_labels (project, name, value, created_at, connection_id)
 SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = ?1
 `
 
-func (q *Queries) InsertConnectionLabels(ctx context.Context, id []byte) error {
-	_, err := q.db.ExecContext(ctx, insertConnectionLabels, id)
+func (q *Queries) InsertConnectionLabels(ctx context.Context, id job.ID) error {
+	_, err := q.db.Exec(ctx, insertConnectionLabels, id)
 	return err
 }
 
@@ -950,33 +520,33 @@ INSERT INTO jobs (
 `
 
 type InsertJobParams struct {
-	ID             []byte
+	ID             job.ID
 	Project        string
 	IdemKey        string
-	ConnectionID   []byte
+	ConnectionID   job.ID
 	HoldKey        string
 	PayloadKind    string
-	StartWindow    int64
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
-	CoolDown       int64
-	SkipIfPresent  int64
-	Policy         int64
+	StartWindow    time.Duration
+	MaxAttempts    int
+	MinBackoff     time.Duration
+	MaxBackoff     time.Duration
+	AttemptTimeout time.Duration
+	CoolDown       time.Duration
+	SkipIfPresent  time.Duration
+	Policy         job.Policy
 	OwnEffectKey   string
-	Labels         string
+	Labels         column.Labels
 	TimeZone       string
-	ReplyTo        []byte
-	ScheduleID     []byte
-	Trace          sql.NullString
+	ReplyTo        column.OptionalID
+	ScheduleID     column.OptionalID
+	Trace          string
 	Fingerprint    []byte
-	CreatedAt      int64
+	CreatedAt      time.Time
 	Payload        []byte
 }
 
 func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
-	_, err := q.db.ExecContext(ctx, insertJob,
+	_, err := q.db.Exec(ctx, insertJob,
 		arg.ID,
 		arg.Project,
 		arg.IdemKey,
@@ -1012,17 +582,17 @@ ON CONFLICT (digest) DO NOTHING
 
 type InsertKeyParams struct {
 	Digest []byte
-	JobID  []byte
+	JobID  job.ID
 }
 
 // jobs
 // No row when the key is bound.
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, insertKey, arg.Digest, arg.JobID)
+	result, err := q.db.Exec(ctx, insertKey, arg.Digest, arg.JobID)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const insertObservation = `-- name: InsertObservation :exec
@@ -1031,19 +601,19 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertObservationParams struct {
-	JobID       []byte
-	Attempt     int64
-	Verdict     int64
+	JobID       job.ID
+	Attempt     int
+	Verdict     job.Verdict
 	ExternalID  string
 	ExternalUrl string
 	Handle      string
 	Detail      string
-	BegunAt     sql.NullInt64
-	EndedAt     sql.NullInt64
+	BegunAt     time.Time
+	EndedAt     time.Time
 }
 
 func (q *Queries) InsertObservation(ctx context.Context, arg InsertObservationParams) error {
-	_, err := q.db.ExecContext(ctx, insertObservation,
+	_, err := q.db.Exec(ctx, insertObservation,
 		arg.JobID,
 		arg.Attempt,
 		arg.Verdict,
@@ -1066,7 +636,7 @@ type InsertPageParams struct {
 	Position int64
 	First    int64
 	Project  string
-	At       int64
+	At       time.Time
 	Events   int64
 	Starts   []byte
 	Body     []byte
@@ -1074,7 +644,7 @@ type InsertPageParams struct {
 
 // events
 func (q *Queries) InsertPage(ctx context.Context, arg InsertPageParams) error {
-	_, err := q.db.ExecContext(ctx, insertPage,
+	_, err := q.db.Exec(ctx, insertPage,
 		arg.Position,
 		arg.First,
 		arg.Project,
@@ -1095,26 +665,26 @@ INSERT OR FAIL INTO job_state (
 `
 
 type InsertStateParams struct {
-	JobID          []byte
+	JobID          job.ID
 	Project        string
-	ConnectionID   []byte
+	ConnectionID   job.ID
 	HoldKey        string
-	ScheduleTime   int64
-	Unasked        int64
-	StartDeadline  int64
-	NextAt         sql.NullInt64
-	Class          int64
-	WaitsFor       []byte
-	PredecessorEnd int64
-	WaitWindow     int64
-	CreatedAt      int64
-	UpdatedAt      int64
-	StateSince     int64
+	ScheduleTime   time.Time
+	Unasked        bool
+	StartDeadline  time.Time
+	NextAt         time.Time
+	Class          job.Class
+	WaitsFor       column.OptionalID
+	PredecessorEnd job.State
+	WaitWindow     time.Duration
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	StateSince     time.Time
 	History        []byte
 }
 
 func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error {
-	_, err := q.db.ExecContext(ctx, insertState,
+	_, err := q.db.Exec(ctx, insertState,
 		arg.JobID,
 		arg.Project,
 		arg.ConnectionID,
@@ -1140,7 +710,7 @@ INSERT INTO event_texts (job_id, sequence, position, reason, detail) VALUES (?, 
 `
 
 type InsertTextParams struct {
-	JobID    []byte
+	JobID    job.ID
 	Sequence int64
 	Position int64
 	Reason   string
@@ -1148,7 +718,7 @@ type InsertTextParams struct {
 }
 
 func (q *Queries) InsertText(ctx context.Context, arg InsertTextParams) error {
-	_, err := q.db.ExecContext(ctx, insertText,
+	_, err := q.db.Exec(ctx, insertText,
 		arg.JobID,
 		arg.Sequence,
 		arg.Position,
@@ -1163,12 +733,12 @@ SELECT job_id, armed_at FROM cool_downs WHERE owner = ?
 `
 
 type LastArmRow struct {
-	JobID   []byte
-	ArmedAt int64
+	JobID   job.ID
+	ArmedAt time.Time
 }
 
-func (q *Queries) LastArm(ctx context.Context, owner []byte) (LastArmRow, error) {
-	row := q.db.QueryRowContext(ctx, lastArm, owner)
+func (q *Queries) LastArm(ctx context.Context, owner job.ID) (LastArmRow, error) {
+	row := q.db.QueryRow(ctx, lastArm, owner)
 	var i LastArmRow
 	err := row.Scan(&i.JobID, &i.ArmedAt)
 	return i, err
@@ -1179,7 +749,7 @@ SELECT CAST(coalesce((SELECT max(position) FROM event_pages), 0) AS INTEGER)
 `
 
 func (q *Queries) LastPosition(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, lastPosition)
+	row := q.db.QueryRow(ctx, lastPosition)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -1190,152 +760,10 @@ SELECT CAST(coalesce(max(served_turn), 0) AS INTEGER) FROM connection_ready
 `
 
 func (q *Queries) LastTurn(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, lastTurn)
+	row := q.db.QueryRow(ctx, lastTurn)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
-}
-
-const latestAttempt = `-- name: LatestAttempt :one
-SELECT job_id, attempt AS number, CAST(armed_round AS INTEGER) AS round, CAST(arm_token AS BLOB) AS arm_token,
-    CAST(armed_by AS TEXT) AS worker, armed_claimed_at AS claimed_at, CAST(armed_at AS INTEGER) AS armed_at,
-    CAST(send_deadline AS INTEGER) AS send_deadline, CAST(answer_deadline AS INTEGER) AS answer_deadline,
-    CAST(fence_at AS INTEGER) AS fence_at, CAST(effect_key AS TEXT) AS effect_key, CAST(request_digest AS BLOB) AS request_digest,
-    CAST(credential_version AS INTEGER) AS credential_version, CAST(account_identity AS TEXT) AS account_identity,
-    CAST(watermark AS TEXT) AS watermark, CAST(handle AS TEXT) AS handle, span, CAST(result AS INTEGER) AS result,
-    CAST(kind AS INTEGER) AS kind, CAST(message AS TEXT) AS message, CAST(http_status AS INTEGER) AS http_status,
-    CAST(bytes_written AS INTEGER) AS bytes_written, peer_ended, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
-FROM job_state WHERE job_id = ? AND attempt > 0
-`
-
-type LatestAttemptRow struct {
-	JobID             []byte
-	Number            int64
-	Round             int64
-	ArmToken          []byte
-	Worker            string
-	ClaimedAt         sql.NullInt64
-	ArmedAt           int64
-	SendDeadline      int64
-	AnswerDeadline    int64
-	FenceAt           int64
-	EffectKey         string
-	RequestDigest     []byte
-	CredentialVersion int64
-	AccountIdentity   string
-	Watermark         string
-	Handle            string
-	Span              []byte
-	Result            int64
-	Kind              int64
-	Message           string
-	HttpStatus        int64
-	BytesWritten      int64
-	PeerEnded         int64
-	EndedAt           sql.NullInt64
-	Answer            []byte
-	Frozen            []byte
-}
-
-// The newest attempt, as a row of attempts.
-func (q *Queries) LatestAttempt(ctx context.Context, jobID []byte) (LatestAttemptRow, error) {
-	row := q.db.QueryRowContext(ctx, latestAttempt, jobID)
-	var i LatestAttemptRow
-	err := row.Scan(
-		&i.JobID,
-		&i.Number,
-		&i.Round,
-		&i.ArmToken,
-		&i.Worker,
-		&i.ClaimedAt,
-		&i.ArmedAt,
-		&i.SendDeadline,
-		&i.AnswerDeadline,
-		&i.FenceAt,
-		&i.EffectKey,
-		&i.RequestDigest,
-		&i.CredentialVersion,
-		&i.AccountIdentity,
-		&i.Watermark,
-		&i.Handle,
-		&i.Span,
-		&i.Result,
-		&i.Kind,
-		&i.Message,
-		&i.HttpStatus,
-		&i.BytesWritten,
-		&i.PeerEnded,
-		&i.EndedAt,
-		&i.Answer,
-		&i.Frozen,
-	)
-	return i, err
-}
-
-const listedJob = `-- name: ListedJob :one
-SELECT
-    id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff, max_backoff,
-    attempt_timeout, cool_down, skip_if_present, policy, own_effect_key, labels, time_zone, reply_to, schedule_id, trace,
-    fingerprint, created_at, CAST(x'' AS BLOB) AS payload
-FROM jobs WHERE id = ?
-`
-
-type ListedJobRow struct {
-	ID             []byte
-	Project        string
-	IdemKey        string
-	ConnectionID   []byte
-	HoldKey        string
-	PayloadKind    string
-	StartWindow    int64
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
-	CoolDown       int64
-	SkipIfPresent  int64
-	Policy         int64
-	OwnEffectKey   string
-	Labels         string
-	TimeZone       string
-	ReplyTo        []byte
-	ScheduleID     []byte
-	Trace          sql.NullString
-	Fingerprint    []byte
-	CreatedAt      int64
-	Payload        []byte
-}
-
-// A job without its payload, which is the last column of its row.
-func (q *Queries) ListedJob(ctx context.Context, id []byte) (ListedJobRow, error) {
-	row := q.db.QueryRowContext(ctx, listedJob, id)
-	var i ListedJobRow
-	err := row.Scan(
-		&i.ID,
-		&i.Project,
-		&i.IdemKey,
-		&i.ConnectionID,
-		&i.HoldKey,
-		&i.PayloadKind,
-		&i.StartWindow,
-		&i.MaxAttempts,
-		&i.MinBackoff,
-		&i.MaxBackoff,
-		&i.AttemptTimeout,
-		&i.CoolDown,
-		&i.SkipIfPresent,
-		&i.Policy,
-		&i.OwnEffectKey,
-		&i.Labels,
-		&i.TimeZone,
-		&i.ReplyTo,
-		&i.ScheduleID,
-		&i.Trace,
-		&i.Fingerprint,
-		&i.CreatedAt,
-		&i.Payload,
-	)
-	return i, err
 }
 
 const makeRunnable = `-- name: MakeRunnable :exec
@@ -1348,14 +776,14 @@ WHERE connection_ready.next_at IS NULL OR connection_ready.next_at > excluded.ne
 `
 
 type MakeRunnableParams struct {
-	ConnectionID []byte
+	ConnectionID job.ID
 	HoldKey      string
-	NextAt       sql.NullInt64
+	NextAt       time.Time
 }
 
 // runnable rows
 func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) error {
-	_, err := q.db.ExecContext(ctx, makeRunnable, arg.ConnectionID, arg.HoldKey, arg.NextAt)
+	_, err := q.db.Exec(ctx, makeRunnable, arg.ConnectionID, arg.HoldKey, arg.NextAt)
 	return err
 }
 
@@ -1364,12 +792,12 @@ UPDATE connection_ready SET paced_until = ?1 WHERE connection_id = ?2 AND paced_
 `
 
 type PaceParams struct {
-	PacedUntil   int64
-	ConnectionID []byte
+	PacedUntil   time.Time
+	ConnectionID job.ID
 }
 
 func (q *Queries) Pace(ctx context.Context, arg PaceParams) error {
-	_, err := q.db.ExecContext(ctx, pace, arg.PacedUntil, arg.ConnectionID)
+	_, err := q.db.Exec(ctx, pace, arg.PacedUntil, arg.ConnectionID)
 	return err
 }
 
@@ -1390,7 +818,7 @@ type PageSizesRow struct {
 
 // The next pages of a project.
 func (q *Queries) PageSizes(ctx context.Context, arg PageSizesParams) ([]PageSizesRow, error) {
-	rows, err := q.db.QueryContext(ctx, pageSizes, arg.Project, arg.After, arg.MaxRows)
+	rows, err := q.db.Query(ctx, pageSizes, arg.Project, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1402,9 +830,6 @@ func (q *Queries) PageSizes(ctx context.Context, arg PageSizesParams) ([]PageSiz
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1429,7 +854,7 @@ type PagesAfterRow struct {
 
 // Pages of all projects.
 func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]PagesAfterRow, error) {
-	rows, err := q.db.QueryContext(ctx, pagesAfter, arg.After, arg.MaxRows)
+	rows, err := q.db.Query(ctx, pagesAfter, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1442,13 +867,28 @@ func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]Pages
 		}
 		items = append(items, i)
 	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	return items, nil
+}
+
+const predecessor = `-- name: Predecessor :one
+SELECT s.project, s.state, (SELECT count(*) FROM job_state AS w WHERE w.waits_for = s.job_id) AS waiting
+FROM job_state AS s WHERE s.job_id = ?
+`
+
+type PredecessorRow struct {
+	Project string
+	State   job.State
+	Waiting int64
+}
+
+func (q *Queries) Predecessor(ctx context.Context, jobID job.ID) (PredecessorRow, error) {
+	row := q.db.QueryRow(ctx, predecessor, jobID)
+	var i PredecessorRow
+	err := row.Scan(&i.Project, &i.State, &i.Waiting)
+	return i, err
 }
 
 const projectPages = `-- name: ProjectPages :many
@@ -1468,7 +908,7 @@ type ProjectPagesRow struct {
 }
 
 func (q *Queries) ProjectPages(ctx context.Context, arg ProjectPagesParams) ([]ProjectPagesRow, error) {
-	rows, err := q.db.QueryContext(ctx, projectPages, arg.Project, arg.After, arg.UpTo)
+	rows, err := q.db.Query(ctx, projectPages, arg.Project, arg.After, arg.UpTo)
 	if err != nil {
 		return nil, err
 	}
@@ -1480,9 +920,6 @@ func (q *Queries) ProjectPages(ctx context.Context, arg ProjectPagesParams) ([]P
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1501,21 +938,21 @@ ON CONFLICT (job_id) DO UPDATE SET
 `
 
 type PutEffectParams struct {
-	JobID       []byte
+	JobID       job.ID
 	Account     string
 	Namespace   string
 	ExternalID  string
 	ExternalUrl string
-	OwnsID      int64
-	Attempt     int64
-	Round       int64
-	Proof       int64
-	At          int64
-	SharedWith  []byte
+	OwnsID      bool
+	Attempt     int
+	Round       int
+	Proof       job.Proof
+	At          time.Time
+	SharedWith  column.OptionalID
 }
 
 func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
-	_, err := q.db.ExecContext(ctx, putEffect,
+	_, err := q.db.Exec(ctx, putEffect,
 		arg.JobID,
 		arg.Account,
 		arg.Namespace,
@@ -1542,13 +979,13 @@ WHERE connection_ready.connection_id = ?1 AND connection_ready.hold_key = ?2
 `
 
 type RecountParams struct {
-	ConnectionID []byte
+	ConnectionID job.ID
 	HoldKey      string
 }
 
 // For a job that left the row without a claim.
 func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
-	_, err := q.db.ExecContext(ctx, recount, arg.ConnectionID, arg.HoldKey)
+	_, err := q.db.Exec(ctx, recount, arg.ConnectionID, arg.HoldKey)
 	return err
 }
 
@@ -1556,8 +993,8 @@ const releaseGate = `-- name: ReleaseGate :exec
 DELETE FROM open_intents WHERE job_id = ?
 `
 
-func (q *Queries) ReleaseGate(ctx context.Context, jobID []byte) error {
-	_, err := q.db.ExecContext(ctx, releaseGate, jobID)
+func (q *Queries) ReleaseGate(ctx context.Context, jobID job.ID) error {
+	_, err := q.db.Exec(ctx, releaseGate, jobID)
 	return err
 }
 
@@ -1566,13 +1003,13 @@ UPDATE job_state SET waits_for = NULL, predecessor_end = 0, start_deadline = ?1 
 `
 
 type ReleaseReplyParams struct {
-	StartDeadline int64
-	JobID         []byte
+	StartDeadline time.Time
+	JobID         job.ID
 }
 
 // No change of the reply: no version, no event.
 func (q *Queries) ReleaseReply(ctx context.Context, arg ReleaseReplyParams) error {
-	_, err := q.db.ExecContext(ctx, releaseReply, arg.StartDeadline, arg.JobID)
+	_, err := q.db.Exec(ctx, releaseReply, arg.StartDeadline, arg.JobID)
 	return err
 }
 
@@ -1582,14 +1019,14 @@ WHERE job_id = ?2 AND claim_token = ?3 AND state IN (2, 4, 5) AND next_at > ?4
 `
 
 type RenewLeaseParams struct {
-	LeaseEnd   sql.NullInt64
-	JobID      []byte
-	ClaimToken []byte
-	Now        sql.NullInt64
+	LeaseEnd   time.Time
+	JobID      job.ID
+	ClaimToken column.OptionalID
+	Now        time.Time
 }
 
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, renewLease,
+	result, err := q.db.Exec(ctx, renewLease,
 		arg.LeaseEnd,
 		arg.JobID,
 		arg.ClaimToken,
@@ -1598,7 +1035,7 @@ func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const runnableRows = `-- name: RunnableRows :many
@@ -1609,18 +1046,18 @@ ORDER BY runnable_at, served_turn LIMIT ?2
 `
 
 type RunnableRowsParams struct {
-	Now     sql.NullInt64
+	Now     time.Time
 	MaxRows int64
 }
 
 type RunnableRowsRow struct {
-	ConnectionID []byte
+	ConnectionID job.ID
 	HoldKey      string
 }
 
 // leases
 func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
-	rows, err := q.db.QueryContext(ctx, runnableRows, arg.Now, arg.MaxRows)
+	rows, err := q.db.Query(ctx, runnableRows, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1632,9 +1069,6 @@ func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]R
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1653,20 +1087,20 @@ ORDER BY r.runnable_at, r.served_turn LIMIT ?4
 `
 
 type RunnableRowsOfOthersParams struct {
-	Now         sql.NullInt64
+	Now         time.Time
 	Connections interface{}
 	Projects    interface{}
 	MaxRows     int64
 }
 
 type RunnableRowsOfOthersRow struct {
-	ConnectionID []byte
+	ConnectionID job.ID
 	HoldKey      string
 }
 
 // Without those of connections and projects that the worker has no room for.
 func (q *Queries) RunnableRowsOfOthers(ctx context.Context, arg RunnableRowsOfOthersParams) ([]RunnableRowsOfOthersRow, error) {
-	rows, err := q.db.QueryContext(ctx, runnableRowsOfOthers,
+	rows, err := q.db.Query(ctx, runnableRowsOfOthers,
 		arg.Now,
 		arg.Connections,
 		arg.Projects,
@@ -1684,9 +1118,6 @@ func (q *Queries) RunnableRowsOfOthers(ctx context.Context, arg RunnableRowsOfOt
 		}
 		items = append(items, i)
 	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
@@ -1697,8 +1128,8 @@ const saturate = `-- name: Saturate :exec
 UPDATE connection_ready SET saturated = 1 WHERE connection_id = ? AND saturated = 0
 `
 
-func (q *Queries) Saturate(ctx context.Context, connectionID []byte) error {
-	_, err := q.db.ExecContext(ctx, saturate, connectionID)
+func (q *Queries) Saturate(ctx context.Context, connectionID job.ID) error {
+	_, err := q.db.Exec(ctx, saturate, connectionID)
 	return err
 }
 
@@ -1715,15 +1146,15 @@ WHERE connection_ready.connection_id = ?1 AND connection_ready.hold_key = ?2
 `
 
 type ServedParams struct {
-	ConnectionID []byte
+	ConnectionID job.ID
 	HoldKey      string
-	Now          int64
+	Now          time.Time
 	Turn         int64
 }
 
 // The row's remaining jobs are due at the earliest of them; NULL when none is left.
 func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
-	_, err := q.db.ExecContext(ctx, served,
+	_, err := q.db.Exec(ctx, served,
 		arg.ConnectionID,
 		arg.HoldKey,
 		arg.Now,
@@ -1737,7 +1168,7 @@ UPDATE meta SET armed_before = 1 WHERE id = 1
 `
 
 func (q *Queries) SetArmed(ctx context.Context) error {
-	_, err := q.db.ExecContext(ctx, setArmed)
+	_, err := q.db.Exec(ctx, setArmed)
 	return err
 }
 
@@ -1747,11 +1178,11 @@ UPDATE connections SET bucket_at = ? WHERE id = ?
 
 type SetBucketParams struct {
 	BucketAt int64
-	ID       []byte
+	ID       job.ID
 }
 
 func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
-	_, err := q.db.ExecContext(ctx, setBucket, arg.BucketAt, arg.ID)
+	_, err := q.db.Exec(ctx, setBucket, arg.BucketAt, arg.ID)
 	return err
 }
 
@@ -1761,13 +1192,13 @@ ON CONFLICT (owner) DO UPDATE SET job_id = excluded.job_id, armed_at = excluded.
 `
 
 type SetLastArmParams struct {
-	Owner   []byte
-	JobID   []byte
-	ArmedAt int64
+	Owner   job.ID
+	JobID   job.ID
+	ArmedAt time.Time
 }
 
 func (q *Queries) SetLastArm(ctx context.Context, arg SetLastArmParams) error {
-	_, err := q.db.ExecContext(ctx, setLastArm, arg.Owner, arg.JobID, arg.ArmedAt)
+	_, err := q.db.Exec(ctx, setLastArm, arg.Owner, arg.JobID, arg.ArmedAt)
 	return err
 }
 
@@ -1783,7 +1214,7 @@ type SetOpenedParams struct {
 }
 
 func (q *Queries) SetOpened(ctx context.Context, arg SetOpenedParams) error {
-	_, err := q.db.ExecContext(ctx, setOpened,
+	_, err := q.db.Exec(ctx, setOpened,
 		arg.FileIdentity,
 		arg.Generation,
 		arg.Quarantined,
@@ -1797,13 +1228,13 @@ UPDATE job_state SET predecessor_end = ?1 WHERE waits_for = ?2
 `
 
 type SetPredecessorEndParams struct {
-	PredecessorEnd int64
-	WaitsFor       []byte
+	PredecessorEnd job.State
+	WaitsFor       column.OptionalID
 }
 
 // No change of the replies: no version, no event.
 func (q *Queries) SetPredecessorEnd(ctx context.Context, arg SetPredecessorEndParams) error {
-	_, err := q.db.ExecContext(ctx, setPredecessorEnd, arg.PredecessorEnd, arg.WaitsFor)
+	_, err := q.db.Exec(ctx, setPredecessorEnd, arg.PredecessorEnd, arg.WaitsFor)
 	return err
 }
 
@@ -1813,89 +1244,91 @@ UPDATE jobs SET hold_key = ?1, start_window = ?2 WHERE id = ?3
 
 type SetStartParams struct {
 	HoldKey     string
-	StartWindow int64
-	ID          []byte
+	StartWindow time.Duration
+	ID          job.ID
 }
 
 // The parts of a request that PostgreSQL has in job_state.
 func (q *Queries) SetStart(ctx context.Context, arg SetStartParams) error {
-	_, err := q.db.ExecContext(ctx, setStart, arg.HoldKey, arg.StartWindow, arg.ID)
+	_, err := q.db.Exec(ctx, setStart, arg.HoldKey, arg.StartWindow, arg.ID)
 	return err
 }
 
 const setState = `-- name: SetState :execrows
 UPDATE OR FAIL job_state SET
-    state = ?1, listed = ?2, version = ?3, round = ?4, failures = ?5,
+    state = ?1, version = ?2, round = ?3, failures = ?4,
+    listed = CASE WHEN ?1 = 2 OR ?1 = 3 THEN listed ELSE ?1 END,
+    state_since = CASE WHEN state = ?1 THEN state_since ELSE ?5 END,
     claims = ?6, looks = ?7, negatives = ?8, misses = ?9,
     hold_key = ?10, schedule_time = ?11, unasked = ?12,
     start_deadline = ?13, next_at = ?14, claim_token = ?15,
     cancel_asked_at = ?16, blocked = ?17,
     error_kind = ?18, error_message = ?19,
     error_status = ?20, error_at = ?21,
-    resolution_id = ?22, updated_at = ?23, ended_at = ?24,
-    effect_attempt = ?25, state_since = ?26,
-    result = coalesce(?27, result), kind = coalesce(?28, kind), message = coalesce(?29, message),
-    http_status = coalesce(?30, http_status), bytes_written = CASE WHEN CAST(?31 AS INTEGER) > bytes_written
-        THEN CAST(?31 AS INTEGER) ELSE bytes_written END,
-    peer_ended = coalesce(?32, peer_ended),
-    handle = coalesce(?33, handle), answer = coalesce(?34, answer),
+    resolution_id = CASE CAST(?22 AS INTEGER) WHEN 0 THEN NULL ELSE CAST(?22 AS INTEGER) END,
+    effect_attempt = CASE CAST(?23 AS INTEGER) WHEN 0 THEN NULL ELSE CAST(?23 AS INTEGER) END,
+    updated_at = ?5, ended_at = ?24,
+    result = CASE CAST(?25 AS INTEGER) WHEN 0 THEN result ELSE CAST(?25 AS INTEGER) END,
+    attempt_ended_at = CASE CAST(?25 AS INTEGER) WHEN 0 THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?5) END,
+    kind = CASE WHEN CAST(?26 AS BOOLEAN) THEN CAST(?27 AS INTEGER) ELSE kind END,
+    message = CASE WHEN CAST(?26 AS BOOLEAN) THEN CAST(?28 AS TEXT) ELSE message END,
+    http_status = CASE WHEN CAST(?26 AS BOOLEAN) THEN CAST(?29 AS INTEGER) ELSE http_status END,
+    bytes_written = CASE WHEN CAST(?30 AS INTEGER) > bytes_written THEN CAST(?30 AS INTEGER) ELSE bytes_written END,
+    peer_ended = CASE WHEN CAST(?26 AS BOOLEAN) THEN CAST(?31 AS BOOLEAN) ELSE peer_ended END,
+    handle = CASE CAST(?32 AS TEXT) WHEN '' THEN handle ELSE CAST(?32 AS TEXT) END, answer = coalesce(?33, answer),
     frozen = CASE WHEN ?1 = 8 THEN NULL ELSE frozen END,
-    attempt_ended_at = CASE WHEN ?27 IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?23) END,
-    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?35 AS BLOB) AS BLOB)
-WHERE job_id = ?36 AND version = ?3 - 1
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?34 AS BLOB) AS BLOB)
+WHERE job_id = ?35 AND version = ?2 - 1
 `
 
 type SetStateParams struct {
-	State         int64
-	Listed        int64
+	State         job.State
 	Version       int64
-	Round         int64
-	Failures      int64
-	Claims        int64
-	Looks         int64
-	Negatives     int64
-	Misses        int64
+	Round         int
+	Failures      int
+	UpdatedAt     time.Time
+	Claims        int
+	Looks         int
+	Negatives     int
+	Misses        int
 	HoldKey       string
-	ScheduleTime  int64
-	Unasked       int64
-	StartDeadline int64
-	NextAt        sql.NullInt64
-	ClaimToken    []byte
-	CancelAskedAt sql.NullInt64
+	ScheduleTime  time.Time
+	Unasked       bool
+	StartDeadline time.Time
+	NextAt        time.Time
+	ClaimToken    column.OptionalID
+	CancelAskedAt time.Time
 	Blocked       string
-	ErrorKind     int64
+	ErrorKind     job.FailureKind
 	ErrorMessage  string
-	ErrorStatus   int64
-	ErrorAt       sql.NullInt64
-	ResolutionID  sql.NullInt64
-	UpdatedAt     int64
-	EndedAt       sql.NullInt64
-	EffectAttempt sql.NullInt64
-	StateSince    int64
-	Result        sql.NullInt64
-	Kind          sql.NullInt64
-	Message       sql.NullString
-	HttpStatus    sql.NullInt64
-	BytesWritten  sql.NullInt64
-	PeerEnded     sql.NullInt64
-	Handle        sql.NullString
+	ErrorStatus   int
+	ErrorAt       time.Time
+	Resolution    int64
+	EffectAttempt int64
+	EndedAt       time.Time
+	Result        int64
+	Settles       bool
+	Kind          int64
+	Message       string
+	HttpStatus    int64
+	BytesWritten  int64
+	PeerEnded     bool
+	Handle        string
 	Answer        []byte
 	History       []byte
-	JobID         []byte
+	JobID         job.ID
 }
 
 // Every change of a job except claims, arms and leases, with the result of its newest
-// attempt;
-// NULL there: no change. Every 32 events begin a new history, here and below. These
-// statements
-// call no function, for the reason that the schema states.
+// attempt; 0: no change of it. Every 32 events begin a new history, here and below. These
+// statements call no function, for the reason that the schema states.
 func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, setState,
+	result, err := q.db.Exec(ctx, setState,
 		arg.State,
-		arg.Listed,
 		arg.Version,
 		arg.Round,
 		arg.Failures,
+		arg.UpdatedAt,
 		arg.Claims,
 		arg.Looks,
 		arg.Negatives,
@@ -1912,12 +1345,11 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.ErrorMessage,
 		arg.ErrorStatus,
 		arg.ErrorAt,
-		arg.ResolutionID,
-		arg.UpdatedAt,
-		arg.EndedAt,
+		arg.Resolution,
 		arg.EffectAttempt,
-		arg.StateSince,
+		arg.EndedAt,
 		arg.Result,
+		arg.Settles,
 		arg.Kind,
 		arg.Message,
 		arg.HttpStatus,
@@ -1931,7 +1363,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const settleAttempt = `-- name: SettleAttempt :exec
@@ -1944,22 +1376,22 @@ WHERE job_id = ?10 AND number = ?11
 `
 
 type SettleAttemptParams struct {
-	Result       int64
-	Kind         int64
+	Result       job.Result
+	Kind         job.FailureKind
 	Message      string
-	HttpStatus   int64
-	PeerEnded    int64
+	HttpStatus   int
+	PeerEnded    bool
 	BytesWritten int64
 	Handle       string
 	Answer       []byte
-	Now          sql.NullInt64
-	JobID        []byte
-	Number       int64
+	Now          time.Time
+	JobID        job.ID
+	Number       int
 }
 
 // For an earlier attempt.
 func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) error {
-	_, err := q.db.ExecContext(ctx, settleAttempt,
+	_, err := q.db.Exec(ctx, settleAttempt,
 		arg.Result,
 		arg.Kind,
 		arg.Message,
@@ -1980,14 +1412,14 @@ UPDATE effects SET shared_with = ?1, told = 1, owns_id = min(owns_id, CAST(?2 AS
 `
 
 type ShareEffectParams struct {
-	SharedWith []byte
+	SharedWith column.OptionalID
 	Keeps      int64
-	JobID      []byte
+	JobID      job.ID
 }
 
 // Another job names the same object, and may take it over.
 func (q *Queries) ShareEffect(ctx context.Context, arg ShareEffectParams) error {
-	_, err := q.db.ExecContext(ctx, shareEffect, arg.SharedWith, arg.Keeps, arg.JobID)
+	_, err := q.db.Exec(ctx, shareEffect, arg.SharedWith, arg.Keeps, arg.JobID)
 	return err
 }
 
@@ -2001,22 +1433,21 @@ WHERE job_id = ?8 AND version = ?9 AND state = 3 AND result = 0
 `
 
 type SucceedParams struct {
-	Now           int64
-	EffectAttempt sql.NullInt64
-	Message       sql.NullString
-	HttpStatus    sql.NullInt64
-	BytesWritten  sql.NullInt64
+	Now           time.Time
+	EffectAttempt int
+	Message       string
+	HttpStatus    int
+	BytesWritten  int64
 	Answer        []byte
 	History       []byte
-	JobID         []byte
+	JobID         job.ID
 	Version       int64
 }
 
 // SetState for a success of the newest attempt, without any other data, if that attempt had
-// no
-// outcome.
+// no outcome.
 func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, succeed,
+	result, err := q.db.Exec(ctx, succeed,
 		arg.Now,
 		arg.EffectAttempt,
 		arg.Message,
@@ -2030,7 +1461,7 @@ func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const takeGate = `-- name: TakeGate :exec
@@ -2042,12 +1473,12 @@ WHERE open_intents.job_id = excluded.job_id
 type TakeGateParams struct {
 	Account     string
 	Fingerprint []byte
-	JobID       []byte
-	Attempt     int64
+	JobID       job.ID
+	Attempt     int
 }
 
 func (q *Queries) TakeGate(ctx context.Context, arg TakeGateParams) error {
-	_, err := q.db.ExecContext(ctx, takeGate,
+	_, err := q.db.Exec(ctx, takeGate,
 		arg.Account,
 		arg.Fingerprint,
 		arg.JobID,
@@ -2060,32 +1491,34 @@ const unsaturate = `-- name: Unsaturate :execrows
 UPDATE connection_ready SET saturated = 0 WHERE connection_id = ? AND saturated = 1
 `
 
-func (q *Queries) Unsaturate(ctx context.Context, connectionID []byte) (int64, error) {
-	result, err := q.db.ExecContext(ctx, unsaturate, connectionID)
+func (q *Queries) Unsaturate(ctx context.Context, connectionID job.ID) (int64, error) {
+	result, err := q.db.Exec(ctx, unsaturate, connectionID)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const waitingJobs = `-- name: WaitingJobs :many
-SELECT s.job_id, s.state, s.schedule_time, s.start_deadline, s.next_at, j.start_window
+SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.schedule_time, s.start_deadline, s.next_at, j.start_window
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.waits_for = ?
 `
 
 type WaitingJobsRow struct {
-	JobID         []byte
-	State         int64
-	ScheduleTime  int64
-	StartDeadline int64
-	NextAt        sql.NullInt64
-	StartWindow   int64
+	JobID         job.ID
+	ConnectionID  job.ID
+	HoldKey       string
+	State         job.State
+	ScheduleTime  time.Time
+	StartDeadline time.Time
+	NextAt        time.Time
+	StartWindow   time.Duration
 }
 
 // The replies that wait for a job, ended or not, with what determines the end of their start
 // windows.
-func (q *Queries) WaitingJobs(ctx context.Context, waitsFor []byte) ([]WaitingJobsRow, error) {
-	rows, err := q.db.QueryContext(ctx, waitingJobs, waitsFor)
+func (q *Queries) WaitingJobs(ctx context.Context, waitsFor column.OptionalID) ([]WaitingJobsRow, error) {
+	rows, err := q.db.Query(ctx, waitingJobs, waitsFor)
 	if err != nil {
 		return nil, err
 	}
@@ -2095,6 +1528,8 @@ func (q *Queries) WaitingJobs(ctx context.Context, waitsFor []byte) ([]WaitingJo
 		var i WaitingJobsRow
 		if err := rows.Scan(
 			&i.JobID,
+			&i.ConnectionID,
+			&i.HoldKey,
 			&i.State,
 			&i.ScheduleTime,
 			&i.StartDeadline,
@@ -2104,47 +1539,6 @@ func (q *Queries) WaitingJobs(ctx context.Context, waitsFor []byte) ([]WaitingJo
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const waitingRows = `-- name: WaitingRows :many
-
-SELECT connection_id, hold_key, CAST(min(next_at) AS INTEGER) AS next_at FROM job_state
-WHERE waits_for = ? AND state IN (1, 6)
-GROUP BY connection_id, hold_key
-`
-
-type WaitingRowsRow struct {
-	ConnectionID []byte
-	HoldKey      string
-	NextAt       int64
-}
-
-// replies
-// The runnable rows that get jobs when the job's replies stop waiting.
-func (q *Queries) WaitingRows(ctx context.Context, waitsFor []byte) ([]WaitingRowsRow, error) {
-	rows, err := q.db.QueryContext(ctx, waitingRows, waitsFor)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WaitingRowsRow
-	for rows.Next() {
-		var i WaitingRowsRow
-		if err := rows.Scan(&i.ConnectionID, &i.HoldKey, &i.NextAt); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

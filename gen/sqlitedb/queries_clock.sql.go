@@ -14,7 +14,7 @@ UPDATE clock SET stepping = 1, steps = steps + 1, moved = moved + CAST(?1 AS INT
 `
 
 func (q *Queries) BeginStep(ctx context.Context, by int64) error {
-	_, err := q.db.ExecContext(ctx, beginStep, by)
+	_, err := q.db.Exec(ctx, beginStep, by)
 	return err
 }
 
@@ -23,7 +23,7 @@ UPDATE clock SET stepping = 0 WHERE id = 1
 `
 
 func (q *Queries) EndStep(ctx context.Context) error {
-	_, err := q.db.ExecContext(ctx, endStep)
+	_, err := q.db.Exec(ctx, endStep)
 	return err
 }
 
@@ -34,7 +34,7 @@ WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = 1
 
 // Class 1 is KEYED.
 func (q *Queries) ForgetKeyAges(ctx context.Context, unknown int64) error {
-	_, err := q.db.ExecContext(ctx, forgetKeyAges, unknown)
+	_, err := q.db.Exec(ctx, forgetKeyAges, unknown)
 	return err
 }
 
@@ -46,7 +46,7 @@ SELECT id, boot_id, at, boot, since, off, floor, steps, moved, stepping FROM clo
 // The clock: what is believed, and what a step changes that the other engine stores in
 // another way. store/sqlstore has the other changes of a step, and explains its times.
 func (q *Queries) GetClock(ctx context.Context) (Clock, error) {
-	row := q.db.QueryRowContext(ctx, getClock)
+	row := q.db.QueryRow(ctx, getClock)
 	var i Clock
 	err := row.Scan(
 		&i.ID,
@@ -79,7 +79,7 @@ type SaveClockParams struct {
 }
 
 func (q *Queries) SaveClock(ctx context.Context, arg SaveClockParams) error {
-	_, err := q.db.ExecContext(ctx, saveClock,
+	_, err := q.db.Exec(ctx, saveClock,
 		arg.BootID,
 		arg.At,
 		arg.Boot,
@@ -105,7 +105,7 @@ type StepAttemptsParams struct {
 
 // Of jobs that have not ended, and of those that a client's retry would restart.
 func (q *Queries) StepAttempts(ctx context.Context, arg StepAttemptsParams) error {
-	_, err := q.db.ExecContext(ctx, stepAttempts, arg.By, arg.Unknown, arg.Over)
+	_, err := q.db.Exec(ctx, stepAttempts, arg.By, arg.Unknown, arg.Over)
 	return err
 }
 
@@ -114,6 +114,6 @@ UPDATE connections SET bucket_at = bucket_at + CAST(?1 AS INTEGER) WHERE bucket_
 `
 
 func (q *Queries) StepBuckets(ctx context.Context, by int64) error {
-	_, err := q.db.ExecContext(ctx, stepBuckets, by)
+	_, err := q.db.Exec(ctx, stepBuckets, by)
 	return err
 }

@@ -7,6 +7,11 @@ package sqlitedb
 
 import (
 	"context"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 )
 
 const endItem = `-- name: EndItem :execrows
@@ -18,17 +23,17 @@ WHERE id = ?6 AND state = 1
 `
 
 type EndItemParams struct {
-	State      int64
+	State      store.ItemState
 	FiringName string
-	JobID      []byte
+	JobID      column.OptionalID
 	Reason     string
-	EndedAt    int64
-	ID         []byte
+	EndedAt    time.Time
+	ID         job.ID
 }
 
 // An item that a firing used, or that was refused.
 func (q *Queries) EndItem(ctx context.Context, arg EndItemParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, endItem,
+	result, err := q.db.Exec(ctx, endItem,
 		arg.State,
 		arg.FiringName,
 		arg.JobID,
@@ -39,7 +44,7 @@ func (q *Queries) EndItem(ctx context.Context, arg EndItemParams) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const queueHead = `-- name: QueueHead :many
@@ -49,12 +54,12 @@ WHERE schedule_id = ?1 AND state IN (1, 4) AND state = 1 ORDER BY place, id LIMI
 `
 
 type QueueHeadParams struct {
-	ScheduleID []byte
+	ScheduleID job.ID
 	MaxRows    int64
 }
 
 type QueueHeadRow struct {
-	ID    []byte
+	ID    job.ID
 	Place int64
 	Size  int64
 }
@@ -62,7 +67,7 @@ type QueueHeadRow struct {
 // The queues of schedules.
 // The first waiting items.
 func (q *Queries) QueueHead(ctx context.Context, arg QueueHeadParams) ([]QueueHeadRow, error) {
-	rows, err := q.db.QueryContext(ctx, queueHead, arg.ScheduleID, arg.MaxRows)
+	rows, err := q.db.Query(ctx, queueHead, arg.ScheduleID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +79,6 @@ func (q *Queries) QueueHead(ctx context.Context, arg QueueHeadParams) ([]QueueHe
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

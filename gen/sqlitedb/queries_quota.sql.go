@@ -23,6 +23,6 @@ type AddUseParams struct {
 
 // What projects have, for quotas.
 func (q *Queries) AddUse(ctx context.Context, arg AddUseParams) error {
-	_, err := q.db.ExecContext(ctx, addUse, arg.Project, arg.Jobs, arg.Bytes)
+	_, err := q.db.Exec(ctx, addUse, arg.Project, arg.Jobs, arg.Bytes)
 	return err
 }

@@ -14,6 +14,6 @@ UPDATE meta SET dropped_to = ?1 WHERE id = 1
 `
 
 func (q *Queries) SetDroppedTo(ctx context.Context, droppedTo int64) error {
-	_, err := q.db.ExecContext(ctx, setDroppedTo, droppedTo)
+	_, err := q.db.Exec(ctx, setDroppedTo, droppedTo)
 	return err
 }

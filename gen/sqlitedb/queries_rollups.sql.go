@@ -7,6 +7,7 @@ package sqlitedb
 
 import (
 	"context"
+	"time"
 )
 
 const moveRoll = `-- name: MoveRoll :execrows
@@ -16,15 +17,15 @@ UPDATE rollup_place SET position = ?1, at = ?2 WHERE id = 1 AND position = ?3
 
 type MoveRollParams struct {
 	Position int64
-	At       int64
+	At       time.Time
 	Was      int64
 }
 
 // The place of the counts of events. Other queries are in store/sqlstore.
 func (q *Queries) MoveRoll(ctx context.Context, arg MoveRollParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, moveRoll, arg.Position, arg.At, arg.Was)
+	result, err := q.db.Exec(ctx, moveRoll, arg.Position, arg.At, arg.Was)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }

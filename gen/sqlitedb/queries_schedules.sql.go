@@ -7,7 +7,11 @@ package sqlitedb
 
 import (
 	"context"
-	"database/sql"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 )
 
 const addScheduleJob = `-- name: AddScheduleJob :exec
@@ -15,13 +19,13 @@ INSERT OR IGNORE INTO schedule_jobs (schedule_id, unresolved, job_id) VALUES (?1
 `
 
 type AddScheduleJobParams struct {
-	ScheduleID []byte
-	Unresolved int64
-	JobID      []byte
+	ScheduleID job.ID
+	Unresolved bool
+	JobID      job.ID
 }
 
 func (q *Queries) AddScheduleJob(ctx context.Context, arg AddScheduleJobParams) error {
-	_, err := q.db.ExecContext(ctx, addScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
+	_, err := q.db.Exec(ctx, addScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
 	return err
 }
 
@@ -35,19 +39,19 @@ ORDER BY f.number DESC LIMIT ?2
 `
 
 type EndedOfScheduleParams struct {
-	ScheduleID []byte
+	ScheduleID job.ID
 	MaxRows    int64
 }
 
 type EndedOfScheduleRow struct {
-	JobID     []byte
-	State     int64
-	DecidedAt int64
+	JobID     job.ID
+	State     job.State
+	DecidedAt time.Time
 }
 
 // The walk skips jobs that retention has removed, so it has a bound of its own.
 func (q *Queries) EndedOfSchedule(ctx context.Context, arg EndedOfScheduleParams) ([]EndedOfScheduleRow, error) {
-	rows, err := q.db.QueryContext(ctx, endedOfSchedule, arg.ScheduleID, arg.MaxRows)
+	rows, err := q.db.Query(ctx, endedOfSchedule, arg.ScheduleID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +63,6 @@ func (q *Queries) EndedOfSchedule(ctx context.Context, arg EndedOfScheduleParams
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -80,23 +81,23 @@ INSERT INTO firings (
 `
 
 type InsertFiringParams struct {
-	ScheduleID  []byte
+	ScheduleID  job.ID
 	Name        string
 	Number      int64
-	NominalAt   int64
+	NominalAt   time.Time
 	LocalTime   string
-	Mark        int64
-	Origin      int64
-	Outcome     int64
+	Mark        store.TimeMark
+	Origin      store.FiringOrigin
+	Outcome     store.FiringOutcome
 	Reason      string
-	JobID       []byte
-	BlockingJob []byte
+	JobID       column.OptionalID
+	BlockingJob column.OptionalID
 	Run         int64
-	DecidedAt   int64
+	DecidedAt   time.Time
 }
 
 func (q *Queries) InsertFiring(ctx context.Context, arg InsertFiringParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, insertFiring,
+	result, err := q.db.Exec(ctx, insertFiring,
 		arg.ScheduleID,
 		arg.Name,
 		arg.Number,
@@ -114,7 +115,7 @@ func (q *Queries) InsertFiring(ctx context.Context, arg InsertFiringParams) (int
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }
 
 const newestOpenJob = `-- name: NewestOpenJob :one
@@ -123,17 +124,17 @@ WHERE o.schedule_id = ?1 AND o.unresolved = ?2 ORDER BY o.job_id DESC LIMIT 1
 `
 
 type NewestOpenJobParams struct {
-	ScheduleID []byte
-	Unresolved int64
+	ScheduleID job.ID
+	Unresolved bool
 }
 
 type NewestOpenJobRow struct {
-	JobID []byte
-	State int64
+	JobID job.ID
+	State job.State
 }
 
 func (q *Queries) NewestOpenJob(ctx context.Context, arg NewestOpenJobParams) (NewestOpenJobRow, error) {
-	row := q.db.QueryRowContext(ctx, newestOpenJob, arg.ScheduleID, arg.Unresolved)
+	row := q.db.QueryRow(ctx, newestOpenJob, arg.ScheduleID, arg.Unresolved)
 	var i NewestOpenJobRow
 	err := row.Scan(&i.JobID, &i.State)
 	return i, err
@@ -144,13 +145,13 @@ DELETE FROM schedule_jobs WHERE schedule_id = ?1 AND unresolved = ?2 AND job_id 
 `
 
 type RemoveScheduleJobParams struct {
-	ScheduleID []byte
-	Unresolved int64
-	JobID      []byte
+	ScheduleID job.ID
+	Unresolved bool
+	JobID      job.ID
 }
 
 func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobParams) error {
-	_, err := q.db.ExecContext(ctx, removeScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
+	_, err := q.db.Exec(ctx, removeScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
 	return err
 }
 
@@ -160,16 +161,16 @@ UPDATE schedules SET next_at = ?1 WHERE id = ?2 AND buffered <> '' AND (next_at 
 `
 
 type WakeScheduleParams struct {
-	Now sql.NullInt64
-	ID  []byte
+	Now time.Time
+	ID  job.ID
 }
 
 // Recurring schedules and their firings.
 // A schedule whose buffered firing may have waited for a change of a job.
 func (q *Queries) WakeSchedule(ctx context.Context, arg WakeScheduleParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, wakeSchedule, arg.Now, arg.ID)
+	result, err := q.db.Exec(ctx, wakeSchedule, arg.Now, arg.ID)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return result.RowsAffected(), nil
 }

@@ -317,23 +317,19 @@ func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Le
 	var more []job.ID
 	replies := make([]job.ID, 0, len(due))
 	for i, d := range due {
-		j, err := toDueJob(d)
+		due := shareddb.DueJobsRow(d)
+		j, err := sqlstore.ToDueJob(&due)
 		if err != nil {
 			return nil, err
 		}
 		j = rules.Claimed(j, &c.p, randomID(), c.now)
 		out[i] = store.Leased{Snapshot: job.Snapshot{Job: j, Now: c.now}, Connection: c.conns[j.Connection]}
-		if d.Attempt > 0 || d.ResolutionID != nil {
+		if d.Attempt > 0 || d.ResolutionID != 0 {
 			more = append(more, j.ID)
 		}
-		if !j.ReplyTo.IsZero() {
-			replies = append(replies, j.ReplyTo)
-		}
+		replies = append(replies, j.ReplyTo)
 	}
-	if len(more) == 0 && len(replies) == 0 {
-		return out, nil
-	}
-	snaps, err := c.view().snapshots(ctx, more, false)
+	snaps, err := c.shared().SnapshotsByID(ctx, more, false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
@@ -14,14 +13,6 @@ import (
 
 func micros(d time.Duration) int64      { return d.Microseconds() }
 func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
-
-// toText returns the empty text for NULL.
-func toText(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
 
 // setOf returns the set of ids.
 func setOf(ids []job.ID) map[job.ID]bool {
@@ -38,102 +29,6 @@ func fromBytes(b []byte) []byte {
 		return []byte{}
 	}
 	return b
-}
-
-// toBytes returns nil for empty bytes.
-func toBytes(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return b
-}
-
-func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
-	spec, err := toSpec(r)
-	if err != nil {
-		return job.Snapshot{}, fmt.Errorf("job %s: %w", r.JobHead.JobID, err)
-	}
-	s := job.Snapshot{
-		Job: job.Job{Spec: spec, Status: toStatus(r.JobHead)}, Now: now.UTC(),
-	}
-	for _, n := range r.EarlierOpen {
-		s.Open = append(s.Open, int(n))
-	}
-	s.EarlierFence = r.EarlierFence
-	if m := newestView(r.JobHead); m != nil {
-		s.Fence, s.Handle, s.PeerEnded = m.Fence, m.Handle, m.PeerEnded
-		if m.Result.Open() {
-			s.Open = append(s.Open, m.Number)
-		}
-		if m.Round == s.Round {
-			s.RoundArmed, s.RoundKey = r.JobHead.RoundArmedAt, m.EffectKey
-		}
-	}
-	if !r.EffectAt.IsZero() {
-		s.Effect = &job.Effect{
-			Attempt: int(r.EffectAttempt), Round: int(r.EffectRound), ExternalID: r.EffectID, ExternalURL: r.EffectUrl,
-			Proof: job.Proof(r.EffectProof), At: r.EffectAt, SharedWith: job.ID(r.EffectSharedWith),
-		}
-	} else {
-		s.Effect = rowEffect(r.JobHead)
-	}
-	if !r.RulingAt.IsZero() {
-		s.Resolution = &job.Resolution{
-			Ruling: job.Ruling(r.Ruling), Actor: r.RulingActor, Note: r.RulingNote, At: r.RulingAt,
-		}
-	}
-	return s, nil
-}
-
-// rowEffect returns the effect that a job's own row has; nil: none.
-func rowEffect(st pgdb.JobHead) *job.Effect {
-	if st.EffectAt.IsZero() || st.EffectAttempt == nil || st.EffectRound == nil {
-		return nil
-	}
-	return &job.Effect{
-		Attempt: int(*st.EffectAttempt), Round: int(*st.EffectRound), Proof: job.ProofResponse, At: st.EffectAt,
-	}
-}
-
-// unnamed reports whether a job's own row can hold an effect.
-func unnamed(e job.Effect) bool {
-	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == "" && e.SharedWith.IsZero()
-}
-
-func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
-	labels, fp, err := store.DecodeTerms(r.Labels, r.Fingerprint)
-	if err != nil {
-		return job.Spec{}, err
-	}
-	return job.Spec{
-		ID: r.JobHead.JobID, Project: r.JobHead.Project, Key: r.IdemKey, Connection: r.JobHead.ConnectionID, HoldKey: r.JobHead.HoldKey,
-		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), OwnEffectKey: r.OwnEffectKey,
-		StartWindow: fromMicros(r.JobHead.StartWindow), WaitWindow: fromMicros(r.JobHead.WaitWindow),
-		Retry: job.RetryPolicy{
-			MaxAttempts: int(r.MaxAttempts), MinBackoff: fromMicros(r.MinBackoff),
-			MaxBackoff: fromMicros(r.MaxBackoff), AttemptTimeout: fromMicros(r.AttemptTimeout),
-		},
-		Policy: r.Policy, Labels: labels, TimeZone: r.TimeZone, ReplyTo: job.ID(r.ReplyTo),
-		Schedule: job.ID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent),
-		Trace: toText(r.Trace), Fingerprint: fp, Created: r.CreatedAt,
-	}, nil
-}
-
-func toStatus(st pgdb.JobHead) job.Status {
-	s := job.Status{
-		State: st.State, Version: st.Version, Attempt: st.Attempt, Round: st.Round, Failures: st.Failures, Claims: st.Claims,
-		Looks: st.Looks, Negatives: st.Negatives, Misses: st.Misses, ScheduleTime: st.ScheduleTime, Unasked: st.Unasked,
-		StartDeadline: st.StartDeadline, NextAt: st.NextAt, ClaimToken: job.ID(st.ClaimToken), Worker: st.Worker, Class: st.Class,
-		CancelAsked: st.CancelAskedAt, Blocked: st.Blocked, WaitsFor: job.ID(st.WaitsFor), PredecessorEnd: st.PredecessorEnd,
-		Updated: st.UpdatedAt, Ended: st.EndedAt,
-	}
-	if st.ErrorKind != 0 {
-		s.LastError = &job.Failure{
-			Kind: st.ErrorKind, Message: st.ErrorMessage,
-			HTTPStatus: st.ErrorStatus, At: st.ErrorAt,
-		}
-	}
-	return s
 }
 
 func toMeta(m pgdb.Meta) store.Meta {

@@ -2,13 +2,15 @@ package postgres
 
 import (
 	"crypto/rand"
-	"fmt"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Batches go to the database column by column: a list for each column, as long as the batch.
@@ -24,52 +26,17 @@ func randomID() job.ID {
 // soon returns the time that is d from now, in whole microseconds.
 func soon(now time.Time, d time.Duration) time.Time { return job.Micros(now.Add(d)) }
 
-func toLockedJob(st pgdb.JobHead) *lockedJob {
-	j := &lockedJob{
+func toLockedJob(st shareddb.JobHead) *lockedJob {
+	return &lockedJob{
 		Job: job.Job{
 			Spec: job.Spec{
-				ID: st.JobID, Project: st.Project, Connection: st.ConnectionID, HoldKey: st.HoldKey,
-				Schedule: job.ID(st.ScheduleID), StartWindow: fromMicros(st.StartWindow), WaitWindow: fromMicros(st.WaitWindow),
+				ID: st.JobID, Project: st.Project, Connection: st.ConnectionID, HoldKey: st.HoldKey, Schedule: job.ID(st.ScheduleID),
+				StartWindow: st.StartWindow.Duration(), WaitWindow: st.WaitWindow.Duration(),
 			},
-			Status: toStatus(st),
+			Status: sqlstore.ToStatus(&st),
 		},
-		position: st.Position, claimedAt: st.ClaimedAt, effect: rowEffect(st), newest: newestView(st),
-	}
-	if st.ResolutionID != nil {
-		j.resolution = *st.ResolutionID
-	}
-	return j
-}
-
-// toDueJob returns a job as a claim finds it, without what its row only refers to.
-func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
-	st := pgdb.JobHead{
-		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State, Version: d.Version,
-		Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims, Looks: d.Looks, Negatives: d.Negatives,
-		Misses: d.Misses, ScheduleTime: d.ScheduleTime, Unasked: d.Unasked, StartWindow: d.StartWindow, WaitWindow: d.WaitWindow,
-		StartDeadline: d.StartDeadline, Class: d.Class, CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind,
-		ErrorMessage: d.ErrorMessage, ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
-	}
-	spec, err := toSpec(pgdb.SnapshotsRow{
-		JobHead: st, IdemKey: d.IdemKey, PayloadKind: d.PayloadKind, MaxAttempts: d.MaxAttempts, MinBackoff: d.MinBackoff,
-		MaxBackoff: d.MaxBackoff, AttemptTimeout: d.AttemptTimeout, Policy: d.Policy, Labels: d.Labels, TimeZone: d.TimeZone,
-		ReplyTo: d.ReplyTo, ScheduleID: d.ScheduleID, Fingerprint: d.Fingerprint, CreatedAt: d.CreatedAt, Payload: d.Payload,
-		OwnEffectKey: d.OwnEffectKey, CoolDown: d.CoolDown, SkipIfPresent: d.SkipIfPresent, Trace: d.Trace,
-	})
-	if err != nil {
-		return job.Job{}, fmt.Errorf("job %s: %w", d.JobID, err)
-	}
-	return job.Job{Spec: spec, Status: toStatus(st)}, nil
-}
-
-// newestView returns the attempt in a job's own row; nil: there was none.
-func newestView(st pgdb.JobHead) *rules.AttemptView {
-	if st.Attempt == 0 || st.ArmedRound == nil || st.Result == nil {
-		return nil
-	}
-	return &rules.AttemptView{
-		Number: st.Attempt, Round: int(*st.ArmedRound), Result: *st.Result, ArmedAt: st.ArmedAt, Fence: st.FenceAt,
-		PeerEnded: st.PeerEnded, Handle: toText(st.Handle), EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
+		position: st.Position, claimedAt: st.ClaimedAt, effect: sqlstore.RowEffect(&st), newest: sqlstore.NewestView(&st),
+		resolution: st.ResolutionID,
 	}
 }
 
@@ -192,13 +159,13 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, histo
 
 // toSending returns a job as its common success found it.
 func toSending(r pgdb.SucceedFirstRow) *lockedJob {
-	j := toLockedJob(pgdb.JobHead{
+	j := toLockedJob(shareddb.JobHead{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
 		State: job.Sending, Version: r.Version - 1, Attempt: 1, Round: 1, ScheduleTime: r.ScheduleTime, Unasked: r.Unasked,
-		StartWindow: r.StartWindow, StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class, CancelAskedAt: r.CancelAskedAt,
+		StartWindow: column.Micros(r.StartWindow), StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class, CancelAskedAt: r.CancelAskedAt,
 		ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage, ErrorStatus: int(r.ErrorStatus), ErrorAt: r.ErrorAt,
 	})
-	j.attempts = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: r.ArmedAt, Fence: r.FenceAt, Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
+	j.attempts = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: r.ArmedAt, Fence: r.FenceAt, Handle: r.Handle, EffectKey: r.EffectKey}}
 	return j
 }
 

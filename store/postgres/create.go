@@ -431,7 +431,7 @@ func (b *jobCreator) answer(ctx context.Context) error {
 		owners[string(r.Digest)] = r.JobID
 		ids = append(ids, r.JobID)
 	}
-	bound, err := b.view().snapshots(ctx, distinct(ids), true)
+	bound, err := b.shared().SnapshotsByID(ctx, distinct(ids), true)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: one created object settles at most one job, as store/rules judges it.
@@ -128,7 +129,7 @@ func (b *changeApplier) writeEffects(ctx context.Context, plans []*plannedChange
 		if p.effect == nil {
 			continue
 		}
-		if !unnamed(p.effect.Effect) {
+		if !sqlstore.InOwnRow(p.effect.Effect) {
 			addEffect(&effects, p.Job, p.Owns, p.effect.Effect)
 		}
 		if p.Notifies || p.Takes {
@@ -150,7 +151,7 @@ func (p *plannedChange) rowEffect() *job.Effect {
 	switch {
 	case p.effect == nil:
 		return p.old.effect
-	case unnamed(p.effect.Effect):
+	case sqlstore.InOwnRow(p.effect.Effect):
 		return &p.effect.Effect
 	default:
 		return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store/rules"
 )
@@ -90,7 +91,7 @@ func (t *tx) locked(l *lockedRows, ids []job.ID) (map[job.ID]*lockedJob, error) 
 func (l *lockedRows) jobs() map[job.ID]*lockedJob {
 	out := make(map[job.ID]*lockedJob, len(l.rows))
 	for _, r := range l.rows {
-		j := toLockedJob(r)
+		j := toLockedJob(shareddb.JobHead(r))
 		out[j.ID] = j
 	}
 	for _, m := range l.attempts {

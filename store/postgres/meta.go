@@ -36,7 +36,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 			return store.Meta{}, fmt.Errorf("lag: %w", err)
 		}
 		m := toMeta(row)
-		m.Now, m.Clock = v.at(now).UTC(), s.clock.belief.Suspect()
+		m.Now, m.Clock = v.At(now).UTC(), s.clock.belief.Suspect()
 		m.Steady = m.Now.Add(-fromMicros(row.ClockMoved))
 		if lag != nil {
 			m.EventLag = max(0, *lag)

@@ -5,32 +5,6 @@ SELECT * FROM meta WHERE id = 1;
 
 -- jobs
 
--- name: Snapshots :many
--- Whole jobs, in one statement and so of one moment. The payload is read only on request,
--- because a large one is in a table of its own.
-SELECT
-    clock_timestamp()::timestamptz AS now,
-    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
-    j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
-    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
-    (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    sqlc.embed(s),
-    coalesce(m.open, '{}')::bigint[] AS earlier_open,
-    coalesce(m.fence, '0001-01-01 00:00:00+00'::timestamptz)::timestamptz AS earlier_fence,
-    coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
-    coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
-    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
-    coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
-    coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
-FROM jobs AS j
-JOIN job_head AS s ON s.job_id = j.id
-LEFT JOIN LATERAL (
-    SELECT array_agg(a.number ORDER BY a.number) AS open, max(a.fence_at) FILTER (WHERE NOT a.peer_ended) AS fence
-    FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
-) AS m ON s.attempt > 1
-LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
-LEFT JOIN resolutions AS r ON r.id = s.resolution_id
-WHERE j.id = ANY (@ids::uuid[]);
 
 -- new jobs
 
@@ -108,7 +82,7 @@ new_jobs AS (
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        @now::timestamptz, payload, own_effect_key, cool_down, skip_if_present, nullif(trace, '')
+        @now::timestamptz, payload, own_effect_key, cool_down, skip_if_present, trace
     FROM u
 ),
 used AS (

@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: the common end of a job, the success of its first attempt, is one
@@ -58,7 +59,7 @@ func isUnnamedEffect(d *job.Decision) bool {
 	}
 	s, e := d.Settle[0], *d.Effect
 	return s.Attempt == 1 && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == "" && s.Answer == nil && !s.PeerEnded &&
-		d.CloseOpen == job.ResultSuperseded && unnamed(e) && e.Attempt == 1 && e.Round == 1
+		d.CloseOpen == job.ResultSuperseded && sqlstore.InOwnRow(e) && e.Attempt == 1 && e.Round == 1
 }
 
 // nothingElse reports whether a decision records and moves nothing but a state.

@@ -306,9 +306,9 @@ type view struct {
 	begun time.Duration
 }
 
-// at returns the time that counts as now, for a row that was read at a time of the server's
+// At implements sqlstore.Reading: it returns the time that counts as now, for a row that was read at a time of the server's
 // clock.
-func (v view) at(server time.Time) time.Time {
+func (v view) At(server time.Time) time.Time {
 	if v.now.IsZero() {
 		return v.s.present(server, v.begun)
 	}

@@ -2,13 +2,13 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
@@ -18,20 +18,15 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 	return batch(ctx, s, "apply", items, (*tx).apply, func(err error) store.Applied { return store.Applied{Err: err} })
 }
 
-// change is one decision in progress, as it is written, and the job before and after it.
+// change is one decision in progress, and the job before and after it.
 type change struct {
 	*tx
 	rules.Plan
-	job sqlitedb.Job
-	old sqlitedb.JobState
-	st  sqlitedb.JobState
-	// attempts are the views of its attempts, account is the last one's.
-	attempts rules.AttemptViews
-	account  string
-	// newest is the new result of the newest attempt; nil: none, unless it is closed. known
-	// reports that it had an outcome before.
-	newest *job.Settled
-	closed bool
+	was *cachedJob
+	is  cachedJob
+	// newest is the new result of the newest attempt. known reports that it had an outcome
+	// before.
+	newest outcome
 	known  bool
 	// effect is the effect row to write, if any. owner is the other job that owned its
 	// object; zero: none.
@@ -39,12 +34,20 @@ type change struct {
 	owner  rules.Owner
 }
 
+// outcome is a result for a job's newest attempt; 0: none. If it does not settle the attempt,
+// it only closes it.
+type outcome struct {
+	job.Settled
+	settles bool
+}
+
 func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) {
-	h, err := t.load(ctx, fromID(in.Job))
+	h, err := t.load(ctx, in.Job)
 	if err != nil {
 		return store.Applied{}, err
 	}
-	c := &change{tx: t, job: h.job, old: h.st, st: h.st, attempts: slices.Clone(h.attempts), account: h.account}
+	c := &change{tx: t, was: h, is: *h}
+	c.is.attempts = slices.Clone(h.attempts)
 	if err := c.judge(ctx, in); err != nil {
 		return store.Applied{}, err
 	}
@@ -52,40 +55,25 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err := sqlstore.InSequence(ctx, c.content, c.putEffect, c.settle, c.record, c.write); err != nil {
 		return store.Applied{}, err
 	}
-	snap, err := t.view().completed(ctx, c.remember(), c.effect)
-	out := store.Applied{Snapshot: snap}
-	if c.Notifies {
-		out.Owner, out.TakenOver = c.owner.Job, c.Takes
-	}
-	return out, err
-}
-
-// remember caches the job as it is now, if more work on it follows soon.
-func (c *change) remember() *cachedJob {
-	h := &cachedJob{job: c.job, st: c.st, attempts: c.attempts, account: c.account}
-	c.w.cache.moved(c.st.ConnectionID, job.State(c.old.State), job.State(c.st.State))
-	if job.State(c.st.State).InFlight() {
-		c.w.cache.keep(h)
+	// The job is cached if more work on it follows soon.
+	c.w.cache.moved(c.is.Connection, c.was.State, c.is.State)
+	if c.is.State.InFlight() {
+		c.w.cache.keep(&c.is)
 	} else {
 		c.w.cache.drop(c.Job)
 	}
-	return h
+	out := store.Applied{Snapshot: c.is.at(c.now)}
+	if c.Notifies {
+		out.Owner, out.TakenOver = c.owner.Job, c.Takes
+	}
+	return out, nil
 }
 
-// judge plans the change from the job's rows.
-func (c *change) judge(ctx context.Context, in store.Change) error {
-	j := rules.Changeable{
-		Job: job.Job{
-			Spec: job.Spec{
-				Connection: toID(c.st.ConnectionID), StartWindow: fromDuration(c.job.StartWindow),
-				WaitWindow: fromDuration(c.old.WaitWindow),
-			},
-			Status: toStatus(c.old),
-		},
-		Attempts: c.attempts, Now: fromMicros(c.now),
-	}
+// judge plans the change, and sets the job as it leaves it.
+func (c *change) judge(ctx context.Context, in store.Change) (err error) {
+	j := rules.Changeable{Job: c.was.Job, Attempts: c.was.attempts, Now: c.now}
 	if rules.Restarts(in, j.Job.State) {
-		conn, err := c.getConnection(ctx, toID(c.old.ConnectionID))
+		conn, err := c.getConnection(ctx, j.Job.Connection)
 		if err != nil {
 			return fmt.Errorf("connection: %w", err)
 		}
@@ -94,25 +82,27 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 	var row sqlitedb.PutEffectParams
 	inRow := in.Decision.Effect == nil || c.inRow(in.Decision)
 	if !inRow {
-		var err error
 		if row, j.Owner, err = c.objectOf(ctx, *in.Decision.Effect); err != nil {
 			return err
 		}
 	}
-	var err error
 	if c.Plan, err = rules.NewPlan(in, j); err != nil {
 		return err
 	}
-	c.owner = j.Owner
-	switch e := c.Decision.Effect; {
-	case e == nil:
-	case inRow:
-		c.st.EffectAttempt = someMicros(int64(e.Attempt))
-	default:
-		row.SharedWith, row.OwnsID = fromOptionalID(e.SharedWith), toBool(c.Owns)
-		c.effect, c.st.EffectAttempt = &row, sql.NullInt64{}
+	c.owner, c.is.Job = j.Owner, c.Next
+	if c.Content != nil {
+		c.is.Spec = c.Content.Apply(c.is.Spec)
 	}
-	setStatus(&c.st, c.Next.Status)
+	e := c.Decision.Effect
+	if e == nil {
+		return nil
+	}
+	effect := *e
+	effect.At = c.now
+	if c.is.Effect, c.is.effectAttempt = &effect, e.Attempt; !inRow {
+		row.SharedWith, row.OwnsID = column.OptionalID(e.SharedWith), c.Owns
+		c.effect, c.is.effectAttempt = &row, 0
+	}
 	return nil
 }
 
@@ -122,14 +112,14 @@ func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
 	if s.Answer == nil {
 		return nil
 	}
-	if c.attempts[s.Attempt-1].Result == 0 { // it has none yet
-		return c.w.usage.add(ctx, c.tx, c.st.Project, 0, int64(len(s.Answer.Encode())))
+	var before int64
+	if c.is.attempts[s.Attempt-1].Result != 0 { // it may have one
+		var err error
+		if before, err = c.q.AnswerBytes(ctx, sqlitedb.AnswerBytesParams{JobID: c.Job, Number: s.Attempt}); err != nil {
+			return fmt.Errorf("kept answer: %w", err)
+		}
 	}
-	before, err := c.q.AnswerBytes(ctx, sqlitedb.AnswerBytesParams{JobID: c.st.JobID, Number: int64(s.Attempt)})
-	if err != nil {
-		return fmt.Errorf("kept answer: %w", err)
-	}
-	return c.w.usage.add(ctx, c.tx, c.st.Project, 0, int64(len(s.Answer.Encode()))-before)
+	return c.w.usage.add(ctx, c.tx, c.is.Project, 0, int64(len(s.Answer.Encode()))-before)
 }
 
 // settle writes the results of earlier attempts. The newest one's is in the job's row.
@@ -138,22 +128,23 @@ func (c *change) settle(ctx context.Context) error {
 		if err := c.countAnswer(ctx, s); err != nil {
 			return err
 		}
-		if int64(s.Attempt) == c.st.Attempt {
-			c.newest, c.known = &s, c.attempts[s.Attempt-1].Result != 0
-		} else if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
+		if s.Attempt == c.is.Attempt {
+			c.newest, c.known = outcome{Settled: s, settles: true}, c.is.attempts[s.Attempt-1].Result != 0
+		} else if err := c.q.SettleAttempt(ctx, sqlitedb.SettleAttemptParams{
+			Result: s.Result, Kind: s.Kind, Message: s.Message, HttpStatus: s.HTTPStatus, BytesWritten: s.BytesWritten,
+			PeerEnded: s.PeerEnded, Handle: s.Handle, Answer: s.Answer.Encode(), Now: c.now, JobID: c.Job, Number: s.Attempt,
+		}); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
-		c.attempts.Settle(s)
+		c.is.attempts.Settle(s)
 	}
 	for _, n := range c.Close {
-		c.closed = c.closed || int64(n) == c.st.Attempt
-		c.attempts[n-1].Result = c.Decision.CloseOpen
-		if int64(n) == c.st.Attempt {
+		c.is.attempts[n-1].Result = c.Decision.CloseOpen
+		if n == c.is.Attempt {
+			c.newest.Result = c.Decision.CloseOpen
 			continue
 		}
-		err := c.q.CloseAttempt(ctx, sqlitedb.CloseAttemptParams{
-			Result: int64(c.Decision.CloseOpen), Now: someMicros(c.now), JobID: c.st.JobID, Number: int64(n),
-		})
+		err := c.q.CloseAttempt(ctx, sqlitedb.CloseAttemptParams{Result: c.Decision.CloseOpen, Now: c.now, JobID: c.Job, Number: n})
 		if err != nil {
 			return fmt.Errorf("close attempt: %w", err)
 		}
@@ -162,20 +153,21 @@ func (c *change) settle(ctx context.Context) error {
 }
 
 // record stores the look and the ruling that led to the decision.
-func (c *change) record(ctx context.Context) error {
-	if c.Decision.Observed != nil {
-		if err := c.q.InsertObservation(ctx, insertObservationParams(toID(c.st.JobID), *c.Decision.Observed)); err != nil {
+func (c *change) record(ctx context.Context) (err error) {
+	if o := c.Decision.Observed; o != nil {
+		err := c.q.InsertObservation(ctx, sqlitedb.InsertObservationParams{
+			JobID: c.Job, Attempt: o.Attempt, Verdict: o.Verdict, ExternalID: o.ExternalID, ExternalUrl: o.ExternalURL,
+			Handle: o.Handle, Detail: o.Detail, BegunAt: o.BegunAt, EndedAt: o.EndedAt,
+		})
+		if err != nil {
 			return fmt.Errorf("observation: %w", err)
 		}
 	}
-	if c.Decision.Ruling != nil {
-		id, err := c.shared().AddRuling(ctx, c.Job, *c.Decision.Ruling)
-		if err != nil {
-			return err
-		}
-		c.st.ResolutionID = someMicros(id)
+	if r := c.Decision.Ruling; r != nil {
+		c.is.Resolution = &job.Resolution{Ruling: r.Ruling, Actor: r.Actor, Note: r.Note, At: c.now}
+		c.is.resolution, err = c.shared().AddRuling(ctx, c.Job, *r)
 	}
-	return nil
+	return err
 }
 
 // write stores the new state row and what depends on it: the hold, the gate, the runnable
@@ -188,14 +180,14 @@ func (c *change) write(ctx context.Context) error {
 	if n != 1 {
 		return store.ErrStale
 	}
-	from, to := job.State(c.old.State), c.Decision.To
+	from, to := c.was.State, c.Decision.To
 	if c.OpensGate {
-		if err := c.q.ReleaseGate(ctx, c.st.JobID); err != nil {
+		if err := c.q.ReleaseGate(ctx, c.Job); err != nil {
 			return fmt.Errorf("gate: %w", err)
 		}
 	}
 	if c.Frees {
-		freed, err := c.unsaturate(ctx, c.st.ConnectionID)
+		freed, err := c.unsaturate(ctx, c.is.Connection)
 		if err != nil {
 			return err
 		}
@@ -205,19 +197,19 @@ func (c *change) write(ctx context.Context) error {
 		return err
 	}
 	if c.NotifiesReplies {
-		if err := c.notifyReplies(ctx, c.st.JobID, to); err != nil {
+		if err := c.notifyReplies(ctx, c.Job, to); err != nil {
 			return err
 		}
 	}
 	if err := c.leaveRow(ctx); err != nil {
 		return err
 	}
-	if err := c.followJob(ctx, c.job.ScheduleID, c.st.JobID, from, to); err != nil {
+	if err := c.followJob(ctx, &c.is.Job, from); err != nil {
 		return err
 	}
 	switch {
 	case to.Runnable():
-		return c.makeRunnable(ctx, c.st)
+		return c.makeRunnable(ctx, &c.is.Job)
 	case c.Wakes:
 		c.hint[store.WatchWork] = true
 	}
@@ -225,22 +217,43 @@ func (c *change) write(ctx context.Context) error {
 }
 
 func (c *change) setState(ctx context.Context) (int64, error) {
-	history := c.note(c.job.ScheduleID, &c.st, job.Event{
-		From: job.State(c.old.State), Cause: c.Decision.Cause, Attempt: c.Decision.Attempt,
+	history := c.note(&c.is.Job, job.Event{
+		From: c.was.State, Cause: c.Decision.Cause, Attempt: c.Decision.Attempt,
 		Actor: c.Actor, Reason: c.Reason, Detail: c.Decision.Detail,
 	})
-	if c.closed || c.known || !isSuccessOnly(c.newest) || !onlySucceeded(c.st, c.old) {
-		p := setStateParams(c.st, history)
-		if c.closed {
-			p.Result = someMicros(int64(c.Decision.CloseOpen))
-		}
-		settleNewest(&p, c.newest)
-		return c.q.SetState(ctx, p)
+	if s := &c.newest; c.onlySucceeded() {
+		return c.q.Succeed(ctx, sqlitedb.SucceedParams{
+			Now: c.now, EffectAttempt: c.is.effectAttempt, JobID: c.Job, Version: c.was.Version, History: history,
+			Message: s.Message, HttpStatus: s.HTTPStatus, BytesWritten: s.BytesWritten, Answer: s.Answer.Encode(),
+		})
 	}
-	return c.q.Succeed(ctx, sqlitedb.SucceedParams{
-		Now: c.now, EffectAttempt: c.st.EffectAttempt, JobID: c.st.JobID, Version: c.old.Version, History: history,
-		Message: someText(c.newest.Message), HttpStatus: someMicros(int64(c.newest.HTTPStatus)),
-		BytesWritten: someMicros(c.newest.BytesWritten), Answer: c.newest.Answer.Encode(),
+	return c.tx.setState(ctx, &c.is, c.newest, history)
+}
+
+// onlySucceeded reports whether the job's row changes only in the columns that every success
+// of the newest attempt changes.
+func (c *change) onlySucceeded() bool {
+	s, st := &c.newest, c.was.Status
+	st.State, st.Version, st.NextAt, st.Updated, st.Ended, st.Effect = c.is.State, c.is.Version, c.is.NextAt, c.is.Updated, c.is.Ended, c.is.Effect
+	return c.was.State == job.Sending && c.is.State == job.Succeeded && st == c.is.Status && c.was.HoldKey == c.is.HoldKey &&
+		c.is.effectAttempt > 0 && !c.known && s.settles && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == "" && !s.PeerEnded
+}
+
+// setState writes a job as a decision leaves it, with the history of its event.
+func (t *tx) setState(ctx context.Context, h *cachedJob, newest outcome, history []byte) (int64, error) {
+	failure := job.Failure{}
+	if h.LastError != nil {
+		failure = *h.LastError
+	}
+	return t.q.SetState(ctx, sqlitedb.SetStateParams{
+		JobID: h.ID, State: h.State, Version: h.Version, Round: h.Round, Failures: h.Failures, Claims: h.Claims,
+		Looks: h.Looks, Negatives: h.Negatives, Misses: h.Misses, HoldKey: h.HoldKey, ScheduleTime: h.ScheduleTime,
+		Unasked: h.Unasked, StartDeadline: h.StartDeadline, NextAt: h.NextAt, ClaimToken: column.OptionalID(h.ClaimToken),
+		CancelAskedAt: h.CancelAsked, Blocked: h.Blocked, ErrorKind: failure.Kind, ErrorMessage: failure.Message,
+		ErrorStatus: failure.HTTPStatus, ErrorAt: failure.At, Resolution: h.resolution, UpdatedAt: h.Updated, EndedAt: h.Ended,
+		EffectAttempt: int64(h.effectAttempt), History: history, Settles: newest.settles, Result: int64(newest.Result),
+		Kind: int64(newest.Kind), Message: newest.Message, HttpStatus: int64(newest.HTTPStatus),
+		BytesWritten: newest.BytesWritten, PeerEnded: newest.PeerEnded, Handle: newest.Handle, Answer: newest.Answer.Encode(),
 	})
 }
 
@@ -249,7 +262,7 @@ func (c *change) hold(ctx context.Context) error {
 	if c.Decision.Hold == nil {
 		return nil
 	}
-	return c.shared().Hold(ctx, toID(c.st.ConnectionID), c.st.HoldKey, *c.Decision.Hold)
+	return c.shared().Hold(ctx, c.is.Connection, c.is.HoldKey, *c.Decision.Hold)
 }
 
 // content writes the parts of the request that a decision changes: the content, and the start
@@ -263,23 +276,14 @@ func (c *change) content(ctx context.Context) error {
 		if err := c.shared().SetContent(ctx, c.Job, *c.Content); err != nil {
 			return err
 		}
-		row, err := c.q.GetJob(ctx, c.job.ID)
-		if err != nil {
-			return fmt.Errorf("job: %w", err)
-		}
-		c.job = row.Job
-		if c.Content.Payload != nil {
-			c.job.HoldKey, c.st.HoldKey = c.Content.HoldKey, c.Content.HoldKey
-		}
 	}
-	c.job.StartWindow = micros(c.Next.StartWindow)
-	return named("content", c.q.SetStart(ctx, sqlitedb.SetStartParams{HoldKey: c.job.HoldKey, StartWindow: c.job.StartWindow, ID: c.job.ID}))
+	return named("content", c.q.SetStart(ctx, sqlitedb.SetStartParams{HoldKey: c.is.HoldKey, StartWindow: c.is.StartWindow, ID: c.Job}))
 }
 
 // leaveRow removes a job that has moved to another runnable row from the old one.
 func (c *change) leaveRow(ctx context.Context) error {
-	if c.old.HoldKey == c.st.HoldKey {
+	if c.was.HoldKey == c.is.HoldKey {
 		return nil
 	}
-	return named("runnable row", c.q.Recount(ctx, sqlitedb.RecountParams{ConnectionID: c.old.ConnectionID, HoldKey: c.old.HoldKey}))
+	return named("runnable row", c.q.Recount(ctx, sqlitedb.RecountParams{ConnectionID: c.was.Connection, HoldKey: c.was.HoldKey}))
 }

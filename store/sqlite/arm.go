@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -22,14 +23,11 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 }
 
 func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
-	h, err := t.load(ctx, fromID(a.Job))
+	h, err := t.load(ctx, a.Job)
 	if err != nil {
 		return store.Armed{}, err
 	}
-	snap, err := t.view().completed(ctx, h, nil)
-	if err != nil {
-		return store.Armed{}, err
-	}
+	snap := h.at(t.now)
 	j, err := t.armable(ctx, h, &snap)
 	if err != nil {
 		return store.Armed{}, err
@@ -37,34 +35,41 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 	if err := rules.Arm(a, j); err != nil {
 		return store.Armed{}, err
 	}
-	if err := t.takeGate(ctx, h.st, a); err != nil {
+	if err := t.takeGate(ctx, &snap, a); err != nil {
 		return store.Armed{}, err
 	}
 	from := snap.State
 	next, attempt := rules.Begin(a, j)
-	if err := t.writeArm(ctx, h, a, next, attempt); err != nil {
+	p := armParams(a, &next, &attempt)
+	p.State, p.History = from, t.noteArm(&next.Job, from)
+	n, err := t.q.ArmJob(ctx, p)
+	if err != nil {
+		return store.Armed{}, fmt.Errorf("arm job: %w", err)
+	}
+	if n != 1 {
+		return store.Armed{}, fmt.Errorf("arm job %s: %w: judged on another row than is written", a.Job, store.ErrIllegal)
+	}
+	if err := t.noteArmed(ctx); err != nil {
 		return store.Armed{}, err
 	}
 	for _, d := range rules.CoolDownsOf(a, j.CoolDowns) {
-		err := t.q.SetLastArm(ctx, sqlitedb.SetLastArmParams{Owner: fromID(d.Owner), JobID: h.st.JobID, ArmedAt: t.now})
+		err := t.q.SetLastArm(ctx, sqlitedb.SetLastArmParams{Owner: d.Owner, JobID: a.Job, ArmedAt: t.now})
 		if err != nil {
 			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
 		}
 	}
 	// A repeat moves the job from one list to the other, and releases nothing: its outcome is
 	// still unknown.
-	if h.job.ScheduleID != nil {
-		if err := t.listJob(ctx, h.job.ScheduleID, h.st.JobID, from, job.Sending); err != nil {
-			return store.Armed{}, fmt.Errorf("job of a schedule: %w", err)
-		}
+	if err := t.listJob(ctx, &next.Job, from); err != nil {
+		return store.Armed{}, err
 	}
-	t.w.cache.moved(h.st.ConnectionID, from, job.Sending)
+	t.w.cache.moved(h.Connection, from, job.Sending)
 	return t.armed(h, next, attempt), nil
 }
 
 // armed caches a job that was armed and returns the answer.
 func (t *tx) armed(h *cachedJob, next job.Snapshot, attempt job.Attempt) store.Armed {
-	h.account = attempt.AccountIdentity
+	h.Job, h.account = next.Job, &attempt.AccountIdentity
 	h.attempts = append(h.attempts, rules.ViewOf(next, attempt))
 	t.w.cache.keep(h)
 	return store.Armed{Snapshot: next, Attempt: attempt}
@@ -73,18 +78,18 @@ func (t *tx) armed(h *cachedJob, next job.Snapshot, attempt job.Attempt) store.A
 // armable returns the job as an intent finds it; snap is the job as it is.
 func (t *tx) armable(ctx context.Context, h *cachedJob, snap *job.Snapshot) (rules.Armable, error) {
 	j := rules.Armable{
-		Snapshot: snap, ClaimedAt: fromNullMicros(h.st.ClaimedAt),
+		Snapshot: snap, ClaimedAt: h.claimedAt,
 		UnderWay: h.attempts.UnderWay(), RoundDigest: h.attempts.RoundDigest(snap.Round),
 	}
 	var err error
 	if j.Suspension, err = t.suspension(ctx); err != nil {
 		return j, err
 	}
-	row, err := t.runnableRow(ctx, h.st.ConnectionID, h.st.HoldKey)
+	row, err := t.runnableRow(ctx, h.Connection, h.HoldKey)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return j, fmt.Errorf("runnable row: %w", err)
 	}
-	j.Held = toHold(row).Held(snap.Now)
+	j.Held = rules.Hold{Paused: row.Paused, Refused: !row.AuthHoldAt.IsZero(), LimitedUntil: row.RateLimitedUntil}.Held(snap.Now)
 	return j, t.coolDowns(ctx, &j)
 }
 
@@ -99,30 +104,30 @@ func (t *tx) coolDowns(ctx context.Context, j *rules.Armable) error {
 	}
 	last := make(map[job.ID]store.LastArm, len(j.CoolDowns))
 	for _, d := range j.CoolDowns {
-		row, err := t.q.LastArm(ctx, fromID(d.Owner))
+		row, err := t.q.LastArm(ctx, d.Owner)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("cool-down: %w", err)
 		}
-		last[d.Owner] = store.LastArm{Job: toID(row.JobID), ArmedAt: fromMicros(row.ArmedAt)}
+		last[d.Owner] = store.LastArm{Job: row.JobID, ArmedAt: row.ArmedAt}
 	}
 	j.Last = func(owner job.ID) store.LastArm { return last[owner] }
 	return nil
 }
 
 // takeGate takes the gate of an intent that has one.
-func (t *tx) takeGate(ctx context.Context, st sqlitedb.JobState, a store.Arm) error {
+func (t *tx) takeGate(ctx context.Context, j *job.Snapshot, a store.Arm) error {
 	if len(a.Gate) == 0 {
 		return nil
 	}
-	account := rules.Account(toID(st.ConnectionID), st.HoldKey, a.AccountIdentity)
+	account := rules.Account(j.Connection, j.HoldKey, a.AccountIdentity)
 	owner, err := t.q.GateOwner(ctx, sqlitedb.GateOwnerParams{Account: account, Fingerprint: a.Gate})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("gate: %w", err)
 	}
-	if err := rules.Gate(a, toID(owner)); err != nil {
+	if err := rules.Gate(a, owner); err != nil {
 		return err
 	}
 	bucket := rules.ContentBucket(account, a.Gate)
@@ -137,30 +142,25 @@ func (t *tx) takeGate(ctx context.Context, st sqlitedb.JobState, a store.Arm) er
 		return fmt.Errorf("arms of the content: %w", err)
 	}
 	return named("gate", t.q.TakeGate(ctx, sqlitedb.TakeGateParams{
-		Account: account, Fingerprint: a.Gate, JobID: st.JobID, Attempt: st.Attempt + 1,
+		Account: account, Fingerprint: a.Gate, JobID: a.Job, Attempt: j.Attempt + 1,
 	}))
 }
 
-// writeArm moves the job to SENDING, with its attempt.
-func (t *tx) writeArm(ctx context.Context, h *cachedJob, a store.Arm, next job.Snapshot, attempt job.Attempt) error {
-	st := armedRow(h.st, next)
-	p := armParams(a, next, attempt)
-	p.State, p.History = h.st.State, t.noteArm(h.job.ScheduleID, &st, job.State(h.st.State))
-	n, err := t.q.ArmJob(ctx, p)
-	if err != nil {
-		return fmt.Errorf("arm job: %w", err)
+// armParams returns the parameters of an arm that leaves the job like next.
+func armParams(a store.Arm, next *job.Snapshot, attempt *job.Attempt) sqlitedb.ArmJobParams {
+	return sqlitedb.ArmJobParams{
+		Class: next.Class, Fence: next.Fence, Worker: next.Worker, Now: attempt.ArmedAt, JobID: next.ID, Version: a.Version,
+		ClaimToken: column.OptionalID(a.Claim), ArmToken: column.OptionalID(attempt.ArmToken), SendDeadline: attempt.SendDeadline,
+		AnswerDeadline: attempt.AnswerDeadline, EffectKey: attempt.EffectKey, RequestDigest: fromBytes(attempt.RequestDigest),
+		CredentialVersion: attempt.CredentialVersion, AccountIdentity: attempt.AccountIdentity, Watermark: attempt.Watermark,
+		Handle: attempt.Handle, Span: attempt.Span.Bytes(), Frozen: fromBytes(attempt.Frozen),
 	}
-	if n != 1 {
-		return fmt.Errorf("arm job %s: %w: judged on another row than is written", a.Job, store.ErrIllegal)
-	}
-	h.st = st
-	return t.noteArmed(ctx)
 }
 
 // noteArmed records once that an attempt was armed.
 func (t *tx) noteArmed(ctx context.Context) error {
 	m, err := t.meta(ctx)
-	if err == nil && m.ArmedBefore == 0 {
+	if err == nil && !m.ArmedBefore {
 		err = t.q.SetArmed(ctx)
 	}
 	return named("meta", err)

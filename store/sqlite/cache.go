@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -50,12 +52,23 @@ type cache struct {
 
 // cachedJob is a job under way, as its rows are.
 type cachedJob struct {
-	job sqlitedb.Job
-	st  sqlitedb.JobState
-	// attempts are the views of all its attempts, account is the newest one's. Of the newest
-	// one, values that st has may be missing.
+	job.Job
+	claimedAt time.Time
+	// effectAttempt is the attempt whose effect the job's own row has, and resolution the row of
+	// its newest ruling; 0: none.
+	effectAttempt int
+	resolution    int64
+	// attempts are the views of all its attempts, and account is what the newest one acted on;
+	// nil: it was not read.
 	attempts rules.AttemptViews
-	account  string
+	account  *string
+}
+
+// at returns the job as it is at a time.
+func (h *cachedJob) at(now time.Time) job.Snapshot {
+	s := job.Snapshot{Job: h.Job, Now: now}
+	h.attempts.Complete(&s)
+	return s
 }
 
 func newCache() *cache {
@@ -103,8 +116,7 @@ func makeRoom[V any](of map[job.ID]V) {
 }
 
 // forgetRunnable drops a runnable row that the change did not make saturated.
-func (c *cache) forgetRunnable(conn []byte, hold string) {
-	id := toID(conn)
+func (c *cache) forgetRunnable(id job.ID, hold string) {
 	if _, ok := c.runnable[id][hold]; ok {
 		delete(c.runnable[id], hold)
 		c.readyRows--
@@ -126,27 +138,26 @@ func (c *cache) forgetJobs() {
 
 // keep caches a job; drop removes it.
 func (c *cache) keep(h *cachedJob) {
-	c.drop(toID(h.st.JobID))
-	if len(c.jobs) >= maxCached || c.bytes+len(h.job.Payload) > maxCachedBytes {
+	c.drop(h.ID)
+	if len(c.jobs) >= maxCached || c.bytes+len(h.Payload) > maxCachedBytes {
 		return
 	}
-	c.jobs[toID(h.st.JobID)] = h
-	c.bytes += len(h.job.Payload)
+	c.jobs[h.ID] = h
+	c.bytes += len(h.Payload)
 }
 
 func (c *cache) drop(id job.ID) {
 	if h, ok := c.jobs[id]; ok {
-		c.bytes -= len(h.job.Payload)
+		c.bytes -= len(h.Payload)
 		delete(c.jobs, id)
 	}
 }
 
 // moved counts a job of a connection that moved from one state to another.
-func (c *cache) moved(conn []byte, from, to job.State) {
+func (c *cache) moved(id job.ID, from, to job.State) {
 	if c.underWay == nil || from.InFlight() == to.InFlight() {
 		return
 	}
-	id := toID(conn)
 	if to.InFlight() {
 		c.underWay[id]++
 	} else if c.underWay[id]--; c.underWay[id] == 0 {
@@ -155,35 +166,34 @@ func (c *cache) moved(conn []byte, from, to job.State) {
 }
 
 // load returns a job as it is. A caller changes it only together with its rows.
-func (t *tx) load(ctx context.Context, id []byte) (*cachedJob, error) {
-	if h, ok := t.w.cache.jobs[toID(id)]; ok {
+func (t *tx) load(ctx context.Context, id job.ID) (*cachedJob, error) {
+	if h, ok := t.w.cache.jobs[id]; ok {
 		return h, nil
 	}
-	row, err := t.q.GetJob(ctx, id)
-	if err != nil {
-		return nil, orNotFound(err)
+	rows, err := t.w.sq.Snapshots(ctx, shareddb.SnapshotsParams{WithPayload: true, Ids: []job.ID{id}})
+	if err != nil || len(rows) == 0 {
+		return nil, cmp.Or(err, store.ErrNotFound)
 	}
-	return t.whole(ctx, row.Job, row.JobState)
-}
-
-// whole adds its attempts to a job's rows.
-func (t *tx) whole(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (*cachedJob, error) {
-	h := &cachedJob{job: j, st: st}
-	if st.Attempt == 0 {
-		return h, nil
+	snap, err := sqlstore.ToSnapshot(&rows[0], t.now)
+	st := &rows[0].JobHead
+	h := &cachedJob{Job: snap.Job, claimedAt: st.ClaimedAt, effectAttempt: st.EffectAttempt, resolution: st.ResolutionID}
+	if err != nil || st.Attempt == 0 {
+		return h, err
 	}
-	newest := attemptOf(st)
-	if st.ArmToken == nil { // a claim does not read it with its jobs
-		row, err := t.q.LatestAttempt(ctx, st.JobID)
+	if st.Attempt > 1 {
+		earlier, err := t.q.AttemptViews(ctx, id)
 		if err != nil {
-			return nil, fmt.Errorf("newest attempt: %w", err)
+			return nil, fmt.Errorf("attempts: %w", err)
 		}
-		newest = sqlitedb.Attempt(row)
+		for _, r := range earlier {
+			h.attempts = append(h.attempts, rules.AttemptView{
+				Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, Fence: r.FenceAt,
+				PeerEnded: r.PeerEnded, Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
+			})
+		}
 	}
-	var err error
-	h.account = newest.AccountIdentity
-	h.attempts, err = t.view().attemptViews(ctx, st.JobID, toView(newest))
-	return h, err
+	h.attempts = append(h.attempts, *sqlstore.NewestView(st))
+	return h, nil
 }
 
 // meta returns the database's own row.
@@ -208,19 +218,19 @@ func (t *tx) getConnection(ctx context.Context, id job.ID) (store.Connection, er
 		}
 		t.w.cache.keepConnection(c)
 	}
-	if !c.RateLimitedUntil.After(fromMicros(t.now)) {
+	if !c.RateLimitedUntil.After(t.now) {
 		c.RateLimitedUntil = time.Time{}
 	}
 	return c, nil
 }
 
 // runnableRow returns a runnable row; sql.ErrNoRows: there is none yet.
-func (t *tx) runnableRow(ctx context.Context, conn []byte, hold string) (sqlitedb.ConnectionReady, error) {
-	c, id := t.w.cache, toID(conn)
+func (t *tx) runnableRow(ctx context.Context, id job.ID, hold string) (sqlitedb.ConnectionReady, error) {
+	c := t.w.cache
 	if r, ok := c.runnable[id][hold]; ok {
 		return r, nil
 	}
-	r, err := t.q.GetRunnable(ctx, sqlitedb.GetRunnableParams{ConnectionID: conn, HoldKey: hold})
+	r, err := t.q.GetRunnable(ctx, sqlitedb.GetRunnableParams{ConnectionID: id, HoldKey: hold})
 	if err == nil {
 		c.keepRunnable(id, r)
 	}
@@ -228,7 +238,7 @@ func (t *tx) runnableRow(ctx context.Context, conn []byte, hold string) (sqlited
 }
 
 // underWay counts a connection's jobs that are CLAIMED or SENDING.
-func (t *tx) underWay(ctx context.Context, conn []byte) (int64, error) {
+func (t *tx) underWay(ctx context.Context, conn job.ID) (int64, error) {
 	c := t.w.cache
 	if c.underWay == nil {
 		all, err := t.q.InFlight(ctx)
@@ -237,10 +247,10 @@ func (t *tx) underWay(ctx context.Context, conn []byte) (int64, error) {
 		}
 		c.underWay = make(map[job.ID]int64)
 		for _, id := range all {
-			c.underWay[toID(id)]++
+			c.underWay[id]++
 		}
 	}
-	return c.underWay[toID(conn)], nil
+	return c.underWay[conn], nil
 }
 
 // anyWaits reports whether any job waits for another one.
@@ -259,12 +269,11 @@ func (t *tx) anyWaits(ctx context.Context) (bool, error) {
 
 // unsaturate makes a connection's rows runnable again after its bound, and reports whether
 // that changed anything.
-func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
-	id := toID(conn)
+func (t *tx) unsaturate(ctx context.Context, id job.ID) (bool, error) {
 	if t.w.cache.loose[id] {
 		return false, nil
 	}
-	freed, err := t.q.Unsaturate(ctx, conn)
+	freed, err := t.q.Unsaturate(ctx, id)
 	if err != nil {
 		return false, fmt.Errorf("runnable row: %w", err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/rules"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
@@ -53,14 +52,14 @@ func compareCache(ctx context.Context, tx *tx) error {
 	for id, of := range c.runnable {
 		rows += len(of)
 		for hold, got := range of {
-			want, err := tx.q.GetRunnable(ctx, sqlitedb.GetRunnableParams{ConnectionID: fromID(id), HoldKey: hold})
+			want, err := tx.q.GetRunnable(ctx, sqlitedb.GetRunnableParams{ConnectionID: id, HoldKey: hold})
 			compare("runnable row "+hold+" of "+id.String(), got, want, err)
 		}
 	}
 	compare("number of runnable rows", c.readyRows, rows, nil)
 	for id := range c.loose {
 		var saturated int
-		err := tx.conn.QueryRowContext(ctx, "SELECT count(*) FROM connection_ready WHERE connection_id = ? AND saturated = 1", fromID(id)).Scan(&saturated)
+		err := tx.w.ses.QueryRowContext(ctx, "SELECT count(*) FROM connection_ready WHERE connection_id = ? AND saturated = 1", id[:]).Scan(&saturated)
 		compare("saturated rows of "+id.String(), 0, saturated, err)
 	}
 	if c.waiting != nil && !*c.waiting {
@@ -73,21 +72,18 @@ func compareCache(ctx context.Context, tx *tx) error {
 		all, err := tx.q.InFlight(ctx)
 		want := make(map[job.ID]int64)
 		for _, id := range all {
-			want[toID(id)]++
+			want[id]++
 		}
 		compare("under way", c.underWay, want, err)
 	}
-	for id, h := range c.jobs {
-		row, err := tx.q.GetJob(ctx, fromID(id))
-		compare("job "+id.String(), h.job, row.Job, err)
-		compare("state of "+id.String(), toStatus(h.st), toStatus(row.JobState), err)
-		var attempts rules.AttemptViews
-		if row.JobState.Attempt > 0 {
-			attempts, err = tx.view().attemptViews(ctx, fromID(id), toView(attemptOf(row.JobState)))
+	jobs := c.jobs
+	for id, h := range jobs {
+		c.jobs = nil
+		row, err := tx.load(ctx, id)
+		if c.jobs = jobs; err == nil {
+			row.account = h.account
 		}
-		if !slices.Equal(h.attempts, attempts) {
-			compare("attempts of "+id.String(), h.attempts, attempts, err)
-		}
+		compare("job "+id.String(), h, row, err)
 	}
 	return errors.Join(differences...)
 }
@@ -206,13 +202,13 @@ func TestDropsTakeTheRightArguments(t *testing.T) {
 				for _, hold := range []string{"hold", "another"} {
 					c.keepRunnable(id, sqlitedb.ConnectionReady{HoldKey: hold})
 				}
-				c.keep(&cachedJob{st: sqlitedb.JobState{JobID: fromID(id)}})
+				c.keep(&cachedJob{Job: job.Job{Spec: job.Spec{ID: id}}})
 			}
 			var args []any
 			for _, name := range given[query] {
 				switch names[name] {
 				case "id":
-					args = append(args, fromID(id))
+					args = append(args, id[:])
 				case "hold":
 					args = append(args, "hold")
 				default:
@@ -282,9 +278,9 @@ func TestTheCacheIsBounded(t *testing.T) {
 		c.keepRunnable(id, sqlitedb.ConnectionReady{HoldKey: "a"})
 		c.keepRunnable(id, sqlitedb.ConnectionReady{HoldKey: "b"})
 		c.keepLoose(id)
-		c.moved(fromID(id), job.Scheduled, job.Claimed)
-		c.moved(fromID(id), job.Claimed, job.Sending)
-		c.moved(fromID(id), job.Sending, job.Succeeded)
+		c.moved(id, job.Scheduled, job.Claimed)
+		c.moved(id, job.Claimed, job.Sending)
+		c.moved(id, job.Sending, job.Succeeded)
 		if _, ok := c.conns[id]; !ok || len(c.runnable[id]) == 0 || !c.loose[id] {
 			t.Fatal("the newest connection is not cached")
 		}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -60,11 +63,10 @@ type claimer struct {
 func (c *claimer) runnable(ctx context.Context) ([]sqlitedb.RunnableRowsRow, error) {
 	conns, projects := c.room.Full()
 	if len(conns)+len(projects) == 0 {
-		return c.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{Now: someMicros(c.now), MaxRows: c.left})
+		return c.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{Now: c.now, MaxRows: c.left})
 	}
 	rows, err := c.q.RunnableRowsOfOthers(ctx, sqlitedb.RunnableRowsOfOthersParams{
-		Now: someMicros(c.now), Connections: hexList(conns), Projects: asJSON(append([]string{}, projects...)),
-		MaxRows: c.left,
+		Now: c.now, Connections: hexList(conns), Projects: list(projects), MaxRows: c.left,
 	})
 	return store.Converted(rows, err, func(r sqlitedb.RunnableRowsOfOthersRow) sqlitedb.RunnableRowsRow {
 		return sqlitedb.RunnableRowsRow(r)
@@ -91,7 +93,7 @@ func (c *claimer) idle(rows []sqlitedb.RunnableRowsRow) bool {
 	}
 	all := true
 	for _, r := range rows {
-		k := runnableKey{toID(r.ConnectionID), r.HoldKey}
+		k := runnableKey{r.ConnectionID, r.HoldKey}
 		all = all && c.empty[k]
 		c.empty[k] = true
 	}
@@ -123,20 +125,19 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 	if n <= 0 {
 		return 0, nil
 	}
-	due, err := c.q.DueJobs(ctx, sqlitedb.DueJobsParams{
-		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: someMicros(c.now), MaxRows: n,
+	due, err := c.w.sq.DueJobs(ctx, shareddb.DueJobsParams{
+		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, MaxRows: int32(n),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("due jobs: %w", err)
 	}
-	for _, row := range due {
-		j, st := fromDue(row, r)
-		if err := c.take(ctx, j, st, conn); err != nil {
+	for i := range due {
+		if err := c.take(ctx, &due[i], conn); err != nil {
 			return 0, err
 		}
 	}
 	took := int64(len(due))
-	c.w.served = max(c.w.served+1, c.now)
+	c.w.served = max(c.w.served+1, c.now.UnixMicro())
 	err = c.q.Served(ctx, sqlitedb.ServedParams{
 		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, Turn: c.w.served,
 	})
@@ -149,63 +150,69 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 }
 
 // take leases a job, and arms it, if that is wanted and every guard of an arm holds.
-func (c *claimer) take(ctx context.Context, j sqlitedb.Job, was sqlitedb.JobState, conn *claimed) error {
-	h, err := c.whole(ctx, j, was)
+func (c *claimer) take(ctx context.Context, due *shareddb.DueJobsRow, conn *claimed) error {
+	h, err := c.read(ctx, due)
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
-	snap, err := c.view().completed(ctx, h, nil)
-	if err != nil {
-		return err
-	}
-	snap.Job = rules.Claimed(snap.Job, &c.p, randomID(), snap.Now)
-	setLeased(&h.st, snap.Status, c.now)
-	l, err := c.view().leased(ctx, snap, conn.Connection)
+	from := h.State
+	h.Job, h.claimedAt = rules.Claimed(h.Job, &c.p, randomID(), c.now), c.now
+	l, err := c.leased(ctx, h.at(c.now), conn.Connection)
 	if err != nil {
 		return err
 	}
 	a := c.intent(l)
 	if a != nil && !c.savepoints {
-		l.Armed, err = c.atOnce(ctx, was, h, &l.Snapshot, a)
+		l.Armed, err = c.atOnce(ctx, from, h, &l.Snapshot, a)
 		a = nil
 	}
 	if err == nil && l.Armed == nil {
-		l.Armed, err = c.inSteps(ctx, was, h, a)
+		l.Armed, err = c.inSteps(ctx, from, h, a)
 	}
 	c.out = append(c.out, l)
 	return err
 }
 
+// read returns a due job with its attempts and its ruling, which most do not have.
+func (c *claimer) read(ctx context.Context, due *shareddb.DueJobsRow) (*cachedJob, error) {
+	if due.Attempt > 0 || due.ResolutionID != 0 {
+		h, err := c.load(ctx, due.JobID)
+		return h, err
+	}
+	j, err := sqlstore.ToDueJob(due)
+	return &cachedJob{Job: j}, err
+}
+
 // lease writes a claim that does not arm.
-func (c *claimer) lease(ctx context.Context, was sqlitedb.JobState, h *cachedJob) error {
+func (c *claimer) lease(ctx context.Context, from job.State, h *cachedJob) error {
 	n, err := c.q.ClaimJob(ctx, sqlitedb.ClaimJobParams{
-		ClaimToken: h.st.ClaimToken, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: h.st.NextAt,
-		JobID: was.JobID, Version: was.Version, History: c.noteClaim(was, h),
+		ClaimToken: column.OptionalID(h.ClaimToken), Now: c.now, Worker: c.p.Worker, LeaseEnd: h.NextAt,
+		JobID: h.ID, Version: h.Version - 1, History: c.noteClaim(from, h),
 	})
 	if err != nil {
 		return fmt.Errorf("claim job: %w", err)
 	}
 	if n != 1 {
-		return fmt.Errorf("claim job %s: %w: read as due, but not so when written", toID(was.JobID), store.ErrIllegal)
+		return fmt.Errorf("claim job %s: %w: read as due, but not so when written", h.ID, store.ErrIllegal)
 	}
-	c.w.cache.moved(was.ConnectionID, job.State(was.State), job.Claimed)
+	c.w.cache.moved(h.Connection, from, job.Claimed)
 	c.w.cache.keep(h)
 	return nil
 }
 
 // noteClaim adds the event of a claim; h is the job that it leaves.
-func (c *claimer) noteClaim(was sqlitedb.JobState, h *cachedJob) []byte {
-	return c.note(h.job.ScheduleID, &h.st, job.Event{From: job.State(was.State), Cause: job.CauseClaimed, Actor: c.p.Worker})
+func (c *claimer) noteClaim(from job.State, h *cachedJob) []byte {
+	return c.note(&h.Job, job.Event{From: from, Cause: job.CauseClaimed, Actor: c.p.Worker})
 }
 
 // connection reads a connection once per claim and computes how many jobs it may take.
-func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
-	if conn, ok := c.conns[toID(id)]; ok {
+func (c *claimer) connection(ctx context.Context, id job.ID) (*claimed, error) {
+	if conn, ok := c.conns[id]; ok {
 		return conn, nil
 	}
 	var err error
 	conn := &claimed{}
-	if conn.Connection, err = c.getConnection(ctx, toID(id)); err != nil {
+	if conn.Connection, err = c.getConnection(ctx, id); err != nil {
 		return nil, fmt.Errorf("connection: %w", err)
 	}
 	if conn.bucket.PerMinute = int64(conn.MaxPerMinute); conn.MaxPerMinute > 0 {
@@ -219,26 +226,27 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 	}
 	conn.capacity = rules.Bounds{
 		MaxInFlight: int64(conn.MaxInFlight), Default: int64(c.w.s.opts.MaxInFlight), Busy: busy, Bucket: conn.bucket,
-	}.Capacity(c.now)
-	c.conns[toID(id)] = conn
+	}.Capacity(c.now.UnixMicro())
+	c.conns[id] = conn
 	return conn, c.bound(ctx, conn, 0)
 }
 
 // bound takes the tokens that were used, and sets the connection's rows aside when it has
 // reached one of its bounds.
 func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
-	id, b := fromID(conn.ID), rules.Take(conn.bucket, c.now, took)
+	now := c.now.UnixMicro()
+	b := rules.Take(conn.bucket, now, took)
 	if b.At != conn.bucket.At {
 		conn.bucket = b
-		if err := c.q.SetBucket(ctx, sqlitedb.SetBucketParams{BucketAt: b.At, ID: id}); err != nil {
+		if err := c.q.SetBucket(ctx, sqlitedb.SetBucketParams{BucketAt: b.At, ID: conn.ID}); err != nil {
 			return fmt.Errorf("token bucket: %w", err)
 		}
 	}
 	if conn.capacity > 0 {
 		return nil
 	}
-	if rules.Paced(b, c.now) {
-		return named("token bucket", c.q.Pace(ctx, sqlitedb.PaceParams{PacedUntil: b.At, ConnectionID: id}))
+	if rules.Paced(b, now) {
+		return named("token bucket", c.q.Pace(ctx, sqlitedb.PaceParams{PacedUntil: fromMicros(b.At), ConnectionID: conn.ID}))
 	}
-	return named("bound", c.q.Saturate(ctx, id))
+	return named("bound", c.q.Saturate(ctx, conn.ID))
 }

@@ -31,8 +31,8 @@ func (c *claimer) intent(l store.Leased) *store.Arm {
 
 // inSteps leases a job and then arms it, each step with its own verdict: the lease stays if
 // the arm is refused.
-func (c *claimer) inSteps(ctx context.Context, was sqlitedb.JobState, h *cachedJob, a *store.Arm) (*store.Armed, error) {
-	if err := c.lease(ctx, was, h); err != nil || a == nil {
+func (c *claimer) inSteps(ctx context.Context, from job.State, h *cachedJob, a *store.Arm) (*store.Armed, error) {
+	if err := c.lease(ctx, from, h); err != nil || a == nil {
 		return nil, err
 	}
 	var out *store.Armed
@@ -49,7 +49,7 @@ func (c *claimer) inSteps(ctx context.Context, was sqlitedb.JobState, h *cachedJ
 
 // atOnce claims and arms a job in one write, if every guard of an arm holds; h and snap are
 // the job as the claim alone would leave it.
-func (c *claimer) atOnce(ctx context.Context, was sqlitedb.JobState, h *cachedJob, snap *job.Snapshot, a *store.Arm) (*store.Armed, error) {
+func (c *claimer) atOnce(ctx context.Context, from job.State, h *cachedJob, snap *job.Snapshot, a *store.Arm) (*store.Armed, error) {
 	j, err := c.armable(ctx, h, snap)
 	if err != nil {
 		return nil, err
@@ -58,9 +58,14 @@ func (c *claimer) atOnce(ctx context.Context, was sqlitedb.JobState, h *cachedJo
 		return nil, nil
 	}
 	next, attempt := rules.Begin(*a, j)
-	mark, st := c.w.log.mark(), armedRow(h.st, next)
-	history := append(c.noteClaim(was, h), c.noteArm(h.job.ScheduleID, &st, job.Claimed)...)
-	n, err := c.q.ClaimArmed(ctx, claimArmedParams(armParams(*a, next, attempt), was.Version, history))
+	mark, p := c.w.log.mark(), armParams(*a, &next, &attempt)
+	history := append(c.noteClaim(from, h), c.noteArm(&next.Job, job.Claimed)...)
+	n, err := c.q.ClaimArmed(ctx, sqlitedb.ClaimArmedParams{
+		Class: p.Class, Fence: p.Fence, Now: p.Now, Worker: p.Worker, ArmToken: p.ArmToken, SendDeadline: p.SendDeadline,
+		AnswerDeadline: p.AnswerDeadline, EffectKey: p.EffectKey, RequestDigest: p.RequestDigest,
+		CredentialVersion: p.CredentialVersion, AccountIdentity: p.AccountIdentity, Watermark: p.Watermark, Span: p.Span,
+		Frozen: p.Frozen, History: history, JobID: p.JobID, Version: h.Version - 1,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("claim and arm job: %w", err)
 	}
@@ -68,11 +73,10 @@ func (c *claimer) atOnce(ctx context.Context, was sqlitedb.JobState, h *cachedJo
 		c.w.log.cut(mark)
 		return nil, nil
 	}
-	h.st = st
 	if err := c.noteArmed(ctx); err != nil {
 		return nil, err
 	}
-	c.w.cache.moved(was.ConnectionID, job.State(was.State), job.Sending)
+	c.w.cache.moved(h.Connection, from, job.Sending)
 	armed := c.armed(h, next, attempt)
 	return &armed, nil
 }

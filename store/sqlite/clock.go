@@ -47,7 +47,7 @@ func (s *Store) openClock(ctx context.Context) error {
 	default:
 		c.read = c.machine
 	}
-	row, err := sqlitedb.New(s.db).GetClock(ctx)
+	row, err := sqlitedb.New(dialect{s.db}).GetClock(ctx)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("read what is believed of the time: %w", err)
 	}

@@ -35,7 +35,7 @@ func BenchmarkClockStep(b *testing.B) {
 	db := raw(b, path)
 	for i, text := range fillOpen {
 		if i == 0 {
-			sqlExec(b, db, text, *openJobs, testStart.Add(-time.Hour).UnixMicro(), fromID(conn.ID))
+			sqlExec(b, db, text, *openJobs, testStart.Add(-time.Hour).UnixMicro(), conn.ID[:])
 			continue
 		}
 		sqlExec(b, db, text)

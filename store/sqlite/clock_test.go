@@ -55,7 +55,7 @@ func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
 			var before, after store.ClockMoment
 			saw := func(into *store.ClockMoment) func(context.Context, *tx) error {
 				return func(_ context.Context, t *tx) error {
-					*into = store.ClockMoment{Now: t.now, Suspect: t.suspect}
+					*into = store.ClockMoment{Now: t.now.UnixMicro(), Suspect: t.suspect}
 					return refused
 				}
 			}

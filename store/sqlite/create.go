@@ -10,6 +10,8 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
+	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -25,7 +27,7 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if err != nil && !none {
 		return store.Created{}, err
 	}
-	made, unfit := rules.NewJob(&n, conn.Class, fromMicros(t.now))
+	made, unfit := rules.NewJob(&n, conn.Class, t.now)
 	if err := rules.MayCreate(&n.Spec, conn.Project, none || !conn.Deleted.IsZero()); err != nil {
 		unfit = err
 	}
@@ -44,8 +46,7 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if made, err = t.awaitReply(ctx, made); err != nil {
 		return store.Created{}, err
 	}
-	j, st := newRows(made)
-	took, err := t.bind(ctx, j, n)
+	took, err := t.bind(ctx, n)
 	if err != nil {
 		return store.Created{}, err
 	}
@@ -54,11 +55,11 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 		return bound, err
 	}
 	woken := t.hint[store.WatchWork]
-	if err := t.insertJob(ctx, j, st, n); err != nil {
+	if err := t.insertJob(ctx, &made, n); err != nil {
 		return store.Created{}, err
 	}
 	snap := job.Snapshot{Job: made, Now: made.Created}
-	started, err := t.start(ctx, st, n.Start)
+	started, err := t.start(ctx, &made, n.Start)
 	if started != nil {
 		t.hint[store.WatchWork] = woken // no worker has to be woken for it
 	}
@@ -66,8 +67,8 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 }
 
 // bind binds a job's key, and its own effect key if it has one; false: the key is bound.
-func (t *tx) bind(ctx context.Context, j sqlitedb.Job, n store.NewJob) (took bool, err error) {
-	rows, err := t.q.InsertKey(ctx, sqlitedb.InsertKeyParams{Digest: digestOf(j.Project, j.IdemKey), JobID: j.ID})
+func (t *tx) bind(ctx context.Context, n store.NewJob) (took bool, err error) {
+	rows, err := t.q.InsertKey(ctx, sqlitedb.InsertKeyParams{Digest: digestOf(n.Spec), JobID: n.Spec.ID})
 	if err != nil {
 		return false, fmt.Errorf("key: %w", err)
 	}
@@ -81,32 +82,30 @@ func (t *tx) bind(ctx context.Context, j sqlitedb.Job, n store.NewJob) (took boo
 }
 
 // start claims a job that has just been stored, if it is the next of its runnable row.
-func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimParams) (*store.Leased, error) {
-	if p == nil || st.WaitsFor != nil || st.NextAt.Int64 > t.now {
+func (t *tx) start(ctx context.Context, j *job.Job, p *store.ClaimParams) (*store.Leased, error) {
+	if p == nil || !j.WaitsFor.IsZero() || j.NextAt.After(t.now) {
 		return nil, nil
 	}
 	s, err := t.suspension(ctx)
 	if err != nil || s.Suspended() {
 		return nil, err
 	}
-	row, err := t.runnableRow(ctx, st.ConnectionID, st.HoldKey)
+	row, err := t.runnableRow(ctx, j.Connection, j.HoldKey)
 	if err != nil {
 		return nil, fmt.Errorf("runnable row: %w", err)
 	}
-	if !row.RunnableAt.Valid || row.RunnableAt.Int64 > t.now {
+	if row.RunnableAt.IsZero() || row.RunnableAt.After(t.now) {
 		return nil, nil
 	}
-	first, err := t.q.DueJobs(ctx, sqlitedb.DueJobsParams{
-		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, Now: someMicros(t.now), MaxRows: 1,
-	})
+	first, err := t.w.sq.DueJobs(ctx, shareddb.DueJobsParams{ConnectionID: j.Connection, HoldKey: j.HoldKey, Now: t.now, MaxRows: 1})
 	if err != nil {
 		return nil, fmt.Errorf("due jobs: %w", err)
 	}
-	if len(first) == 0 || toID(first[0].ID) != toID(st.JobID) {
+	if len(first) == 0 || first[0].JobID != j.ID {
 		return nil, nil
 	}
 	c := &claimer{tx: t, p: *p, left: 1, conns: make(map[job.ID]*claimed)}
-	if _, err := c.serve(ctx, sqlitedb.RunnableRowsRow{ConnectionID: st.ConnectionID, HoldKey: st.HoldKey}, 1); err != nil || len(c.out) == 0 {
+	if _, err := c.serve(ctx, sqlitedb.RunnableRowsRow{ConnectionID: j.Connection, HoldKey: j.HoldKey}, 1); err != nil || len(c.out) == 0 {
 		return nil, err
 	}
 	return &c.out[0], nil
@@ -114,26 +113,43 @@ func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimPara
 
 // bound returns the job to which the key is bound, if it is.
 func (t *tx) bound(ctx context.Context, s job.Spec) (store.Created, bool, error) {
-	owner, err := t.w.sq.KeyOwner(ctx, digestOf(s.Project, s.Key))
+	owner, err := t.w.sq.KeyOwner(ctx, digestOf(s))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Created{}, false, nil
 	}
 	if err != nil {
 		return store.Created{}, false, err
 	}
-	snap, err := t.view().snapshot(ctx, fromID(owner))
-	if errors.Is(err, store.ErrNotFound) {
+	all, err := t.shared().SnapshotsByID(ctx, []job.ID{owner}, true)
+	snap, ok := all[owner]
+	if err == nil && !ok {
 		err = &store.RemovedError{Job: owner}
 	}
 	return store.Created{Snapshot: snap}, true, err
 }
 
-func (t *tx) insertJob(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState, n store.NewJob) error {
-	if err := t.q.InsertJob(ctx, sqlitedb.InsertJobParams(j)); err != nil {
+func (t *tx) insertJob(ctx context.Context, j *job.Job, n store.NewJob) error {
+	s := &j.Spec
+	err := t.q.InsertJob(ctx, sqlitedb.InsertJobParams{
+		ID: s.ID, Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey, ConnectionID: s.Connection,
+		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: s.StartWindow, MaxAttempts: s.Retry.MaxAttempts,
+		MinBackoff: s.Retry.MinBackoff, MaxBackoff: s.Retry.MaxBackoff, AttemptTimeout: s.Retry.AttemptTimeout,
+		Policy: s.Policy, Labels: column.Labels(store.EncodeLabels(s.Labels)), TimeZone: s.TimeZone,
+		ReplyTo: column.OptionalID(s.ReplyTo), ScheduleID: column.OptionalID(s.Schedule), Fingerprint: s.Fingerprint.Bytes(),
+		CreatedAt: s.Created, Payload: fromBytes(s.Payload), CoolDown: s.CoolDown, SkipIfPresent: s.SkipIfPresent, Trace: s.Trace,
+	})
+	if err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
-	st.History = t.noteFirst(j.ScheduleID, &st, job.Event{Cause: job.CauseSubmitted, Actor: n.Actor})
-	if err := t.q.InsertState(ctx, insertStateParams(st)); err != nil {
+	first := t.noted(j, job.Event{Cause: job.CauseSubmitted, Actor: n.Actor})
+	err = t.q.InsertState(ctx, sqlitedb.InsertStateParams{
+		JobID: j.ID, Project: j.Project, ConnectionID: j.Connection, HoldKey: j.HoldKey, ScheduleTime: j.ScheduleTime,
+		Unasked: j.Unasked, StartDeadline: j.StartDeadline, NextAt: j.NextAt, Class: j.Class,
+		WaitsFor: column.OptionalID(j.WaitsFor), PredecessorEnd: j.PredecessorEnd, WaitWindow: j.WaitWindow,
+		CreatedAt: j.Created, UpdatedAt: j.Created, StateSince: j.Created,
+		History: logpage.AppendHistory(nil, first.Event, first.Texts),
+	})
+	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	if err := t.w.usage.add(ctx, t, j.Project, 1, int64(len(j.Payload))); err != nil {
@@ -142,33 +158,33 @@ func (t *tx) insertJob(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState
 	if err := t.shared().AddRecipients(ctx, n.Spec, n.Recipients); err != nil {
 		return err
 	}
-	if st.WaitsFor != nil {
+	if !j.WaitsFor.IsZero() {
 		t.w.cache.waiting = nil
 	}
-	if err := t.followJob(ctx, j.ScheduleID, j.ID, 0, job.Scheduled); err != nil {
+	if err := t.followJob(ctx, j, 0); err != nil {
 		return err
 	}
-	return t.makeRunnable(ctx, st)
+	return t.makeRunnable(ctx, j)
 }
 
 // makeRunnable lowers the runnable row's due time to that of a job that has become runnable,
 // unless the job waits for another one.
-func (t *tx) makeRunnable(ctx context.Context, st sqlitedb.JobState) error {
-	if st.WaitsFor != nil {
+func (t *tx) makeRunnable(ctx context.Context, j *job.Job) error {
+	if !j.WaitsFor.IsZero() {
 		return nil
 	}
-	if st.NextAt.Int64 < t.now+store.HintAhead.Microseconds() {
+	if j.NextAt.Before(t.now.Add(store.HintAhead)) {
 		t.hint[store.WatchWork] = true
 	}
-	row, err := t.runnableRow(ctx, st.ConnectionID, st.HoldKey)
-	if err == nil && row.NextAt.Valid && row.NextAt.Int64 <= st.NextAt.Int64 {
+	row, err := t.runnableRow(ctx, j.Connection, j.HoldKey)
+	if err == nil && !row.NextAt.IsZero() && !row.NextAt.After(j.NextAt) {
 		return nil
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("runnable row: %w", err)
 	}
 	return named("runnable row", t.q.MakeRunnable(ctx, sqlitedb.MakeRunnableParams{
-		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, NextAt: st.NextAt,
+		ConnectionID: j.Connection, HoldKey: j.HoldKey, NextAt: j.NextAt,
 	}))
 }
 
@@ -182,4 +198,18 @@ func (t *tx) freeEffectKey(ctx context.Context, digest [32]byte) error {
 		err = store.ErrEffectKeyTaken
 	}
 	return err
+}
+
+// digestOf returns the digest under which a job's key is bound.
+func digestOf(s job.Spec) []byte {
+	sum := job.KeyDigest(s.Project, s.Key)
+	return sum[:]
+}
+
+// fromBytes keeps empty bytes apart from NULL.
+func fromBytes(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
 }

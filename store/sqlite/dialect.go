@@ -3,9 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"time"
@@ -15,13 +17,13 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
-	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store/column"
 )
 
-// Rules of this file: it runs the queries that both engines share (store/sqlstore), which are
-// PostgreSQL's SQL, on SQLite. It changes spellings, and not what a query means:
+// Rules of this file: it runs the generated queries, SQLite's own and those that both engines
+// share (store/sqlstore). The shared ones are PostgreSQL's SQL. It changes spellings, and not
+// what a query means:
 //   - casts go, and locks of rows, because one transaction writes at a time;
 //   - @> compares objects whose values are texts;
 //   - a list is one JSON argument, read by json_each; ids in it are hexadecimal;
@@ -64,24 +66,23 @@ func spelled(query string) string {
 	return query
 }
 
-// dialect runs shared queries on a connection.
-type dialect struct {
-	conn sqlitedb.DBTX
-	// known has the queries that were spelled before; nil: they are not kept.
-	known map[string]string
+// runner is a connection as the driver has it, or a session, which keeps statements prepared.
+type runner interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
+
+// dialect runs generated queries on a connection.
+type dialect struct{ conn runner }
 
 var _ shareddb.DBTX = dialect{}
 
 func (d dialect) text(query string) string {
-	if text, ok := d.known[query]; ok {
-		return text
+	if _, spells := d.conn.(*session); spells {
+		return query
 	}
-	text := spelled(query)
-	if d.known != nil {
-		d.known[query] = text
-	}
-	return text
+	return spelled(query)
 }
 
 // Exec implements shareddb.DBTX.
@@ -91,8 +92,13 @@ func (d dialect) Exec(ctx context.Context, query string, args ...any) (pgconn.Co
 		return pgconn.CommandTag{}, err
 	}
 	n, err := res.RowsAffected()
+	if n == 1 { // as nearly always
+		return changedOne, err
+	}
 	return pgconn.NewCommandTag("UPDATE " + strconv.FormatInt(n, 10)), err
 }
+
+var changedOne = pgconn.NewCommandTag("UPDATE 1")
 
 // Query implements shareddb.DBTX.
 func (d dialect) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
@@ -177,40 +183,56 @@ func (sharedRows) TypeMap() *pgtype.Map { return nil }
 // Conn implements pgx.Rows.
 func (sharedRows) Conn() *pgx.Conn { return nil }
 
-// arguments converts a shared query's arguments to SQLite's types.
+// arguments converts a query's arguments to the driver's types, in place.
 func arguments(args []any) []any {
-	out := make([]any, len(args))
 	for i, a := range args {
 		switch a := a.(type) {
+		case int64, string, nil: // as it is
+		case []byte:
+			if a == nil {
+				args[i] = nil
+			}
 		case time.Time:
-			if !a.IsZero() {
-				out[i] = a.UnixMicro()
+			if args[i] = nil; !a.IsZero() {
+				args[i] = a.UnixMicro()
 			}
 		case time.Duration:
-			out[i] = micros(a)
+			args[i] = a.Microseconds()
 		case job.ID:
-			out[i] = a[:]
+			args[i] = a[:]
 		case column.OptionalID:
-			out[i] = fromOptionalID(job.ID(a))
+			if args[i] = nil; a != (column.OptionalID{}) {
+				args[i] = a[:]
+			}
 		case column.Labels:
-			out[i] = string(a)
+			args[i] = string(a)
+		case int:
+			args[i] = int64(a)
+		case job.State:
+			args[i] = int64(a)
+		case job.Class:
+			args[i] = int64(a)
 		case bool:
-			out[i] = toBool(a)
+			if args[i] = int64(0); a {
+				args[i] = int64(1)
+			}
 		case []job.ID:
-			out[i] = hexList(a)
+			args[i] = hexList(a)
 		case [][]byte:
-			out[i] = bytesList(a)
+			args[i] = bytesList(a)
 		case []string:
-			out[i] = list(a)
+			args[i] = list(a)
 		case []int64:
-			out[i] = list(a)
+			args[i] = list(a)
 		case []int16:
-			out[i] = list(a)
+			args[i] = list(a)
 		default:
-			out[i] = a
+			if v, err := driver.DefaultParameterConverter.ConvertValue(a); err == nil {
+				args[i] = v // a number of another type
+			}
 		}
 	}
-	return out
+	return args
 }
 
 // hexList writes a list of ids for json_each.
@@ -247,39 +269,85 @@ func asJSON(v any) string {
 	return string(text)
 }
 
-// targets returns what to scan columns into.
+// targets returns what to scan columns into, in place.
 func targets(dest []any) []any {
-	out := make([]any, len(dest))
 	for i, d := range dest {
 		switch d := d.(type) {
+		case *string:
+			dest[i] = text{d}
+		case *int:
+			dest[i] = number[int]{d}
+		case *int64:
+			dest[i] = number[int64]{d}
+		case *column.Micros:
+			dest[i] = number[int64]{(*int64)(d)}
+		case *job.State:
+			dest[i] = number[job.State]{d}
+		case *job.Class:
+			dest[i] = number[job.Class]{d}
+		case *job.Policy:
+			dest[i] = number[job.Policy]{d}
+		case *job.FailureKind:
+			dest[i] = number[job.FailureKind]{d}
+		case *job.Result:
+			dest[i] = number[job.Result]{d}
 		case *time.Time:
-			out[i] = scanner[int64](func(us sql.Null[int64]) { *d = fromNullMicros(sql.NullInt64{Int64: us.V, Valid: us.Valid}) })
+			dest[i] = instant{d}
+		case *time.Duration:
+			dest[i] = span{d}
 		case *job.ID:
-			out[i] = scanner[[]byte](func(b sql.Null[[]byte]) { *d = toID(b.V) })
+			dest[i] = id{d}
 		case *column.OptionalID:
-			out[i] = scanner[[]byte](func(b sql.Null[[]byte]) { *d = column.OptionalID(toID(b.V)) })
+			dest[i] = id{(*job.ID)(d)}
 		case *column.Labels:
-			out[i] = (*[]byte)(d)
-		default:
-			out[i] = d
+			dest[i] = (*[]byte)(d)
 		}
 	}
-	return out
+	return dest
 }
 
-// scanner passes on a column of a type of the driver's.
-type scanner[T any] func(sql.Null[T])
+// Targets of columns, of which NULL is the zero value.
+type (
+	text                             struct{ to *string }
+	number[T ~int | ~int64 | ~uint8] struct{ to *T }
+	instant                          struct{ to *time.Time }
+	span                             struct{ to *time.Duration }
+	id                               struct{ to *job.ID }
+)
 
 // Scan implements sql.Scanner.
-func (s scanner[T]) Scan(src any) error {
-	v := sql.Null[T]{}
-	if v.V, v.Valid = src.(T); v.Valid { // the usual type, which needs no conversion
-		s(v)
-		return nil
+func (t text) Scan(src any) error { return scan(src, t.to, func(v string) string { return v }) }
+
+// Scan implements sql.Scanner.
+func (n number[T]) Scan(src any) error { return scan(src, n.to, func(v int64) T { return T(v) }) }
+
+// Scan implements sql.Scanner.
+func (i instant) Scan(src any) error { return scan(src, i.to, fromMicros) }
+
+// Scan implements sql.Scanner.
+func (s span) Scan(src any) error {
+	return scan(src, s.to, func(us int64) time.Duration { return time.Duration(us) * time.Microsecond })
+}
+
+// Scan implements sql.Scanner.
+func (i id) Scan(src any) error { return scan(src, i.to, toID) }
+
+func scan[S, T any](src any, to *T, convert func(S) T) error {
+	var zero T
+	switch v := src.(type) {
+	case S:
+		*to = convert(v)
+	case nil:
+		*to = zero
+	default:
+		return fmt.Errorf("a column has a %T", src)
 	}
-	if err := v.Scan(src); err != nil {
-		return err
-	}
-	s(v)
 	return nil
+}
+
+func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+func toID(b []byte) (id job.ID) {
+	copy(id[:], b)
+	return id
 }

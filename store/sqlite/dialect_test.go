@@ -51,7 +51,7 @@ func TestDialect(t *testing.T) {
 	conn, err := s.db.Conn(t.Context())
 	must(t, err)
 	defer func() { must(t, conn.Close()) }()
-	d := dialect{conn: conn}
+	d := dialect{conn}
 	at := time.UnixMicro(1_234_567).UTC()
 	ids := []job.ID{{1}, {2}}
 	for _, c := range []struct {
@@ -135,7 +135,7 @@ func TestABatchStopsAtItsFirstError(t *testing.T) {
 	for _, id := range []int64{1, 1, 2} {
 		batch.Queue("INSERT INTO items VALUES ($1)", id)
 	}
-	results := dialect{conn: conn}.SendBatch(t.Context(), &batch)
+	results := dialect{conn}.SendBatch(t.Context(), &batch)
 	for i, fails := range []bool{false, true, true} {
 		if _, err := results.Exec(); (err != nil) != fails {
 			t.Errorf("statement %d: %v, want an error: %t", i, err, fails)

@@ -1,14 +1,18 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: one created object settles at most one job, as store/rules judges it.
@@ -21,27 +25,23 @@ func (c *change) objectOf(ctx context.Context, e job.Effect) (sqlitedb.PutEffect
 	if err != nil || e.ExternalID == "" {
 		return row, rules.Owner{}, err
 	}
-	owner, err := c.q.EffectOwner(ctx, sqlitedb.EffectOwnerParams{
-		Account: row.Account, Namespace: row.Namespace, ExternalID: row.ExternalID,
-	})
+	o, err := c.q.EffectOwner(ctx, sqlitedb.EffectOwnerParams{Account: row.Account, Namespace: row.Namespace, ExternalID: e.ExternalID})
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, rules.Owner{}, nil
 	}
-	if err != nil {
-		return row, rules.Owner{}, fmt.Errorf("effect's owner: %w", err)
-	}
-	return row, rules.Another(toOwner(owner), toID(c.st.JobID), e.ExternalID), nil
+	owner := rules.Owner{Job: o.JobID, Proof: o.Proof, Removed: o.JobRemoved, Notified: o.Told}
+	return row, rules.Another(owner, c.was.ID, e.ExternalID), named("effect's owner", err)
 }
 
 // inRow reports whether the job's own row can hold the effect of a decision.
 func (c *change) inRow(d job.Decision) bool {
-	return unnamed(*d.Effect) && d.Effect.Round == d.Round && !job.State(c.old.State).Terminal()
+	return sqlstore.InOwnRow(*d.Effect) && d.Effect.Round == d.Round && !c.was.State.Terminal()
 }
 
 // putEffect writes the judged effect.
 func (c *change) putEffect(ctx context.Context) error {
 	if c.Notifies || c.Takes {
-		params := sqlitedb.ShareEffectParams{JobID: fromID(c.owner.Job), SharedWith: c.st.JobID}
+		params := sqlitedb.ShareEffectParams{JobID: c.owner.Job, SharedWith: column.OptionalID(c.Job)}
 		if !c.Takes {
 			params.Keeps = 1
 		}
@@ -62,42 +62,35 @@ func (c *change) putEffect(ctx context.Context) error {
 
 // effectRow names the object: its account and its namespace of ids.
 func (c *change) effectRow(ctx context.Context, e job.Effect) (sqlitedb.PutEffectParams, error) {
-	conn, err := c.getConnection(ctx, toID(c.st.ConnectionID))
+	conn, err := c.getConnection(ctx, c.was.Connection)
 	if err != nil {
 		return sqlitedb.PutEffectParams{}, fmt.Errorf("connection: %w", err)
 	}
-	account := c.account
-	if e.Attempt != 0 && int64(e.Attempt) != c.st.Attempt {
-		if account, err = c.view().attemptAccount(ctx, c.st.JobID, int64(e.Attempt)); err != nil {
-			return sqlitedb.PutEffectParams{}, err
+	attempt, account := cmp.Or(e.Attempt, c.was.Attempt), c.was.account
+	if account == nil || attempt != c.was.Attempt {
+		space, err := c.w.sq.ObjectSpace(ctx, shareddb.ObjectSpaceParams{JobID: c.was.ID, Attempt: int64(attempt)})
+		if err != nil {
+			return sqlitedb.PutEffectParams{}, fmt.Errorf("attempt: %w", err)
 		}
+		account = &space.Acted
 	}
-	account = rules.Account(toID(c.st.ConnectionID), c.st.HoldKey, account, conn.AccountIdentity)
-	return newEffectRow(c.st.JobID, account, conn.Connector, e, c.now), nil
-}
-
-// attemptAccount returns the account that an attempt acted on; empty: unknown.
-func (v view) attemptAccount(ctx context.Context, id []byte, number int64) (string, error) {
-	a, err := v.attempt(ctx, id, number)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return "", fmt.Errorf("attempt: %w", err)
-	}
-	return a.AccountIdentity, nil
+	return sqlitedb.PutEffectParams{
+		JobID: c.was.ID, Account: rules.Account(conn.ID, c.was.HoldKey, *account, conn.AccountIdentity), Namespace: conn.Connector,
+		ExternalID: e.ExternalID, ExternalUrl: e.ExternalURL, Attempt: e.Attempt, Round: e.Round, Proof: e.Proof, At: c.now,
+	}, nil
 }
 
 // notifyOwner adds an event to the other job: its object is another job's too, or no longer
 // its own.
 func (c *change) notifyOwner(ctx context.Context) error {
-	row, err := c.q.GetJob(ctx, fromID(c.owner.Job))
+	was, err := c.load(ctx, c.owner.Job)
 	if err != nil {
 		return err
 	}
 	c.w.cache.drop(c.owner.Job)
-	st := row.JobState
-	st.Version, st.UpdatedAt = st.Version+1, c.now
-	history := c.note(row.Job.ScheduleID, &st, job.Event{
-		From: job.State(st.State), Cause: job.CauseEffectShared, Detail: c.Detail(toID(c.st.JobID)),
-	})
-	_, err = c.q.SetState(ctx, setStateParams(st, history))
+	h := *was
+	h.Version, h.Updated = h.Version+1, c.now
+	history := c.note(&h.Job, job.Event{From: h.State, Cause: job.CauseEffectShared, Detail: c.Detail(c.Job)})
+	_, err = c.tx.setState(ctx, &h, outcome{}, history)
 	return err
 }

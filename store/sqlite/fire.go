@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
@@ -69,7 +70,7 @@ func (f *firer) due(ctx context.Context) ([]job.ID, error) {
 		return []job.ID{f.p.Only.ID}, orNotFound(err)
 	}
 	most := min(rules.Page(f.p.Limit), maxFired)
-	rows, err := f.w.sq.LockDueSchedules(ctx, shareddb.LockDueSchedulesParams{Now: fromMicros(f.now), ExceptIds: f.p.Except, MaxRows: int32(most)})
+	rows, err := f.w.sq.LockDueSchedules(ctx, shareddb.LockDueSchedulesParams{Now: f.now, ExceptIds: f.p.Except, MaxRows: int32(most)})
 	f.more = len(rows) == most
 	return store.Converted(rows, named("due schedules", err), func(r shareddb.LockDueSchedulesRow) job.ID { return r.ID })
 }
@@ -138,7 +139,7 @@ func (f *firer) decide(ctx context.Context, row shareddb.Schedule) (*store.FireR
 	if err != nil {
 		return nil, err
 	}
-	r := &store.FireRound{Due: store.DueSchedule{Schedule: s, Now: fromMicros(f.now), HeldUntil: fromNullMicros(m.ReleasedAt)}}
+	r := &store.FireRound{Due: store.DueSchedule{Schedule: s, Now: f.now, HeldUntil: m.ReleasedAt}}
 	if err := f.facts(ctx, &r.Due); err != nil {
 		return nil, err
 	}
@@ -180,14 +181,14 @@ func (f *firer) postpone(ctx context.Context, id job.ID) error {
 	if !f.p.Only.ID.IsZero() {
 		return nil
 	}
-	until := fromMicros(f.now).Add(store.BufferedLook)
+	until := f.now.Add(store.BufferedLook)
 	return named("postpone", f.w.sq.PostponeSchedules(ctx, shareddb.PostponeSchedulesParams{Ids: []job.ID{id}, Until: until}))
 }
 
 // facts reads what a decision depends on apart from the schedule.
 func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
-	id := fromID(d.Schedule.ID)
-	for unresolved := range int64(2) {
+	id := d.Schedule.ID
+	for _, unresolved := range []bool{false, true} {
 		open, err := f.q.NewestOpenJob(ctx, sqlitedb.NewestOpenJobParams{ScheduleID: id, Unresolved: unresolved})
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
@@ -195,7 +196,7 @@ func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 		if err != nil {
 			return fmt.Errorf("jobs: %w", err)
 		}
-		d.Open = append(d.Open, store.OpenJob{ID: toID(open.JobID), State: job.State(open.State)})
+		d.Open = append(d.Open, store.OpenJob{ID: open.JobID, State: open.State})
 	}
 	if most := d.Schedule.PauseAfterFailures; most > 0 {
 		ended, err := f.q.EndedOfSchedule(ctx, sqlitedb.EndedOfScheduleParams{ScheduleID: id, MaxRows: int64(min(most, store.MaxEndedJobs))})
@@ -203,7 +204,7 @@ func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 			return fmt.Errorf("ended jobs: %w", err)
 		}
 		for _, e := range ended {
-			d.Ended = append(d.Ended, store.EndedJob{ID: toID(e.JobID), State: job.State(e.State), Decided: fromMicros(e.DecidedAt)})
+			d.Ended = append(d.Ended, store.EndedJob{ID: e.JobID, State: e.State, Decided: e.DecidedAt})
 		}
 	}
 	if d.Schedule.Queued {
@@ -242,7 +243,7 @@ func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
 	default:
 		err = fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
 	}
-	if _, berr := t.w.sq.KeyOwner(ctx, digestOf(n.Spec.Project, n.Spec.Key)); berr == nil {
+	if _, berr := t.w.sq.KeyOwner(ctx, digestOf(n.Spec)); berr == nil {
 		return nil // it is made already
 	} else if !errors.Is(berr, sql.ErrNoRows) {
 		return berr
@@ -285,9 +286,9 @@ func (f *firer) write(ctx context.Context, row shareddb.Schedule, r *store.FireR
 // dueItems reads the first items of a queue.
 func (f *firer) dueItems(ctx context.Context, d *store.DueSchedule) error {
 	of := d.Schedule.ID
-	rows, err := f.q.QueueHead(ctx, sqlitedb.QueueHeadParams{ScheduleID: of[:], MaxRows: store.MaxDueItems + 1})
+	rows, err := f.q.QueueHead(ctx, sqlitedb.QueueHeadParams{ScheduleID: of, MaxRows: store.MaxDueItems + 1})
 	queue, err := store.Converted(rows, named("queue", err), func(r sqlitedb.QueueHeadRow) store.QueuedItem {
-		return store.QueuedItem{ID: toID(r.ID), Place: r.Place, Size: r.Size, Waiting: true}
+		return store.QueuedItem{ID: r.ID, Place: r.Place, Size: r.Size, Waiting: true}
 	})
 	if err != nil {
 		return err
@@ -305,8 +306,7 @@ func (f *firer) endItems(ctx context.Context, project string, ends []store.ItemE
 		for _, e := range ends {
 			freed += e.Freed
 			n, err := f.q.EndItem(ctx, sqlitedb.EndItemParams{
-				State: int64(e.State), FiringName: e.Firing, JobID: fromOptionalID(e.Job), Reason: e.Reason,
-				EndedAt: f.now, ID: fromID(e.ID),
+				State: e.State, FiringName: e.Firing, JobID: column.OptionalID(e.Job), Reason: e.Reason, EndedAt: f.now, ID: e.ID,
 			})
 			if err == nil && n != 1 {
 				err = fmt.Errorf("%w: it does not wait", store.ErrIllegal)
@@ -323,9 +323,9 @@ func (f *firer) endItems(ctx context.Context, project string, ends []store.ItemE
 func (w writing) AddFirings(ctx context.Context, schedule job.ID, last int64, firings []store.Firing) (int64, error) {
 	for _, f := range firings {
 		n, err := w.t.q.InsertFiring(ctx, sqlitedb.InsertFiringParams{
-			ScheduleID: schedule[:], Name: f.Name, Number: last + 1, NominalAt: f.Nominal.UnixMicro(), LocalTime: f.LocalTime,
-			Mark: int64(f.Mark), Origin: int64(f.Origin), Outcome: int64(f.Outcome), Reason: f.Reason,
-			JobID: fromOptionalID(f.Job), BlockingJob: fromOptionalID(f.Blocking), Run: f.Run, DecidedAt: w.t.now,
+			ScheduleID: schedule, Name: f.Name, Number: last + 1, NominalAt: f.Nominal, LocalTime: f.LocalTime,
+			Mark: f.Mark, Origin: f.Origin, Outcome: f.Outcome, Reason: f.Reason, JobID: column.OptionalID(f.Job),
+			BlockingJob: column.OptionalID(f.Blocking), Run: f.Run, DecidedAt: w.t.now,
 		})
 		if err != nil {
 			return last, fmt.Errorf("firing: %w", err)
@@ -338,40 +338,26 @@ func (w writing) AddFirings(ctx context.Context, schedule job.ID, last int64, fi
 // followJob updates a job's schedule, if it has one, after a change of the job's state: it
 // updates the list of open jobs, and makes a schedule due if its buffered firing may have
 // waited for the change.
-func (t *tx) followJob(ctx context.Context, schedule, id []byte, from, to job.State) error {
-	if schedule == nil {
-		return nil
+func (t *tx) followJob(ctx context.Context, j *job.Job, from job.State) error {
+	if err := t.listJob(ctx, j, from); err != nil || j.Schedule.IsZero() || from == 0 || !store.MayRelease(from, j.State) {
+		return err
 	}
-	if err := t.listJob(ctx, schedule, id, from, to); err != nil {
-		return fmt.Errorf("job of a schedule: %w", err)
-	}
-	if from == 0 || !store.MayRelease(from, to) {
-		return nil
-	}
-	n, err := t.q.WakeSchedule(ctx, sqlitedb.WakeScheduleParams{ID: schedule, Now: someMicros(t.now)})
-	if err != nil {
-		return fmt.Errorf("schedule: %w", err)
-	}
+	n, err := t.q.WakeSchedule(ctx, sqlitedb.WakeScheduleParams{ID: j.Schedule, Now: t.now})
 	t.hint[store.WatchSchedules] = t.hint[store.WatchSchedules] || n > 0
-	return nil
+	return named("schedule", err)
 }
 
 // listJob keeps a job in the list of the open jobs of its schedule.
-func (t *tx) listJob(ctx context.Context, schedule, id []byte, from, to job.State) error {
-	was, is := from != 0 && !from.Terminal(), !to.Terminal()
-	if was && is && from.Unresolved() == to.Unresolved() {
+func (t *tx) listJob(ctx context.Context, j *job.Job, from job.State) (err error) {
+	was, is := from != 0 && !from.Terminal(), !j.State.Terminal()
+	if j.Schedule.IsZero() || was && is && from.Unresolved() == j.State.Unresolved() {
 		return nil
 	}
 	if was {
-		err := t.q.RemoveScheduleJob(ctx, sqlitedb.RemoveScheduleJobParams{
-			ScheduleID: schedule, Unresolved: toBool(from.Unresolved()), JobID: id,
-		})
-		if err != nil {
-			return err
-		}
+		err = t.q.RemoveScheduleJob(ctx, sqlitedb.RemoveScheduleJobParams{ScheduleID: j.Schedule, Unresolved: from.Unresolved(), JobID: j.ID})
 	}
-	if !is {
-		return nil
+	if is && err == nil {
+		err = t.q.AddScheduleJob(ctx, sqlitedb.AddScheduleJobParams{ScheduleID: j.Schedule, Unresolved: j.State.Unresolved(), JobID: j.ID})
 	}
-	return t.q.AddScheduleJob(ctx, sqlitedb.AddScheduleJobParams{ScheduleID: schedule, Unresolved: toBool(to.Unresolved()), JobID: id})
+	return named("job of a schedule", err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -28,8 +29,7 @@ func (s *Store) Renew(ctx context.Context, lease time.Duration, refs []store.Lea
 		for i, r := range refs {
 			t.w.cache.drop(r.Job)
 			n, err := t.q.RenewLease(ctx, sqlitedb.RenewLeaseParams{
-				LeaseEnd: someMicros(t.now + micros(lease)), JobID: fromID(r.Job),
-				ClaimToken: fromID(r.Token), Now: someMicros(t.now),
+				LeaseEnd: t.now.Add(lease), JobID: r.Job, ClaimToken: column.OptionalID(r.Token), Now: t.now,
 			})
 			if err != nil {
 				return nil, err

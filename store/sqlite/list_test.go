@@ -6,7 +6,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
@@ -17,7 +16,7 @@ var errRecorded = errors.New("recorded")
 // the list there.
 type statementLog struct {
 	sharedView
-	sqlitedb.DBTX
+	runner
 	text string
 	args []any
 }
@@ -33,7 +32,7 @@ func listStatement(t *testing.T, q store.JobQuery) (string, []any) {
 	t.Helper()
 	log := &statementLog{}
 	roles := sqlstore.New(sqlstore.Engine{Read: func(ctx context.Context, _ string, fn func(context.Context, sqlstore.View) error) error {
-		return fn(ctx, sqlstore.View{DB: dialect{conn: log}, Now: testStart, Reading: log})
+		return fn(ctx, sqlstore.View{DB: dialect{log}, Now: testStart, Reading: log})
 	}})
 	if _, err := roles.List(t.Context(), q); !errors.Is(err, errRecorded) {
 		t.Fatal(err)

@@ -28,33 +28,27 @@ type eventLog struct {
 }
 
 // note sets an event's position and time, and returns what the event adds to the history of
-// its job. st is the job after the event; e has the cause and the details.
-func (t *tx) note(schedule []byte, st *sqlitedb.JobState, e job.Event) []byte {
-	entry := t.noted(schedule, st, e)
+// its job. j is the job after the event; e has the cause and the details.
+func (t *tx) note(j *job.Job, e job.Event) []byte {
+	entry := t.noted(j, e)
 	return logpage.HistoryEntry(entry.Event, entry.Texts)
 }
 
-// noteFirst is note for a job that has no history yet.
-func (t *tx) noteFirst(schedule []byte, st *sqlitedb.JobState, e job.Event) []byte {
-	entry := t.noted(schedule, st, e)
-	return logpage.AppendHistory(nil, entry.Event, entry.Texts)
-}
-
 // noteArm is note for an arm, from a state of the job.
-func (t *tx) noteArm(schedule []byte, st *sqlitedb.JobState, from job.State) []byte {
-	entry := t.noted(schedule, st, job.Event{From: from, Cause: job.CauseArmed, Attempt: int(st.Attempt), Actor: st.Worker})
-	if entry.Start = st.Attempt == 1; entry.Start {
-		entry.Lag = fromDuration(t.now - st.ScheduleTime)
+func (t *tx) noteArm(j *job.Job, from job.State) []byte {
+	entry := t.noted(j, job.Event{From: from, Cause: job.CauseArmed, Attempt: j.Attempt, Actor: j.Worker})
+	if entry.Start = j.Attempt == 1; entry.Start {
+		entry.Lag = t.now.Sub(j.ScheduleTime)
 	}
 	return logpage.HistoryEntry(entry.Event, entry.Texts)
 }
 
-func (t *tx) noted(schedule []byte, st *sqlitedb.JobState, e job.Event) *logpage.Entry {
+func (t *tx) noted(j *job.Job, e job.Event) *logpage.Entry {
 	l := t.w.log
-	e.Position, e.At = l.base+int64(len(l.entries))+1, fromMicros(t.now)
-	e.Project, e.Job, e.Connection, e.Schedule = st.Project, toID(st.JobID), toID(st.ConnectionID), toID(schedule)
-	e.Sequence, e.To = st.Version, job.State(st.State)
-	l.entries = append(l.entries, logpage.Entry{Event: e, Texts: e.Reason != "" || e.Detail != "", Class: job.Class(st.Class)})
+	e.Position, e.At = l.base+int64(len(l.entries))+1, t.now
+	e.Project, e.Job, e.Connection, e.Schedule = j.Project, j.ID, j.Connection, j.Schedule
+	e.Sequence, e.To = j.Version, j.State
+	l.entries = append(l.entries, logpage.Entry{Event: e, Texts: e.Reason != "" || e.Detail != "", Class: j.Class})
 	t.hint[store.WatchEvents] = true
 	return &l.entries[len(l.entries)-1]
 }
@@ -84,7 +78,7 @@ func (l *eventLog) write(ctx context.Context, q *sqlitedb.Queries) error {
 			continue
 		}
 		err := q.InsertText(ctx, sqlitedb.InsertTextParams{
-			JobID: fromID(e.Job), Sequence: e.Sequence, Position: e.Position, Reason: e.Reason, Detail: e.Detail,
+			JobID: e.Job, Sequence: e.Sequence, Position: e.Position, Reason: e.Reason, Detail: e.Detail,
 		})
 		if err != nil {
 			return fmt.Errorf("texts of events: %w", err)
@@ -93,7 +87,7 @@ func (l *eventLog) write(ctx context.Context, q *sqlitedb.Queries) error {
 	for _, entries := range logpage.ByProject(l.entries) {
 		first, last := &entries[0], &entries[len(entries)-1]
 		err := q.InsertPage(ctx, sqlitedb.InsertPageParams{
-			Position: last.Position, First: first.Position, Project: first.Project, At: last.At.UnixMicro(),
+			Position: last.Position, First: first.Position, Project: first.Project, At: last.At,
 			Events: int64(len(entries)), Starts: logpage.EncodeStarts(entries), Body: logpage.Encode(entries),
 		})
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -38,10 +37,7 @@ func TestLogKeepsAll(t *testing.T) {
 	}
 	_, err := write(t.Context(), s, "log", func(_ context.Context, tx *tx) (struct{}, error) {
 		for _, e := range want {
-			st := sqlitedb.JobState{
-				Project: e.Project, JobID: fromID(e.Job), ConnectionID: fromID(e.Connection), Version: e.Sequence, State: int64(e.To),
-			}
-			tx.note(fromOptionalID(e.Schedule), &st, e)
+			tx.note(noted(e.Project, e.Job, e.Connection, e.Schedule, e.Sequence, e.To), e)
 		}
 		return struct{}{}, nil
 	})
@@ -80,9 +76,7 @@ func TestLogOfInterleavedPages(t *testing.T) {
 		_, err := write(t.Context(), s, "log", func(_ context.Context, tx *tx) (struct{}, error) {
 			for i := range 3 * projects {
 				id := randomID()
-				tx.note(nil, &sqlitedb.JobState{
-					Project: fmt.Sprint("p", i*i%projects), JobID: id[:], ConnectionID: id[:], Version: 1, State: int64(job.Scheduled),
-				}, job.Event{Cause: job.CauseSubmitted})
+				tx.note(noted(fmt.Sprint("p", i*i%projects), id, id, job.ID{}, 1, job.Scheduled), job.Event{Cause: job.CauseSubmitted})
 			}
 			return struct{}{}, nil
 		})
@@ -115,9 +109,7 @@ func TestLogOfRefusals(t *testing.T) {
 	conn := mustConnect(t, s)
 	refused := errors.New("refused")
 	note := func(tx *tx, n job.ID) {
-		tx.note(nil, &sqlitedb.JobState{
-			Project: testProject, JobID: n[:], ConnectionID: fromID(conn.ID), Version: 1, State: int64(job.Scheduled),
-		}, job.Event{Cause: job.CauseSubmitted})
+		tx.note(noted(testProject, n, conn.ID, job.ID{}, 1, job.Scheduled), job.Event{Cause: job.CauseSubmitted})
 	}
 	for _, dirty := range []bool{false, true} {
 		_, err := write(t.Context(), s, "refused", func(_ context.Context, tx *tx) (struct{}, error) {
@@ -148,5 +140,13 @@ func TestLogOfRefusals(t *testing.T) {
 	must(t, err)
 	if len(p.Events) != 4 || p.End != 4 {
 		t.Errorf("%d events, the log ends at %d; want 4", len(p.Events), p.End)
+	}
+}
+
+// noted is a job with what its event has of it.
+func noted(project string, id, connection, schedule job.ID, version int64, state job.State) *job.Job {
+	return &job.Job{
+		Spec:   job.Spec{ID: id, Project: project, Connection: connection, Schedule: schedule},
+		Status: job.Status{State: state, Version: version},
 	}
 }

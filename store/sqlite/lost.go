@@ -110,7 +110,7 @@ func (s *Store) compare(ctx context.Context, t *tx) (struct{}, error) {
 	if err != nil {
 		return struct{}{}, err
 	}
-	if m.Generation != s.noted.generation || toID(m.StoreID) != s.noted.store {
+	if m.Generation != s.noted.generation || m.StoreID != s.noted.store {
 		s.loss.set(fmt.Errorf("%w: another state was restored into it", ErrReplaced))
 		return struct{}{}, s.loss.err
 	}

@@ -11,7 +11,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlstore"
@@ -64,7 +66,10 @@ func (s *Store) takeOver(ctx context.Context) error {
 	}
 	mark, err := write(ctx, s, "take over", func(ctx context.Context, t *tx) (lockMark, error) {
 		var none lockMark
-		if err := t.q.CreateMeta(ctx, newMetaParams(randomID(), t.now, identity, cmp.Or(s.opts.Namespace, job.NewNamespace()))); err != nil {
+		err := t.q.CreateMeta(ctx, sqlitedb.CreateMetaParams{
+			StoreID: randomID(), CreatedAt: t.now, FileIdentity: identity, Namespace: cmp.Or(s.opts.Namespace, job.NewNamespace()),
+		})
+		if err != nil {
 			return none, err
 		}
 		m, err := t.q.GetMeta(ctx)
@@ -75,7 +80,7 @@ func (s *Store) takeOver(ctx context.Context) error {
 		if err != nil {
 			return none, err
 		}
-		mark := lockMark{store: toID(m.StoreID), generation: m.Generation + 1, position: position}
+		mark := lockMark{store: m.StoreID, generation: m.Generation + 1, position: position}
 		reason, incarnation := m.Quarantined, m.Incarnation
 		elsewhere, err := s.recall(mark.store, identity)
 		if err != nil {
@@ -88,13 +93,15 @@ func (s *Store) takeOver(ctx context.Context) error {
 			reason, incarnation = cmp.Or(reason, found), incarnation+1
 		}
 		err = sqlstore.InSequence(ctx,
-			sqlstore.With(t.q.SetOpened, openedParams(identity, mark.generation, reason, incarnation)),
-			sqlstore.With(t.q.EndClaimLeases, someMicros(t.now)), sqlstore.With(t.q.EndLookLeases, someMicros(t.now)))
+			sqlstore.With(t.q.SetOpened, sqlitedb.SetOpenedParams{
+				FileIdentity: identity, Generation: mark.generation, Quarantined: reason, Incarnation: incarnation,
+			}),
+			sqlstore.With(t.q.EndClaimLeases, t.now), sqlstore.With(t.q.EndLookLeases, t.now))
 		if err != nil {
 			return none, err
 		}
 		t.w.ses.dirty = true // the number of changed rows does not show it
-		_, err = t.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", s.watched.epoch))
+		_, err = t.w.ses.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", s.watched.epoch))
 		return mark, err
 	})
 	if err != nil {
@@ -191,9 +198,11 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return store.Meta{}, err
 		}
-		meta := metaOf(m)
-		meta.Now, meta.Steady, meta.Clock = fromMicros(v.now), fromMicros(v.now-clock.Moved), v.suspect
-		return meta, nil
+		return store.Meta{
+			StoreID: m.StoreID, Engine: "sqlite", Created: m.CreatedAt, Quarantined: m.Quarantined,
+			Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: m.FileIdentity,
+			Now: v.now, Steady: v.now.Add(-time.Duration(clock.Moved) * time.Microsecond), Clock: v.suspect,
+		}, nil
 	})
 }
 

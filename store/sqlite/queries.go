@@ -1,6 +1,10 @@
 package sqlite
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
 
 // Rules of this file: no query that changes cached rows runs without dropping them from the
 // cache. The exceptions are queries whose callers update the cached rows, and those after
@@ -41,7 +45,7 @@ func dropMeta(c *cache, _ []any) { c.meta = nil }
 
 // dropConnection drops the connection whose id is an argument.
 func dropConnection(at int) drop {
-	return func(c *cache, args []any) { delete(c.conns, toID(idAt(args, at))) }
+	return func(c *cache, args []any) { delete(c.conns, idAt(args, at)) }
 }
 
 // dropRunnable drops the runnable row whose connection is an argument, and its hold key the
@@ -54,7 +58,7 @@ func dropRunnable(at int) drop {
 }
 
 // dropRunnableOf drops the runnable rows of the connection that is the last argument.
-func dropRunnableOf(c *cache, args []any) { c.forgetRunnableOf(toID(idAt(args, last))) }
+func dropRunnableOf(c *cache, args []any) { c.forgetRunnableOf(idAt(args, last)) }
 
 // dropHold drops a runnable row, and its connection, which has its holds.
 func dropHold(at int) drop {
@@ -70,7 +74,7 @@ func dropHolds(c *cache, args []any) {
 	dropConnection(last)(c, args)
 }
 
-func dropJob(c *cache, args []any) { c.drop(toID(idAt(args, last))) }
+func dropJob(c *cache, args []any) { c.drop(idAt(args, last)) }
 
 // dropReply drops a job, and whether any job waits.
 func dropReply(c *cache, args []any) {
@@ -81,10 +85,10 @@ func dropReply(c *cache, args []any) {
 // dropJobs drops all jobs, because any of them may be changed.
 func dropJobs(c *cache, _ []any) { c.forgetJobs() }
 
-func idAt(args []any, at int) []byte {
+func idAt(args []any, at int) job.ID {
 	if at == last {
 		at = len(args) - 1
 	}
 	id, _ := args[at].([]byte)
-	return id
+	return toID(id)
 }

@@ -44,52 +44,38 @@ INSERT OR FAIL INTO job_state (
     state_since, history
 ) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: GetJob :one
-SELECT sqlc.embed(jobs), sqlc.embed(job_state)
-FROM jobs JOIN job_state ON job_state.job_id = jobs.id
-WHERE jobs.id = ?;
-
--- name: ListedJob :one
--- A job without its payload, which is the last column of its row.
-SELECT
-    id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff, max_backoff,
-    attempt_timeout, cool_down, skip_if_present, policy, own_effect_key, labels, time_zone, reply_to, schedule_id, trace,
-    fingerprint, created_at, CAST(x'' AS BLOB) AS payload
-FROM jobs WHERE id = ?;
-
--- name: GetState :one
-SELECT * FROM job_state WHERE job_id = ?;
-
 -- name: SetState :execrows
 -- Every change of a job except claims, arms and leases, with the result of its newest
--- attempt;
--- NULL there: no change. Every 32 events begin a new history, here and below. These
--- statements
--- call no function, for the reason that the schema states.
+-- attempt; 0: no change of it. Every 32 events begin a new history, here and below. These
+-- statements call no function, for the reason that the schema states.
 UPDATE OR FAIL job_state SET
-    state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
+    state = @state, version = @version, round = @round, failures = @failures,
+    listed = CASE WHEN @state = 2 OR @state = 3 THEN listed ELSE @state END,
+    state_since = CASE WHEN state = @state THEN state_since ELSE @updated_at END,
     claims = @claims, looks = @looks, negatives = @negatives, misses = @misses,
     hold_key = @hold_key, schedule_time = @schedule_time, unasked = @unasked,
     start_deadline = @start_deadline, next_at = @next_at, claim_token = @claim_token,
     cancel_asked_at = @cancel_asked_at, blocked = @blocked,
     error_kind = @error_kind, error_message = @error_message,
     error_status = @error_status, error_at = @error_at,
-    resolution_id = @resolution_id, updated_at = @updated_at, ended_at = @ended_at,
-    effect_attempt = @effect_attempt, state_since = @state_since,
-    result = coalesce(sqlc.narg(result), result), kind = coalesce(sqlc.narg(kind), kind), message = coalesce(sqlc.narg(message), message),
-    http_status = coalesce(sqlc.narg(http_status), http_status), bytes_written = CASE WHEN CAST(sqlc.narg(bytes_written) AS INTEGER) > bytes_written
-        THEN CAST(sqlc.narg(bytes_written) AS INTEGER) ELSE bytes_written END,
-    peer_ended = coalesce(sqlc.narg(peer_ended), peer_ended),
-    handle = coalesce(sqlc.narg(handle), handle), answer = coalesce(sqlc.narg(answer), answer),
+    resolution_id = CASE CAST(@resolution AS INTEGER) WHEN 0 THEN NULL ELSE CAST(@resolution AS INTEGER) END,
+    effect_attempt = CASE CAST(@effect_attempt AS INTEGER) WHEN 0 THEN NULL ELSE CAST(@effect_attempt AS INTEGER) END,
+    updated_at = @updated_at, ended_at = @ended_at,
+    result = CASE CAST(@result AS INTEGER) WHEN 0 THEN result ELSE CAST(@result AS INTEGER) END,
+    attempt_ended_at = CASE CAST(@result AS INTEGER) WHEN 0 THEN attempt_ended_at ELSE coalesce(attempt_ended_at, @updated_at) END,
+    kind = CASE WHEN CAST(@settles AS BOOLEAN) THEN CAST(@kind AS INTEGER) ELSE kind END,
+    message = CASE WHEN CAST(@settles AS BOOLEAN) THEN CAST(@message AS TEXT) ELSE message END,
+    http_status = CASE WHEN CAST(@settles AS BOOLEAN) THEN CAST(@http_status AS INTEGER) ELSE http_status END,
+    bytes_written = CASE WHEN CAST(@bytes_written AS INTEGER) > bytes_written THEN CAST(@bytes_written AS INTEGER) ELSE bytes_written END,
+    peer_ended = CASE WHEN CAST(@settles AS BOOLEAN) THEN CAST(@peer_ended AS BOOLEAN) ELSE peer_ended END,
+    handle = CASE CAST(@handle AS TEXT) WHEN '' THEN handle ELSE CAST(@handle AS TEXT) END, answer = coalesce(@answer, answer),
     frozen = CASE WHEN @state = 8 THEN NULL ELSE frozen END,
-    attempt_ended_at = CASE WHEN sqlc.narg(result) IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, @updated_at) END,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version - 1;
 
 -- name: Succeed :execrows
 -- SetState for a success of the newest attempt, without any other data, if that attempt had
--- no
--- outcome.
+-- no outcome.
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = @now, ended_at = @now,
     effect_attempt = @effect_attempt, state_since = @now, result = 1, message = @message, http_status = @http_status,
@@ -106,23 +92,18 @@ SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER);
 
 -- replies
 
--- name: WaitingRows :many
--- The runnable rows that get jobs when the job's replies stop waiting.
-SELECT connection_id, hold_key, CAST(min(next_at) AS INTEGER) AS next_at FROM job_state
-WHERE waits_for = ? AND state IN (1, 6)
-GROUP BY connection_id, hold_key;
-
 -- name: AnyWaiting :one
 SELECT waits_for FROM job_state WHERE waits_for IS NOT NULL LIMIT 1;
+
+-- name: Predecessor :one
+SELECT s.project, s.state, (SELECT count(*) FROM job_state AS w WHERE w.waits_for = s.job_id) AS waiting
+FROM job_state AS s WHERE s.job_id = ?;
 
 -- name: WaitingJobs :many
 -- The replies that wait for a job, ended or not, with what determines the end of their start
 -- windows.
-SELECT s.job_id, s.state, s.schedule_time, s.start_deadline, s.next_at, j.start_window
+SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.schedule_time, s.start_deadline, s.next_at, j.start_window
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.waits_for = ?;
-
--- name: CountWaiting :one
-SELECT count(*) FROM job_state WHERE waits_for = ?;
 
 -- name: ReleaseReply :exec
 -- No change of the reply: no version, no event.
@@ -148,24 +129,6 @@ WHERE r.runnable_at <= @now
         SELECT 1 FROM connections AS c WHERE c.id = r.connection_id AND c.project IN (SELECT value FROM json_each(@projects))
     )
 ORDER BY r.runnable_at, r.served_turn LIMIT @max_rows;
-
--- name: DueJobs :many
--- The columns of both rows in which a runnable job of this runnable row may differ.
-SELECT
-    jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
-    jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
-    jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
-    jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline,
-    job_state.next_at,
-    job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
-    job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
-    job_state.resolution_id, job_state.updated_at
-FROM job_state JOIN jobs ON jobs.id = job_state.job_id
-WHERE job_state.connection_id = @connection_id AND job_state.hold_key = @hold_key
-    AND job_state.state IN (1, 6) AND job_state.waits_for IS NULL
-    AND job_state.next_at <= @now AND job_state.start_deadline > @now
-ORDER BY job_state.next_at LIMIT @max_rows;
 
 -- name: ClaimJob :execrows
 UPDATE OR FAIL job_state SET
@@ -264,21 +227,6 @@ WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND
 SELECT number, round, armed_at, fence_at, peer_ended, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number;
 
--- name: GetAttempt :one
-SELECT * FROM attempts WHERE job_id = ? AND number = ?;
-
--- name: LatestAttempt :one
--- The newest attempt, as a row of attempts.
-SELECT job_id, attempt AS number, CAST(armed_round AS INTEGER) AS round, CAST(arm_token AS BLOB) AS arm_token,
-    CAST(armed_by AS TEXT) AS worker, armed_claimed_at AS claimed_at, CAST(armed_at AS INTEGER) AS armed_at,
-    CAST(send_deadline AS INTEGER) AS send_deadline, CAST(answer_deadline AS INTEGER) AS answer_deadline,
-    CAST(fence_at AS INTEGER) AS fence_at, CAST(effect_key AS TEXT) AS effect_key, CAST(request_digest AS BLOB) AS request_digest,
-    CAST(credential_version AS INTEGER) AS credential_version, CAST(account_identity AS TEXT) AS account_identity,
-    CAST(watermark AS TEXT) AS watermark, CAST(handle AS TEXT) AS handle, span, CAST(result AS INTEGER) AS result,
-    CAST(kind AS INTEGER) AS kind, CAST(message AS TEXT) AS message, CAST(http_status AS INTEGER) AS http_status,
-    CAST(bytes_written AS INTEGER) AS bytes_written, peer_ended, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
-FROM job_state WHERE job_id = ? AND attempt > 0;
-
 -- name: AnswerBytes :one
 -- Of the newest attempt or an earlier one.
 SELECT CAST(coalesce((
@@ -325,9 +273,6 @@ DELETE FROM open_intents WHERE job_id = ?;
 
 -- effects, looks, rulings
 
--- name: GetEffect :one
-SELECT * FROM effects WHERE job_id = ?;
-
 -- name: EffectOwner :one
 SELECT * FROM effects
 WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1;
@@ -348,9 +293,6 @@ ON CONFLICT (job_id) DO UPDATE SET
 -- name: InsertObservation :exec
 INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: GetResolution :one
-SELECT * FROM resolutions WHERE id = ?;
 
 -- events
 
@@ -374,8 +316,6 @@ SELECT position, project, body FROM event_pages WHERE position > @after ORDER BY
 
 -- name: LastPosition :one
 SELECT CAST(coalesce((SELECT max(position) FROM event_pages), 0) AS INTEGER);
-
--- statistics; @one is 1 to count one connection only
 
 -- connections
 

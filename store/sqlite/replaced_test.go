@@ -177,7 +177,7 @@ func TestRestoredStateCommitsNothing(t *testing.T) {
 	<-running
 	queue(func(ctx context.Context, tx *tx) error { _, err := s.compare(ctx, tx); return err })
 	paused := queue(func(ctx context.Context, tx *tx) error {
-		_, err := tx.conn.ExecContext(ctx, "UPDATE connections SET paused_reason = 'by a lost server'")
+		_, err := tx.w.ses.ExecContext(ctx, "UPDATE connections SET paused_reason = 'by a lost server'")
 		return err
 	})
 	close(release)

@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -22,20 +23,16 @@ func (t *tx) awaitReply(ctx context.Context, j job.Job) (job.Job, error) {
 	if j.ReplyTo.IsZero() {
 		return j, nil
 	}
-	other, err := t.q.GetState(ctx, fromID(j.ReplyTo))
+	other, err := t.q.Predecessor(ctx, j.ReplyTo)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return j, fmt.Errorf("job to reply to: %w", err)
 	}
-	waiting, err := t.q.CountWaiting(ctx, fromID(j.ReplyTo))
-	if err != nil {
-		return j, fmt.Errorf("waiting jobs: %w", err)
-	}
-	return rules.Await(j, rules.Predecessor{Project: other.Project, State: job.State(other.State), Waiting: waiting})
+	return rules.Await(j, rules.Predecessor(other))
 }
 
 // notifyReplies updates the jobs that wait for a job that has ended, or that goes on after
 // its end. This is no change of theirs: no version, no event.
-func (t *tx) notifyReplies(ctx context.Context, id []byte, state job.State) error {
+func (t *tx) notifyReplies(ctx context.Context, id job.ID, state job.State) error {
 	some, err := t.anyWaits(ctx)
 	switch {
 	case err != nil || !some:
@@ -43,7 +40,7 @@ func (t *tx) notifyReplies(ctx context.Context, id []byte, state job.State) erro
 	case state == job.Succeeded:
 		return t.releaseReplies(ctx, id)
 	}
-	err = t.q.SetPredecessorEnd(ctx, sqlitedb.SetPredecessorEndParams{PredecessorEnd: int64(state.BadEnd()), WaitsFor: id})
+	err = t.q.SetPredecessorEnd(ctx, sqlitedb.SetPredecessorEndParams{PredecessorEnd: state.BadEnd(), WaitsFor: column.OptionalID(id)})
 	if err != nil {
 		return fmt.Errorf("waiting jobs: %w", err)
 	}
@@ -52,25 +49,24 @@ func (t *tx) notifyReplies(ctx context.Context, id []byte, state job.State) erro
 }
 
 // releaseReplies makes the jobs that waited for a job runnable.
-func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
-	rows, err := t.q.WaitingRows(ctx, id)
-	if err != nil {
-		return fmt.Errorf("waiting jobs: %w", err)
-	}
-	replies, err := t.q.WaitingJobs(ctx, id)
+func (t *tx) releaseReplies(ctx context.Context, id job.ID) error {
+	replies, err := t.q.WaitingJobs(ctx, column.OptionalID(id))
 	if err != nil {
 		return fmt.Errorf("waiting jobs: %w", err)
 	}
 	for _, r := range replies {
-		free := rules.ReplyAfter(toReply(r), job.Succeeded, fromMicros(t.now))
-		err := t.q.ReleaseReply(ctx, sqlitedb.ReleaseReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline.UnixMicro()})
+		free := rules.ReplyAfter(job.Job{
+			Spec:   job.Spec{Connection: r.ConnectionID, HoldKey: r.HoldKey, StartWindow: r.StartWindow},
+			Status: job.Status{State: r.State, ScheduleTime: r.ScheduleTime, StartDeadline: r.StartDeadline, NextAt: r.NextAt},
+		}, job.Succeeded, t.now)
+		err := t.q.ReleaseReply(ctx, sqlitedb.ReleaseReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline})
 		if err != nil {
 			return fmt.Errorf("waiting jobs: %w", err)
 		}
-	}
-	for _, r := range rows {
-		err := t.makeRunnable(ctx, sqlitedb.JobState{ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, NextAt: someMicros(r.NextAt)})
-		if err != nil {
+		if !r.State.Runnable() {
+			continue
+		}
+		if err := t.makeRunnable(ctx, &free); err != nil {
 			return err
 		}
 	}
@@ -78,9 +74,9 @@ func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 }
 
 // leased adds what preparing a job needs beyond its own rows.
-func (v view) leased(ctx context.Context, snap job.Snapshot, conn store.Connection) (store.Leased, error) {
+func (t *tx) leased(ctx context.Context, snap job.Snapshot, conn store.Connection) (store.Leased, error) {
 	l := store.Leased{Snapshot: snap, Connection: conn}
-	answered, err := v.shared().Answered(ctx, []job.ID{snap.ReplyTo})
+	answered, err := t.shared().Answered(ctx, []job.ID{snap.ReplyTo})
 	l.ReplyTo = answered[snap.ReplyTo]
 	return l, err
 }

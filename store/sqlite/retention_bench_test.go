@@ -21,7 +21,7 @@ var retainJobs = flag.Int("retain.jobs", 20_000, "ended jobs that BenchmarkRetai
 
 func init() {
 	sqlite.MustRegisterDeterministicScalarFunction("test_key_digest", 2, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
-		return digestOf(args[0].(string), args[1].(string)), nil
+		return digestOf(job.Spec{Project: args[0].(string), Key: args[1].(string)}), nil
 	})
 }
 
@@ -59,7 +59,7 @@ func BenchmarkRetain(b *testing.B) {
 	ended := time.Now().Add(-40 * 24 * time.Hour).UnixMicro()
 	for i, text := range fillEnded {
 		if i == 0 {
-			sqlExec(b, db, text, *retainJobs, ended, fromID(conn.ID))
+			sqlExec(b, db, text, *retainJobs, ended, conn.ID[:])
 			continue
 		}
 		sqlExec(b, db, text)

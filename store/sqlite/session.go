@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/fireonce/fireonce/gen/sqlitedb"
 )
 
 // Rules of this file: a connection's statements are prepared when they are first used, because
@@ -18,7 +16,7 @@ import (
 // there is anything to undo when it fails. Before a statement of the writer runs, what it changes
 // is dropped from the cache (see drops).
 
-// session is a connection, the writer's or a reader's, as the generated queries use it.
+// session is a connection, the writer's or a reader's. It spells the queries that it prepares.
 type session struct {
 	// w is the writer whose cache follows the statements; nil: the connection only reads.
 	w     *writer
@@ -27,10 +25,10 @@ type session struct {
 	reads map[string]rowsStmt
 	// dirty reports that something was written, or may have been, since it was last false.
 	dirty bool
-	args  []driver.NamedValue
+	args  []driver.NamedValue // of the driver's types
 }
 
-var _ sqlitedb.DBTX = (*session)(nil)
+var _ runner = (*session)(nil)
 
 // execStmt is a statement without rows.
 type execStmt struct {
@@ -50,7 +48,7 @@ func newSession(conn *sql.Conn, w *writer) *session {
 	return &session{w: w, conn: conn, execs: make(map[string]execStmt), reads: make(map[string]rowsStmt)}
 }
 
-// ExecContext implements sqlitedb.DBTX.
+// ExecContext implements runner.
 func (s *session) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	stmt, err := s.prepared(ctx, query)
 	if err != nil {
@@ -82,11 +80,7 @@ func (s *session) control(ctx context.Context, query string) error {
 func (s *session) exec(ctx context.Context, stmt execStmt, args []any) (res sql.Result, err error) {
 	s.args = s.args[:0]
 	for i, a := range args {
-		v, err := value(a)
-		if err != nil {
-			return nil, err
-		}
-		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: v})
+		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: a})
 	}
 	err = s.conn.Raw(func(any) (err error) {
 		res, err = stmt.ExecContext(ctx, s.args)
@@ -94,25 +88,6 @@ func (s *session) exec(ctx context.Context, stmt execStmt, args []any) (res sql.
 	})
 	clear(s.args) // payloads are not kept alive
 	return res, err
-}
-
-// value converts an argument to the driver's type.
-func value(a any) (driver.Value, error) {
-	switch a := a.(type) {
-	case int64, string, nil:
-		return a, nil
-	case []byte:
-		if a == nil {
-			return nil, nil
-		}
-		return a, nil
-	case sql.NullInt64:
-		return a.Value()
-	case sql.NullString:
-		return a.Value()
-	default:
-		return driver.DefaultParameterConverter.ConvertValue(a)
-	}
 }
 
 func (s *session) prepared(ctx context.Context, query string) (execStmt, error) {
@@ -125,7 +100,7 @@ func (s *session) prepared(ctx context.Context, query string) (execStmt, error) 
 		if !ok {
 			return errors.New("the driver prepares no statements")
 		}
-		prepared, err := conn.PrepareContext(ctx, query)
+		prepared, err := conn.PrepareContext(ctx, spelled(query))
 		if err != nil {
 			return err
 		}
@@ -141,17 +116,11 @@ func (s *session) prepared(ctx context.Context, query string) (execStmt, error) 
 	return stmt, nil
 }
 
-// PrepareContext implements sqlitedb.DBTX.
-func (s *session) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	stmt, err := s.withRows(ctx, query)
-	return stmt.Stmt, err
-}
-
 func (s *session) withRows(ctx context.Context, query string) (rowsStmt, error) {
 	if stmt, ok := s.reads[query]; ok {
 		return stmt, nil
 	}
-	prepared, err := s.conn.PrepareContext(ctx, query)
+	prepared, err := s.conn.PrepareContext(ctx, spelled(query))
 	if err != nil {
 		return rowsStmt{}, err
 	}
@@ -160,7 +129,7 @@ func (s *session) withRows(ctx context.Context, query string) (rowsStmt, error) 
 	return stmt, nil
 }
 
-// QueryContext implements sqlitedb.DBTX.
+// QueryContext implements runner.
 func (s *session) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	stmt, err := s.withRows(ctx, query)
 	if err != nil {
@@ -170,11 +139,11 @@ func (s *session) QueryContext(ctx context.Context, query string, args ...any) (
 	return stmt.Stmt.QueryContext(ctx, args...)
 }
 
-// QueryRowContext implements sqlitedb.DBTX.
+// QueryRowContext implements runner.
 func (s *session) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	stmt, err := s.withRows(ctx, query)
 	if err != nil {
-		return s.conn.QueryRowContext(ctx, query, args...) // returns the same error
+		return s.conn.QueryRowContext(ctx, spelled(query), args...) // returns the same error
 	}
 	s.dirty = s.dirty || stmt.writes
 	return stmt.Stmt.QueryRowContext(ctx, args...)

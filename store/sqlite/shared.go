@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -34,21 +33,19 @@ func (s *Store) shared() sqlstore.Roles {
 
 // shared returns the view as shared bodies see it.
 func (v view) shared() sqlstore.View {
-	return sqlstore.View{Q: v.sq, DB: dialect{conn: v.conn}, Now: fromMicros(v.now), Suspect: v.suspect, Reading: sharedView{v}}
+	return sqlstore.View{Q: v.sq, DB: dialect{v.conn}, Now: v.now, Suspect: v.suspect, Reading: sharedView{v}}
 }
 
 // shared returns the transaction as shared bodies see it.
 func (t *tx) shared() sqlstore.Tx { return sqlstore.Tx{View: t.view().shared(), Writing: writing{t}} }
 
-// sharedQueries returns the shared queries on a connection.
-func sharedQueries(conn sqlitedb.DBTX) *shareddb.Queries {
-	return shareddb.New(dialect{conn: conn, known: make(map[string]string)})
-}
-
 // sharedView is a view as shared bodies see it.
 type sharedView struct{ view }
 
 var _ sqlstore.Reading = sharedView{}
+
+// At implements sqlstore.Reading.
+func (v sharedView) At(time.Time) time.Time { return v.now }
 
 // OtherRolls implements sqlstore.Reading.
 func (sharedView) OtherRolls(context.Context, job.ID) (bool, error) { return false, nil }
@@ -120,7 +117,7 @@ func (t *tx) pragma(ctx context.Context, text string) error {
 
 // MoveRoll implements sqlstore.Writing.
 func (w writing) MoveRoll(ctx context.Context, _ store.RollParams, from, to int64, at time.Time) (bool, error) {
-	n, err := w.t.q.MoveRoll(ctx, sqlitedb.MoveRollParams{Position: to, At: at.UnixMicro(), Was: from})
+	n, err := w.t.q.MoveRoll(ctx, sqlitedb.MoveRollParams{Position: to, At: at, Was: from})
 	return n == 1, err
 }
 
@@ -143,17 +140,17 @@ func (w writing) SetDroppedTo(ctx context.Context, to int64) error {
 
 // LockConnection implements sqlstore.Writing.
 func (w writing) LockConnection(ctx context.Context, id job.ID) (bucketAt int64, err error) {
-	return w.t.q.BucketOf(ctx, fromID(id))
+	return w.t.q.BucketOf(ctx, id)
 }
 
 // SetBucket implements sqlstore.Writing.
 func (w writing) SetBucket(ctx context.Context, connection job.ID, at int64) error {
-	return named("token bucket", w.t.q.SetBucket(ctx, sqlitedb.SetBucketParams{BucketAt: at, ID: fromID(connection)}))
+	return named("token bucket", w.t.q.SetBucket(ctx, sqlitedb.SetBucketParams{BucketAt: at, ID: connection}))
 }
 
 // LabelConnection implements sqlstore.Writing.
 func (w writing) LabelConnection(ctx context.Context, id job.ID, write func(context.Context) error) error {
-	return sqlstore.InSequence(ctx, sqlstore.With(w.t.q.DropConnectionLabels, fromID(id)), write, sqlstore.With(w.t.q.InsertConnectionLabels, fromID(id)))
+	return sqlstore.InSequence(ctx, sqlstore.With(w.t.q.DropConnectionLabels, id), write, sqlstore.With(w.t.q.InsertConnectionLabels, id))
 }
 
 // Wake implements sqlstore.Writing.

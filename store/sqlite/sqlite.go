@@ -9,8 +9,7 @@
 //     wait for a write.
 //   - Times are the process's, in microseconds, and only a step moves them backwards
 //     (clock.go).
-//   - Conversions between rows and values are in convert.go, and in store/sqlstore for the roles
-//     that both engines share.
+//   - Rows have the domain's types (dialect.go), and store/sqlstore makes jobs of them.
 package sqlite
 
 import (
@@ -188,7 +187,7 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 		return nil, fmt.Errorf("reader: %w", err)
 	}
 	ses := newSession(conn, nil)
-	return &reader{ses: ses, q: sqlitedb.New(ses), sq: sharedQueries(ses)}, nil
+	return &reader{ses: ses, q: sqlitedb.New(dialect{ses}), sq: shareddb.New(dialect{ses})}, nil
 }
 
 // view is what a reading method sees: one state of the whole database.
@@ -196,8 +195,8 @@ type view struct {
 	s    *Store
 	q    *sqlitedb.Queries
 	sq   *shareddb.Queries
-	conn sqlitedb.DBTX
-	now  int64
+	conn runner
+	now  time.Time
 	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
 }
@@ -245,7 +244,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	s.clock.steps.RLock()
 	defer s.clock.steps.RUnlock()
 	m := s.clock.moment()
-	v, err := fn(ctx, view{s: s, q: r.q, sq: r.sq, conn: r.ses.conn, now: m.Now, suspect: m.Suspect})
+	v, err := fn(ctx, view{s: s, q: r.q, sq: r.sq, conn: r.ses.conn, now: fromMicros(m.Now), suspect: m.Suspect})
 	cerr := r.ses.control(ctx, "COMMIT")
 	ended = cerr == nil
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
@@ -98,7 +99,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	}
 	w.cache, w.log, w.usage = newCache(), &eventLog{base: unknownPosition}, newUsage()
 	w.ses = newSession(conn, w)
-	w.q, w.sq = sqlitedb.New(w.ses), sharedQueries(w.ses)
+	w.q, w.sq = sqlitedb.New(dialect{w.ses}), shareddb.New(dialect{w.ses})
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
 	if w.served, err = w.q.LastTurn(ctx); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
@@ -421,10 +422,9 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 // tx is what an operation sees: the shared transaction, and the one time that counts as now
 // for the whole operation.
 type tx struct {
-	w    *writer
-	q    *sqlitedb.Queries
-	conn sqlitedb.DBTX
-	now  int64
+	w   *writer
+	q   *sqlitedb.Queries
+	now time.Time
 	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
 	hint    store.WatchKinds
@@ -435,18 +435,18 @@ type tx struct {
 }
 
 func (w *writer) newTx(savepoints bool) *tx {
-	return &tx{w: w, q: w.q, conn: w.ses, savepoints: savepoints}
+	return &tx{w: w, q: w.q, savepoints: savepoints}
 }
 
 // setTime sets the time of an operation, and reports whether the clock requires a step.
 func (t *tx) setTime() (step bool) {
 	m := t.w.s.clock.moment()
-	t.now, t.suspect = m.Now, m.Suspect
+	t.now, t.suspect = fromMicros(m.Now), m.Suspect
 	return m.Step != nil
 }
 
 func (t *tx) view() view {
-	return view{s: t.w.s, q: t.q, sq: t.w.sq, conn: t.conn, now: t.now, suspect: t.suspect}
+	return view{s: t.w.s, q: t.q, sq: t.w.sq, conn: t.w.ses, now: t.now, suspect: t.suspect}
 }
 
 // runItem runs one of n items of a batch and returns its verdict. With a verdict nothing of the

@@ -40,7 +40,7 @@ func group(t *testing.T, s *Store, fns ...func(context.Context, *tx) error) []er
 
 func addProject(name string) func(context.Context, *tx) error {
 	return func(ctx context.Context, t *tx) error {
-		_, err := t.conn.ExecContext(ctx, "INSERT INTO projects (id, created_at) VALUES (?, 0)", name)
+		_, err := t.w.ses.ExecContext(ctx, "INSERT INTO projects (id, created_at) VALUES (?, 0)", name)
 		return err
 	}
 }
@@ -139,7 +139,7 @@ func TestGroupCommitFails(t *testing.T) {
 func TestGroupLost(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t)})
 	errs := group(t, s, addProject("a"), func(ctx context.Context, tx *tx) error {
-		_, err := tx.conn.ExecContext(ctx, "ROLLBACK")
+		_, err := tx.w.ses.ExecContext(ctx, "ROLLBACK")
 		return errors.Join(err, errors.New("disk full"))
 	})
 	for _, err := range errs {

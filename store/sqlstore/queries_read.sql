@@ -37,3 +37,44 @@ SELECT (@number::bigint BETWEEN 1 AND attempt)::boolean FROM job_state WHERE job
 
 -- name: ContentArms :one
 SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = @bucket), 0)::bigint;
+
+-- name: Snapshots :many
+-- Whole jobs, in one statement and so of one moment. The payload is read only on request,
+-- because a large one is in a table of its own.
+SELECT
+    clock_timestamp() /* SQLite: NULL */::timestamptz AS now,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
+    j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to,
+    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
+    (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
+    sqlc.embed(s),
+    coalesce(CASE WHEN s.attempt > 1 THEN (
+        SELECT string_agg(a.number::text, ',') FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
+    ) END, '')::text AS earlier_open,
+    (CASE WHEN s.attempt > 1 THEN (
+        SELECT max(a.fence_at) FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4 AND NOT a.peer_ended
+    ) END)::timestamptz AS earlier_fence,
+    coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
+    coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
+    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
+    coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
+    coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
+FROM jobs AS j
+JOIN job_head AS s ON s.job_id = j.id
+LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
+LEFT JOIN resolutions AS r ON r.id = s.resolution_id
+WHERE j.id = ANY (@ids::uuid[]);
+
+-- name: DueJobs :many
+-- The jobs of a runnable row that are due, with their requests; of what was armed before, only
+-- its existence is known. PostgreSQL locks them, of several rows (see its LockDue).
+SELECT
+    s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
+    s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
+    s.error_kind, s.error_message, s.error_status, s.error_at, coalesce(s.resolution_id, 0)::bigint AS resolution_id,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
+WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
+    AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= @now AND s.start_deadline > @now
+ORDER BY s.next_at LIMIT @max_rows;

@@ -45,6 +45,9 @@ type Reading interface {
 	// PostgreSQL: those whose server holds no lock. SQLite: all that are not of this process,
 	// which has the file for itself.
 	Gone(ctx context.Context, workers []string) ([]string, error)
+	// At returns the present, of which server is the database's own clock. PostgreSQL: a call of
+	// ReadOne learns it from the statement. SQLite: Now.
+	At(server time.Time) time.Time
 	// Log reads the next events of a project after a position, in their order and most at most;
 	// an empty project is all. The page has no events: it is the state of the log at that time,
 	// with the position to read on from. PostgreSQL: one statement, as far as no transaction may
@@ -52,9 +55,6 @@ type Reading interface {
 	Log(ctx context.Context, project string, after int64, most int) ([]logpage.Entry, store.EventPage, error)
 	// OtherRolls reports whether another server counts events, by its lease. SQLite has none.
 	OtherRolls(ctx context.Context, owner job.ID) (bool, error)
-	// Snapshots reads whole jobs in the order of the ids, with or without their payloads, and
-	// leaves out those that are missing. The engines keep jobs in rows of their own.
-	Snapshots(ctx context.Context, ids []job.ID, payload bool) ([]job.Snapshot, error)
 	// LogEnd returns the end of the log and the incarnation, as a page without events. PostgreSQL:
 	// the end is before the oldest transaction in progress.
 	LogEnd(ctx context.Context) (store.EventPage, error)

@@ -307,8 +307,8 @@ CREATE TABLE jobs (
     time_zone       text        NOT NULL,
     reply_to        uuid        REFERENCES jobs (id),
     schedule_id     uuid,
-    -- The trace context that the job was submitted in (job.Spec.Trace); NULL: none.
-    trace           text        CHECK (octet_length(trace) BETWEEN 55 AND 568),
+    -- The trace context that the job was submitted in (job.Spec.Trace); '': none.
+    trace           text        NOT NULL DEFAULT '' CHECK (trace = '' OR octet_length(trace) BETWEEN 55 AND 568),
     fingerprint     bytea       NOT NULL,
     created_at      timestamptz NOT NULL,
     payload         bytea       NOT NULL
@@ -582,8 +582,10 @@ SELECT
     job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims,
     looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker,
     class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status,
-    error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at,
-    fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at
+    error_at, coalesce(resolution_id, 0)::bigint AS resolution_id, coalesce(effect_attempt, 0)::bigint AS effect_attempt,
+    coalesce(effect_round, 0)::bigint AS effect_round, effect_at, updated_at, ended_at,
+    coalesce(armed_round, 0)::bigint AS armed_round, armed_at, fence_at, coalesce(effect_key, '')::text AS effect_key,
+    request_digest, coalesce(handle, '')::text AS handle, coalesce(result, 0)::smallint AS result, peer_ended, round_armed_at
 FROM job_state;
 
 -- A history with one more event. A long history is not extended (logpage.MaxHistory): the

@@ -226,8 +226,8 @@ CREATE TABLE jobs (
     time_zone       TEXT    NOT NULL,
     reply_to        BLOB    CHECK (length(reply_to) = 16),
     schedule_id     BLOB    CHECK (length(schedule_id) = 16),
-    -- The trace context that the job was submitted in (job.Spec.Trace); NULL: none.
-    trace           TEXT    CHECK (length(trace) BETWEEN 55 AND 568),
+    -- The trace context that the job was submitted in (job.Spec.Trace); '': none.
+    trace           TEXT    NOT NULL DEFAULT '' CHECK (trace = '' OR length(trace) BETWEEN 55 AND 568),
     fingerprint     BLOB    NOT NULL,
     created_at      INTEGER NOT NULL,
     payload         BLOB    NOT NULL
@@ -559,6 +559,21 @@ CREATE TABLE attempts (
     frozen             BLOB    NOT NULL,
     PRIMARY KEY (job_id, number)
 ) STRICT;
+
+-- A job's own rows, for the queries of store/sqlstore.
+CREATE VIEW job_head AS
+SELECT
+    s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, 0 AS position, s.attempt, s.round,
+    s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, j.start_window, s.start_deadline,
+    s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window,
+    s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id,
+    s.effect_attempt, CASE WHEN s.effect_attempt IS NOT NULL THEN s.round END AS effect_round,
+    CASE WHEN s.effect_attempt IS NOT NULL THEN s.ended_at END AS effect_at, s.updated_at, s.ended_at, s.armed_round,
+    s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.peer_ended,
+    coalesce(CASE WHEN s.attempt > 1 THEN (
+        SELECT a.armed_at FROM attempts AS a WHERE a.job_id = s.job_id AND a.round = s.armed_round ORDER BY a.number LIMIT 1
+    ) END, s.armed_at) AS round_armed_at
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id;
 
 -- +goose StatementBegin
 CREATE TRIGGER attempts_update BEFORE UPDATE ON attempts
