@@ -15,7 +15,7 @@ import (
 const armJobs = `-- name: ArmJobs :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        unnest($3::bigint[]) AS position, unnest($4::uuid[]) AS claim,
+        unnest($3::bigint[]) AS position, nullif(unnest($4::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS claim,
         unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
         unnest($7::text[]) AS worker, unnest($8::boolean[]) AS rearm,
         unnest($9::uuid[]) AS arm_token, unnest($10::timestamptz[]) AS send_deadline,
@@ -28,20 +28,22 @@ WITH u AS (
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
-        history = with_event(s.history, u.history), state_since = $21,
+        state = 3, version = s.version + $21::bigint, position = u.position, attempt = s.attempt + 1,
+        history = with_event(s.history, u.history), state_since = $22,
         class = u.class,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $21,
-        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = s.claimed_at,
-        armed_at = $21, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
+        next_at = u.fence, claim_token = NULL,
+        claimed_at = CASE $21::bigint WHEN 2 THEN $22 ELSE s.claimed_at END, worker = u.worker, claims = 0, blocked = '', updated_at = $22,
+        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = CASE $21::bigint WHEN 2 THEN $22 ELSE s.claimed_at END,
+        armed_at = $22, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
         effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
         account_identity = u.account_identity, watermark = u.watermark, handle = u.handle, span = u.span, frozen = u.frozen,
         result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, peer_ended = false, answer = NULL,
         attempt_ended_at = NULL,
-        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE $21 END,
-        first_armed_at = coalesce(s.first_armed_at, $21)
+        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE $22 END,
+        first_armed_at = coalesce(s.first_armed_at, $22)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-        AND s.claim_token = u.claim AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
+        AND s.claim_token IS NOT DISTINCT FROM u.claim
+        AND s.state = CASE WHEN $21::bigint = 2 THEN s.state WHEN u.rearm THEN 5 ELSE 2 END
     RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
@@ -68,11 +70,13 @@ type ArmJobsParams struct {
 	Frozens            [][]byte
 	Spans              [][]byte
 	Histories          [][]byte
+	Steps              int64
 	Now                time.Time
 }
 
 // As store/rules judged. The triggers refuse what must never be written; the database moves
-// an attempt that is followed to attempts. The state is named so that the planner considers
+// an attempt that is followed to attempts. A claim that arms makes both steps in one version of
+// the row, with the history of both; the lease is never visible to another transaction. The state is named so that the planner considers
 // no index of states, which would read all jobs under way for the few of a batch.
 func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 	_, err := q.db.Exec(ctx, armJobs,
@@ -96,6 +100,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 		arg.Frozens,
 		arg.Spans,
 		arg.Histories,
+		arg.Steps,
 		arg.Now,
 	)
 	return err

@@ -50,21 +50,23 @@ func (q *Queries) AnyWaiting(ctx context.Context) (column.OptionalID, error) {
 const armJob = `-- name: ArmJob :execrows
 
 UPDATE OR FAIL job_state SET
-    state = 3, version = version + 1, attempt = attempt + 1, class = ?1,
-    next_at = ?2, claim_token = NULL, worker = ?3, claims = 0, blocked = '', updated_at = ?4, state_since = ?4,
-    first_armed_at = coalesce(first_armed_at, ?4),
-    armed_round = round, arm_token = ?5, armed_by = ?3, armed_claimed_at = claimed_at, armed_at = ?4,
-    send_deadline = ?6, answer_deadline = ?7, fence_at = ?2, effect_key = ?8,
-    request_digest = ?9, credential_version = ?10, account_identity = ?11,
-    watermark = ?12, handle = ?13, span = ?14, result = 0, kind = 0, message = '', http_status = 0,
-    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?15,
-    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?16 AS BLOB) AS BLOB)
-WHERE job_id = ?17 AND version = ?18 AND claim_token = ?19 AND state = ?20
+    state = 3, version = ?1, attempt = attempt + 1, class = ?2,
+    next_at = ?3, claim_token = NULL, claimed_at = ?4, worker = ?5, claims = 0, blocked = '', updated_at = ?6, state_since = ?6,
+    first_armed_at = coalesce(first_armed_at, ?6),
+    armed_round = round, arm_token = ?7, armed_by = ?5, armed_claimed_at = ?4, armed_at = ?6,
+    send_deadline = ?8, answer_deadline = ?9, fence_at = ?3, effect_key = ?10,
+    request_digest = ?11, credential_version = ?12, account_identity = ?13,
+    watermark = ?14, handle = ?15, span = ?16, result = 0, kind = 0, message = '', http_status = 0,
+    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?17,
+    history = CAST(CASE WHEN version / 32 <> ?1 / 32 THEN x'01' ELSE history END || CAST(?18 AS BLOB) AS BLOB)
+WHERE job_id = ?19 AND version = ?20 AND claim_token IS ?21 AND state = ?22
 `
 
 type ArmJobParams struct {
+	Version           int64
 	Class             job.Class
 	Fence             time.Time
+	ClaimedAt         time.Time
 	Worker            string
 	Now               time.Time
 	ArmToken          column.OptionalID
@@ -80,17 +82,20 @@ type ArmJobParams struct {
 	Frozen            []byte
 	History           []byte
 	JobID             job.ID
-	Version           int64
+	Was               int64
 	ClaimToken        column.OptionalID
 	State             job.State
 }
 
 // attempts
-// As store/rules judged. The triggers refuse what must never be written.
+// As store/rules judged. The triggers refuse what must never be written. A claim that arms makes
+// both steps in one version of the row, each with its event; the lease is never visible.
 func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 	result, err := q.db.Exec(ctx, armJob,
+		arg.Version,
 		arg.Class,
 		arg.Fence,
+		arg.ClaimedAt,
 		arg.Worker,
 		arg.Now,
 		arg.ArmToken,
@@ -106,7 +111,7 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 		arg.Frozen,
 		arg.History,
 		arg.JobID,
-		arg.Version,
+		arg.Was,
 		arg.ClaimToken,
 		arg.State,
 	)
@@ -174,68 +179,6 @@ func (q *Queries) BucketOf(ctx context.Context, id job.ID) (int64, error) {
 	var bucket_at int64
 	err := row.Scan(&bucket_at)
 	return bucket_at, err
-}
-
-const claimArmed = `-- name: ClaimArmed :execrows
-UPDATE OR FAIL job_state SET
-    state = 3, version = version + 2, attempt = attempt + 1, class = ?1,
-    next_at = ?2, claimed_at = ?3, worker = ?4, claims = 0, blocked = '', updated_at = ?3, state_since = ?3,
-    first_armed_at = coalesce(first_armed_at, ?3),
-    armed_round = round, arm_token = ?5, armed_by = ?4, armed_claimed_at = ?3, armed_at = ?3,
-    send_deadline = ?6, answer_deadline = ?7, fence_at = ?2, effect_key = ?8,
-    request_digest = ?9, credential_version = ?10, account_identity = ?11,
-    watermark = ?12, handle = '', span = ?13, result = 0, kind = 0, message = '', http_status = 0,
-    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?14,
-    history = CAST(CASE WHEN version / 32 <> (version + 2) / 32 THEN x'01' ELSE history END || CAST(?15 AS BLOB) AS BLOB)
-WHERE job_state.job_id = ?16 AND version = ?17 AND state IN (1, 6)
-`
-
-type ClaimArmedParams struct {
-	Class             job.Class
-	Fence             time.Time
-	Now               time.Time
-	Worker            string
-	ArmToken          column.OptionalID
-	SendDeadline      time.Time
-	AnswerDeadline    time.Time
-	EffectKey         string
-	RequestDigest     []byte
-	CredentialVersion int
-	AccountIdentity   string
-	Watermark         string
-	Span              []byte
-	Frozen            []byte
-	History           []byte
-	JobID             job.ID
-	Version           int64
-}
-
-// A claim that arms: both steps in one version of the row, each with its event. The lease is
-// never visible to another worker.
-func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, claimArmed,
-		arg.Class,
-		arg.Fence,
-		arg.Now,
-		arg.Worker,
-		arg.ArmToken,
-		arg.SendDeadline,
-		arg.AnswerDeadline,
-		arg.EffectKey,
-		arg.RequestDigest,
-		arg.CredentialVersion,
-		arg.AccountIdentity,
-		arg.Watermark,
-		arg.Span,
-		arg.Frozen,
-		arg.History,
-		arg.JobID,
-		arg.Version,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const claimJob = `-- name: ClaimJob :execrows

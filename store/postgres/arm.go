@@ -372,7 +372,6 @@ func (b *jobArmer) write(ctx context.Context, intents []*intent) error {
 	}
 	b.recordArms(ctx, intents)
 	b.countArms(ctx, intents)
-	p := armColumns(intents, b.now)
-	b.exec(ctx, statement("arm jobs", (*pgdb.Queries).ArmJobs, p))
+	b.exec(ctx, statement("arm jobs", (*pgdb.Queries).ArmJobs, armColumns(intents, 1, b.now)))
 	return nil
 }

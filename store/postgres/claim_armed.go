@@ -56,10 +56,11 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 		if err != nil {
 			return err
 		}
-		in.Version, in.position, in.history = due[i].Version, c.last(), append(history, arm...)
+		in.Version, in.Claim = due[i].Version, job.ID{} // as the row is
+		in.position, in.history = c.last(), append(history, arm...)
 		intents = append(intents, in)
 	}
-	c.execRows(ctx, len(intents), statement("arm jobs", (*pgdb.Queries).ClaimArmed, claimArmedColumns(intents, c.now)))
+	c.execRows(ctx, len(intents), statement("arm jobs", (*pgdb.Queries).ArmJobs, armColumns(intents, 2, c.now)))
 	return nil
 }
 

@@ -47,8 +47,9 @@ func toView(r pgdb.AttemptViewsRow) rules.AttemptView {
 	}
 }
 
-func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
-	p := pgdb.ArmJobsParams{Now: now}
+// armColumns transposes arms, of which each makes some steps of its job.
+func armColumns(intents []*intent, steps int64, now time.Time) pgdb.ArmJobsParams {
+	p := pgdb.ArmJobsParams{Steps: steps, Now: now}
 	for _, in := range intents {
 		a := in.attempt
 		p.Jobs = append(p.Jobs, in.Job)
@@ -73,17 +74,6 @@ func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
 		p.Histories = append(p.Histories, in.history)
 	}
 	return p
-}
-
-// claimArmedColumns is armColumns for claims that arm.
-func claimArmedColumns(intents []*intent, now time.Time) pgdb.ClaimArmedParams {
-	a := armColumns(intents, now)
-	return pgdb.ClaimArmedParams{
-		Now: a.Now, Jobs: a.Jobs, Versions: a.Versions, Positions: a.Positions, Histories: a.Histories, Classes: a.Classes,
-		Fences: a.Fences, Workers: a.Workers, Tokens: a.Tokens, SendDeadlines: a.SendDeadlines, AnswerDeadlines: a.AnswerDeadlines,
-		EffectKeys: a.EffectKeys, Digests: a.Digests, CredentialVersions: a.CredentialVersions, AccountIdentities: a.AccountIdentities,
-		Watermarks: a.Watermarks, Frozens: a.Frozens, Spans: a.Spans,
-	}
 }
 
 // addState adds the row of a job as it is written, with the history of its event. effect is

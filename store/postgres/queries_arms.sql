@@ -78,11 +78,12 @@ FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fin
 
 -- name: ArmJobs :exec
 -- As store/rules judged. The triggers refuse what must never be written; the database moves
--- an attempt that is followed to attempts. The state is named so that the planner considers
+-- an attempt that is followed to attempts. A claim that arms makes both steps in one version of
+-- the row, with the history of both; the lease is never visible to another transaction. The state is named so that the planner considers
 -- no index of states, which would read all jobs under way for the few of a batch.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@positions::bigint[]) AS position, unnest(@claims::uuid[]) AS claim,
+        unnest(@positions::bigint[]) AS position, nullif(unnest(@claims::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS claim,
         unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
         unnest(@workers::text[]) AS worker, unnest(@rearms::boolean[]) AS rearm,
         unnest(@tokens::uuid[]) AS arm_token, unnest(@send_deadlines::timestamptz[]) AS send_deadline,
@@ -95,11 +96,12 @@ WITH u AS (
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
+        state = 3, version = s.version + @steps::bigint, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = @now,
         class = u.class,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now,
-        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = s.claimed_at,
+        next_at = u.fence, claim_token = NULL,
+        claimed_at = CASE @steps::bigint WHEN 2 THEN @now ELSE s.claimed_at END, worker = u.worker, claims = 0, blocked = '', updated_at = @now,
+        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = CASE @steps::bigint WHEN 2 THEN @now ELSE s.claimed_at END,
         armed_at = @now, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
         effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
         account_identity = u.account_identity, watermark = u.watermark, handle = u.handle, span = u.span, frozen = u.frozen,
@@ -108,7 +110,8 @@ armed AS (
         round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE @now END,
         first_armed_at = coalesce(s.first_armed_at, @now)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-        AND s.claim_token = u.claim AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
+        AND s.claim_token IS NOT DISTINCT FROM u.claim
+        AND s.state = CASE WHEN @steps::bigint = 2 THEN s.state WHEN u.rearm THEN 5 ELSE 2 END
     RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;

@@ -146,41 +146,6 @@ claimed AS (
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM claimed;
 
--- name: ClaimArmed :exec
--- Jobs that are armed by their claim: both steps in one version of the row, with the history
--- of both. The version stands for all that was due when they were locked, and for the lease,
--- which is never visible to another transaction.
-WITH u AS (
-    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@positions::bigint[]) AS position, unnest(@histories::bytea[]) AS history,
-        unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
-        unnest(@workers::text[]) AS worker, unnest(@tokens::uuid[]) AS arm_token,
-        unnest(@send_deadlines::timestamptz[]) AS send_deadline,
-        unnest(@answer_deadlines::timestamptz[]) AS answer_deadline,
-        unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
-        unnest(@credential_versions::bigint[]) AS credential_version,
-        unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
-        unnest(@frozens::bytea[]) AS frozen, unnest(@spans::bytea[]) AS span
-),
-armed AS (
-    UPDATE job_state AS s SET
-        state = 3, version = s.version + 2, position = u.position, attempt = s.attempt + 1,
-        history = with_event(s.history, u.history), state_since = @now,
-        class = u.class, next_at = u.fence,
-        claimed_at = @now, worker = u.worker, claims = 0, blocked = '', updated_at = @now,
-        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = @now,
-        armed_at = @now, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
-        effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
-        account_identity = u.account_identity, watermark = u.watermark, handle = '', span = u.span, frozen = u.frozen,
-        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, peer_ended = false, answer = NULL,
-        attempt_ended_at = NULL,
-        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE @now END,
-        first_armed_at = coalesce(s.first_armed_at, @now)
-    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-    RETURNING s.job_id
-)
-SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
-
 -- name: SetBuckets :exec
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@ats::bigint[]) AS at)
 UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id;

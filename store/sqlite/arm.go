@@ -40,9 +40,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 	}
 	from := snap.State
 	next, attempt := rules.Begin(a, j)
-	p := armParams(a, &next, &attempt)
-	p.State, p.History = from, t.noteArm(&next.Job, from)
-	n, err := t.q.ArmJob(ctx, p)
+	n, err := t.writeArm(ctx, snap.Status, &next, &attempt, t.noteArm(&next.Job, from))
 	if err != nil {
 		return store.Armed{}, fmt.Errorf("arm job: %w", err)
 	}
@@ -146,15 +144,17 @@ func (t *tx) takeGate(ctx context.Context, j *job.Snapshot, a store.Arm) error {
 	}))
 }
 
-// armParams returns the parameters of an arm that leaves the job like next.
-func armParams(a store.Arm, next *job.Snapshot, attempt *job.Attempt) sqlitedb.ArmJobParams {
-	return sqlitedb.ArmJobParams{
-		Class: next.Class, Fence: next.Fence, Worker: next.Worker, Now: attempt.ArmedAt, JobID: next.ID, Version: a.Version,
-		ClaimToken: column.OptionalID(a.Claim), ArmToken: column.OptionalID(attempt.ArmToken), SendDeadline: attempt.SendDeadline,
-		AnswerDeadline: attempt.AnswerDeadline, EffectKey: attempt.EffectKey, RequestDigest: fromBytes(attempt.RequestDigest),
-		CredentialVersion: attempt.CredentialVersion, AccountIdentity: attempt.AccountIdentity, Watermark: attempt.Watermark,
-		Handle: attempt.Handle, Span: attempt.Span.Bytes(), Frozen: fromBytes(attempt.Frozen),
-	}
+// writeArm moves a job to SENDING, like next, from a state, a version and a lease, with the
+// history of its events. It returns the number of changed rows.
+func (t *tx) writeArm(ctx context.Context, was job.Status, next *job.Snapshot, a *job.Attempt, history []byte) (int64, error) {
+	return t.q.ArmJob(ctx, sqlitedb.ArmJobParams{
+		JobID: next.ID, State: was.State, Was: was.Version, ClaimToken: column.OptionalID(was.ClaimToken), Version: next.Version,
+		ClaimedAt: a.ClaimedAt, Class: next.Class, Fence: next.Fence, Worker: next.Worker, Now: a.ArmedAt,
+		ArmToken: column.OptionalID(a.ArmToken), SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline,
+		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.RequestDigest), CredentialVersion: a.CredentialVersion,
+		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Span: a.Span.Bytes(),
+		Frozen: fromBytes(a.Frozen), History: history,
+	})
 }
 
 // noteArmed records once that an attempt was armed.

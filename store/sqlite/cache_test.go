@@ -130,7 +130,7 @@ func TestTheWriterRemembersWhatIsThere(t *testing.T) {
 func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 	elsewhere := map[string]string{
 		"InsertJob": "new", "InsertState": "new, insertJob forgets whether any job waits",
-		"ClaimJob": "kept by its caller", "ClaimArmed": "kept by its caller",
+		"ClaimJob":   "kept by its caller",
 		"RenewLease": "kept by its caller", "ArmJob": "kept by its caller",
 		"SettleAttempt": "kept by its caller", "CloseAttempt": "kept by its caller",
 		"SetState": "kept by its caller", "Succeed": "kept by its caller",

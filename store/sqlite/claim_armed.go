@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -58,14 +57,9 @@ func (c *claimer) atOnce(ctx context.Context, from job.State, h *cachedJob, snap
 		return nil, nil
 	}
 	next, attempt := rules.Begin(*a, j)
-	mark, p := c.w.log.mark(), armParams(*a, &next, &attempt)
+	mark, was := c.w.log.mark(), job.Status{State: from, Version: h.Version - 1}
 	history := append(c.noteClaim(from, h), c.noteArm(&next.Job, job.Claimed)...)
-	n, err := c.q.ClaimArmed(ctx, sqlitedb.ClaimArmedParams{
-		Class: p.Class, Fence: p.Fence, Now: p.Now, Worker: p.Worker, ArmToken: p.ArmToken, SendDeadline: p.SendDeadline,
-		AnswerDeadline: p.AnswerDeadline, EffectKey: p.EffectKey, RequestDigest: p.RequestDigest,
-		CredentialVersion: p.CredentialVersion, AccountIdentity: p.AccountIdentity, Watermark: p.Watermark, Span: p.Span,
-		Frozen: p.Frozen, History: history, JobID: p.JobID, Version: h.Version - 1,
-	})
+	n, err := c.writeArm(ctx, was, &next, &attempt, history)
 	if err != nil {
 		return nil, fmt.Errorf("claim and arm job: %w", err)
 	}

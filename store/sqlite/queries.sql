@@ -138,21 +138,6 @@ UPDATE OR FAIL job_state SET
 WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= @now AND start_deadline > @now;
 
--- name: ClaimArmed :execrows
--- A claim that arms: both steps in one version of the row, each with its event. The lease is
--- never visible to another worker.
-UPDATE OR FAIL job_state SET
-    state = 3, version = version + 2, attempt = attempt + 1, class = @class,
-    next_at = @fence, claimed_at = @now, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
-    first_armed_at = coalesce(first_armed_at, @now),
-    armed_round = round, arm_token = @arm_token, armed_by = @worker, armed_claimed_at = @now, armed_at = @now,
-    send_deadline = @send_deadline, answer_deadline = @answer_deadline, fence_at = @fence, effect_key = @effect_key,
-    request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,
-    watermark = @watermark, handle = '', span = @span, result = 0, kind = 0, message = '', http_status = 0,
-    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
-    history = CAST(CASE WHEN version / 32 <> (version + 2) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
-WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6);
-
 -- name: InFlight :many
 -- The connection of every job under way.
 SELECT connection_id FROM job_state WHERE state IN (2, 3);
@@ -210,18 +195,19 @@ UPDATE connections SET bucket_at = ? WHERE id = ?;
 -- attempts
 
 -- name: ArmJob :execrows
--- As store/rules judged. The triggers refuse what must never be written.
+-- As store/rules judged. The triggers refuse what must never be written. A claim that arms makes
+-- both steps in one version of the row, each with its event; the lease is never visible.
 UPDATE OR FAIL job_state SET
-    state = 3, version = version + 1, attempt = attempt + 1, class = @class,
-    next_at = @fence, claim_token = NULL, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
+    state = 3, version = @version, attempt = attempt + 1, class = @class,
+    next_at = @fence, claim_token = NULL, claimed_at = @claimed_at, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
     first_armed_at = coalesce(first_armed_at, @now),
-    armed_round = round, arm_token = @arm_token, armed_by = @worker, armed_claimed_at = claimed_at, armed_at = @now,
+    armed_round = round, arm_token = @arm_token, armed_by = @worker, armed_claimed_at = @claimed_at, armed_at = @now,
     send_deadline = @send_deadline, answer_deadline = @answer_deadline, fence_at = @fence, effect_key = @effect_key,
     request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,
     watermark = @watermark, handle = @handle, span = @span, result = 0, kind = 0, message = '', http_status = 0,
     bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
-    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
-WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND state = @state;
+    history = CAST(CASE WHEN version / 32 <> @version / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
+WHERE job_id = @job_id AND version = @was AND claim_token IS @claim_token AND state = @state;
 
 -- name: AttemptViews :many
 SELECT number, round, armed_at, fence_at, peer_ended, handle, result, effect_key, request_digest FROM attempts

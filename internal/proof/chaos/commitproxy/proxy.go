@@ -40,7 +40,7 @@ var kinds = []struct {
 	statements []string
 }{
 	{Create, []string{"InsertJobs"}},
-	{Arm, []string{"ArmJobs", "ClaimArmed"}},
+	{Arm, []string{"ArmJobs"}},
 	{Success, []string{"SucceedFirst"}},
 	{Decision, []string{"SetStates"}},
 	{Claim, []string{"ClaimJobs"}},
