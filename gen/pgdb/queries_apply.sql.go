@@ -32,33 +32,6 @@ func (q *Queries) AfterSuccess(ctx context.Context, done []job.ID) (AfterSuccess
 	return i, err
 }
 
-const closeAttempts = `-- name: CloseAttempts :exec
-WITH u AS (
-    SELECT unnest($2::uuid[]) AS job_id, unnest($3::bigint[]) AS number,
-        unnest($4::smallint[]) AS result
-)
-UPDATE attempts AS a SET result = u.result, ended_at = coalesce(a.ended_at, $1)
-FROM u WHERE a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4)
-`
-
-type CloseAttemptsParams struct {
-	Now     time.Time
-	Jobs    []job.ID
-	Numbers []int64
-	Results []int16
-}
-
-// As in SettleAttempts.
-func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) error {
-	_, err := q.db.Exec(ctx, closeAttempts,
-		arg.Now,
-		arg.Jobs,
-		arg.Numbers,
-		arg.Results,
-	)
-	return err
-}
-
 const countAnswers = `-- name: CountAnswers :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS number, unnest($3::bigint[]) AS bytes
@@ -218,42 +191,6 @@ func (q *Queries) InsertEffects(ctx context.Context, arg InsertEffectsParams) er
 		arg.Proofs,
 		arg.SharedWiths,
 		arg.Now,
-	)
-	return err
-}
-
-const insertObservations = `-- name: InsertObservations :exec
-INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
-SELECT
-    unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::smallint[]),
-    unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
-    unnest($7::text[]), nullif(unnest($8::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz),
-    nullif(unnest($9::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz)
-`
-
-type InsertObservationsParams struct {
-	Jobs         []job.ID
-	Attempts     []int64
-	Verdicts     []int16
-	ExternalIds  []string
-	ExternalUrls []string
-	Handles      []string
-	Details      []string
-	BegunAts     []time.Time
-	EndedAts     []time.Time
-}
-
-func (q *Queries) InsertObservations(ctx context.Context, arg InsertObservationsParams) error {
-	_, err := q.db.Exec(ctx, insertObservations,
-		arg.Jobs,
-		arg.Attempts,
-		arg.Verdicts,
-		arg.ExternalIds,
-		arg.ExternalUrls,
-		arg.Handles,
-		arg.Details,
-		arg.BegunAts,
-		arg.EndedAts,
 	)
 	return err
 }
@@ -567,55 +504,6 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStates
 	return i, err
 }
 
-const settleAttempts = `-- name: SettleAttempts :exec
-WITH u AS (
-    SELECT unnest($2::uuid[]) AS job_id, unnest($3::bigint[]) AS number,
-        unnest($4::smallint[]) AS result, unnest($5::smallint[]) AS kind,
-        unnest($6::text[]) AS message, unnest($7::bigint[]) AS status,
-        unnest($8::bigint[]) AS bytes, unnest($9::text[]) AS handle, unnest($10::bytea[]) AS answer,
-        unnest($11::boolean[]) AS peer_ended
-)
-UPDATE attempts AS a SET
-    result = u.result, kind = u.kind, message = u.message, http_status = u.status, peer_ended = u.peer_ended,
-    bytes_written = greatest(a.bytes_written, u.bytes),
-    handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
-    answer = coalesce(u.answer, a.answer),
-    ended_at = coalesce(a.ended_at, $1)
-FROM u WHERE a.job_id = u.job_id AND a.number = u.number
-`
-
-type SettleAttemptsParams struct {
-	Now        time.Time
-	Jobs       []job.ID
-	Numbers    []int64
-	Results    []int16
-	Kinds      []int16
-	Messages   []string
-	Statuses   []int64
-	Bytes      []int64
-	Handles    []string
-	Answers    [][]byte
-	PeerEndeds []bool
-}
-
-// Late outcomes of earlier attempts. SetStates writes those of the newest one.
-func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) error {
-	_, err := q.db.Exec(ctx, settleAttempts,
-		arg.Now,
-		arg.Jobs,
-		arg.Numbers,
-		arg.Results,
-		arg.Kinds,
-		arg.Messages,
-		arg.Statuses,
-		arg.Bytes,
-		arg.Handles,
-		arg.Answers,
-		arg.PeerEndeds,
-	)
-	return err
-}
-
 const shareClaimLocks = `-- name: ShareClaimLocks :exec
 
 SELECT 1 FROM connection_claims
@@ -627,24 +515,6 @@ ORDER BY connection_id FOR KEY SHARE
 // Prevents claims from counting jobs under way while one of them ends.
 func (q *Queries) ShareClaimLocks(ctx context.Context, ids []job.ID) error {
 	_, err := q.db.Exec(ctx, shareClaimLocks, ids)
-	return err
-}
-
-const shareEffects = `-- name: ShareEffects :exec
-UPDATE effects AS e SET shared_with = u.shared_with, told = true, owns_id = e.owns_id AND NOT u.takes
-FROM (SELECT unnest($1::uuid[]) AS job_id, unnest($2::uuid[]) AS shared_with, unnest($3::boolean[]) AS takes) AS u
-WHERE e.job_id = u.job_id
-`
-
-type ShareEffectsParams struct {
-	Jobs   []job.ID
-	Others []job.ID
-	Takes  []bool
-}
-
-// Other jobs name the same objects, and may take them over.
-func (q *Queries) ShareEffects(ctx context.Context, arg ShareEffectsParams) error {
-	_, err := q.db.Exec(ctx, shareEffects, arg.Jobs, arg.Others, arg.Takes)
 	return err
 }
 

@@ -28,6 +28,29 @@ func (q *Queries) AddRecipient(ctx context.Context, arg AddRecipientParams) erro
 	return err
 }
 
+const closeAttempt = `-- name: CloseAttempt :exec
+UPDATE /* SQLite: UPDATE OR FAIL */ attempts SET result = $1, ended_at = coalesce(ended_at, $2::timestamptz)
+WHERE job_id = $3 AND number = $4 AND result IN (0, 4)
+`
+
+type CloseAttemptParams struct {
+	Result job.Result
+	Now    time.Time
+	JobID  job.ID
+	Number int64
+}
+
+// As in SettleAttempt.
+func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) error {
+	_, err := q.db.Exec(ctx, closeAttempt,
+		arg.Result,
+		arg.Now,
+		arg.JobID,
+		arg.Number,
+	)
+	return err
+}
+
 const holdAuth = `-- name: HoldAuth :exec
 UPDATE connection_ready AS r
 SET auth_hold_at = coalesce(r.auth_hold_at, $1::timestamptz), auth_hold_reason = $2, auth_hold_cause = $3
@@ -76,6 +99,38 @@ func (q *Queries) HoldRate(ctx context.Context, arg HoldRateParams) error {
 		arg.Reason,
 		arg.ConnectionID,
 		arg.HoldKey,
+	)
+	return err
+}
+
+const insertObservation = `-- name: InsertObservation :exec
+INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+`
+
+type InsertObservationParams struct {
+	JobID       job.ID
+	Attempt     int64
+	Verdict     job.Verdict
+	ExternalID  string
+	ExternalUrl string
+	Handle      string
+	Detail      string
+	BegunAt     time.Time
+	EndedAt     time.Time
+}
+
+func (q *Queries) InsertObservation(ctx context.Context, arg InsertObservationParams) error {
+	_, err := q.db.Exec(ctx, insertObservation,
+		arg.JobID,
+		arg.Attempt,
+		arg.Verdict,
+		arg.ExternalID,
+		arg.ExternalUrl,
+		arg.Handle,
+		arg.Detail,
+		arg.BegunAt,
+		arg.EndedAt,
 	)
 	return err
 }
@@ -149,6 +204,62 @@ func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
 		arg.TimeZone,
 		arg.ID,
 	)
+	return err
+}
+
+const settleAttempt = `-- name: SettleAttempt :exec
+UPDATE /* SQLite: UPDATE OR FAIL */ attempts SET
+    result = $1, kind = $2, message = $3, http_status = $4, peer_ended = $5,
+    bytes_written = greatest(bytes_written, $6), handle = CASE WHEN $7::text = '' THEN handle ELSE $7::text END,
+    answer = coalesce($8, answer), ended_at = coalesce(ended_at, $9::timestamptz)
+WHERE job_id = $10 AND number = $11
+`
+
+type SettleAttemptParams struct {
+	Result       job.Result
+	Kind         job.FailureKind
+	Message      string
+	HttpStatus   int64
+	PeerEnded    bool
+	BytesWritten int64
+	Handle       string
+	Answer       []byte
+	Now          time.Time
+	JobID        job.ID
+	Number       int64
+}
+
+// Of an earlier attempt. The newest one's result is written with its job.
+func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) error {
+	_, err := q.db.Exec(ctx, settleAttempt,
+		arg.Result,
+		arg.Kind,
+		arg.Message,
+		arg.HttpStatus,
+		arg.PeerEnded,
+		arg.BytesWritten,
+		arg.Handle,
+		arg.Answer,
+		arg.Now,
+		arg.JobID,
+		arg.Number,
+	)
+	return err
+}
+
+const shareEffect = `-- name: ShareEffect :exec
+UPDATE effects SET shared_with = $1, told = true, owns_id = owns_id AND NOT $2::boolean WHERE job_id = $3
+`
+
+type ShareEffectParams struct {
+	SharedWith column.OptionalID
+	Takes      bool
+	JobID      job.ID
+}
+
+// Another job names the same object, and may take it over.
+func (q *Queries) ShareEffect(ctx context.Context, arg ShareEffectParams) error {
+	_, err := q.db.Exec(ctx, shareEffect, arg.SharedWith, arg.Takes, arg.JobID)
 	return err
 }
 

@@ -216,29 +216,6 @@ func (q *Queries) ClaimJob(ctx context.Context, arg ClaimJobParams) (int64, erro
 	return result.RowsAffected(), nil
 }
 
-const closeAttempt = `-- name: CloseAttempt :exec
-UPDATE OR FAIL attempts SET result = ?1, ended_at = coalesce(ended_at, ?2)
-WHERE job_id = ?3 AND number = ?4 AND result IN (0, 4)
-`
-
-type CloseAttemptParams struct {
-	Result job.Result
-	Now    time.Time
-	JobID  job.ID
-	Number int
-}
-
-// For an earlier attempt.
-func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) error {
-	_, err := q.db.Exec(ctx, closeAttempt,
-		arg.Result,
-		arg.Now,
-		arg.JobID,
-		arg.Number,
-	)
-	return err
-}
-
 const countContentArm = `-- name: CountContentArm :exec
 INSERT INTO content_arms (bucket, arms) VALUES (?, 1)
 ON CONFLICT (bucket) DO UPDATE SET arms = content_arms.arms + 1
@@ -536,38 +513,6 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const insertObservation = `-- name: InsertObservation :exec
-INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-`
-
-type InsertObservationParams struct {
-	JobID       job.ID
-	Attempt     int
-	Verdict     job.Verdict
-	ExternalID  string
-	ExternalUrl string
-	Handle      string
-	Detail      string
-	BegunAt     time.Time
-	EndedAt     time.Time
-}
-
-func (q *Queries) InsertObservation(ctx context.Context, arg InsertObservationParams) error {
-	_, err := q.db.Exec(ctx, insertObservation,
-		arg.JobID,
-		arg.Attempt,
-		arg.Verdict,
-		arg.ExternalID,
-		arg.ExternalUrl,
-		arg.Handle,
-		arg.Detail,
-		arg.BegunAt,
-		arg.EndedAt,
-	)
-	return err
 }
 
 const insertPage = `-- name: InsertPage :exec
@@ -1307,63 +1252,6 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const settleAttempt = `-- name: SettleAttempt :exec
-UPDATE OR FAIL attempts SET
-    result = ?1, kind = ?2, message = ?3, http_status = ?4, peer_ended = ?5,
-    bytes_written = CASE WHEN bytes_written > CAST(?6 AS INTEGER) THEN bytes_written ELSE CAST(?6 AS INTEGER) END,
-    handle = CASE WHEN CAST(?7 AS TEXT) = '' THEN handle ELSE CAST(?7 AS TEXT) END,
-    answer = coalesce(?8, answer), ended_at = coalesce(ended_at, ?9)
-WHERE job_id = ?10 AND number = ?11
-`
-
-type SettleAttemptParams struct {
-	Result       job.Result
-	Kind         job.FailureKind
-	Message      string
-	HttpStatus   int
-	PeerEnded    bool
-	BytesWritten int64
-	Handle       string
-	Answer       []byte
-	Now          time.Time
-	JobID        job.ID
-	Number       int
-}
-
-// For an earlier attempt.
-func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) error {
-	_, err := q.db.Exec(ctx, settleAttempt,
-		arg.Result,
-		arg.Kind,
-		arg.Message,
-		arg.HttpStatus,
-		arg.PeerEnded,
-		arg.BytesWritten,
-		arg.Handle,
-		arg.Answer,
-		arg.Now,
-		arg.JobID,
-		arg.Number,
-	)
-	return err
-}
-
-const shareEffect = `-- name: ShareEffect :exec
-UPDATE effects SET shared_with = ?1, told = 1, owns_id = min(owns_id, CAST(?2 AS INTEGER)) WHERE job_id = ?3
-`
-
-type ShareEffectParams struct {
-	SharedWith column.OptionalID
-	Keeps      int64
-	JobID      job.ID
-}
-
-// Another job names the same object, and may take it over.
-func (q *Queries) ShareEffect(ctx context.Context, arg ShareEffectParams) error {
-	_, err := q.db.Exec(ctx, shareEffect, arg.SharedWith, arg.Keeps, arg.JobID)
-	return err
 }
 
 const succeed = `-- name: Succeed :execrows

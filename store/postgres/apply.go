@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -255,47 +256,47 @@ func (b *changeApplier) plan(c store.Change, owners map[job.ID]objectOwner) (*pl
 
 // settle writes the results of earlier attempts. The newest one's is written with the state.
 func (b *changeApplier) settle(ctx context.Context, plans []*plannedChange) {
-	settled := pgdb.SettleAttemptsParams{Now: b.now}
 	var kept pgdb.CountAnswersParams
-	closed := pgdb.CloseAttemptsParams{Now: b.now}
 	for _, p := range plans {
 		for _, s := range p.Settle {
 			addKept(&kept, p.Job, s)
 			if s.Attempt == p.old.Attempt {
 				p.newest = outcome{Settled: s, settles: true}
-				continue
 			}
-			addSettled(&settled, p.Job, s)
+		}
+	}
+	b.execRows(ctx, len(kept.Jobs), statement("kept answers", (*pgdb.Queries).CountAnswers, kept))
+	for _, p := range plans {
+		for _, s := range p.Settle {
+			if s.Attempt != p.old.Attempt {
+				b.exec(ctx, shared("settle", (*shareddb.Queries).SettleAttempt, sqlstore.Settle(p.Job, s, b.now)))
+			}
 		}
 		for _, n := range p.Close {
 			if n == p.old.Attempt {
 				p.newest.Result = p.Decision.CloseOpen
 				continue
 			}
-			closed.Jobs = append(closed.Jobs, p.Job)
-			closed.Numbers = append(closed.Numbers, int64(n))
-			closed.Results = append(closed.Results, int16(p.Decision.CloseOpen))
+			closed := shareddb.CloseAttemptParams{Result: p.Decision.CloseOpen, Now: b.now, JobID: p.Job, Number: int64(n)}
+			b.exec(ctx, shared("close attempts", (*shareddb.Queries).CloseAttempt, closed))
 		}
 	}
-	b.execRows(ctx, len(kept.Jobs), statement("kept answers", (*pgdb.Queries).CountAnswers, kept))
-	b.execRows(ctx, len(settled.Jobs), statement("settle", (*pgdb.Queries).SettleAttempts, settled))
-	b.execRows(ctx, len(closed.Jobs), statement("close attempts", (*pgdb.Queries).CloseAttempts, closed))
 }
 
 // record stores the looks and the rulings that led to the decisions.
 func (b *changeApplier) record(ctx context.Context, plans []*plannedChange) (err error) {
-	var looks pgdb.InsertObservationsParams
 	for _, p := range plans {
-		if p.Decision.Observed != nil {
-			addObservation(&looks, p.Job, *p.Decision.Observed)
-		}
 		if p.Decision.Ruling != nil {
 			if p.ruling, err = b.shared().AddRuling(ctx, p.Job, *p.Decision.Ruling); err != nil {
 				return err
 			}
 		}
 	}
-	b.execRows(ctx, len(looks.Jobs), statement("observations", (*pgdb.Queries).InsertObservations, looks))
+	for _, p := range plans {
+		if o := p.Decision.Observed; o != nil {
+			b.exec(ctx, shared("observation", (*shareddb.Queries).InsertObservation, sqlstore.Observed(p.Job, o)))
+		}
+	}
 	return nil
 }
 

@@ -166,31 +166,6 @@ func addKept(p *pgdb.CountAnswersParams, id job.ID, s job.Settled) {
 	}
 }
 
-func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
-	p.Jobs = append(p.Jobs, id)
-	p.Numbers = append(p.Numbers, int64(s.Attempt))
-	p.Results = append(p.Results, int16(s.Result))
-	p.Kinds = append(p.Kinds, int16(s.Kind))
-	p.Messages = append(p.Messages, s.Message)
-	p.Statuses = append(p.Statuses, int64(s.HTTPStatus))
-	p.Bytes = append(p.Bytes, s.BytesWritten)
-	p.Handles = append(p.Handles, s.Handle)
-	p.PeerEndeds = append(p.PeerEndeds, s.PeerEnded)
-	p.Answers = append(p.Answers, s.Answer.Encode())
-}
-
-func addObservation(p *pgdb.InsertObservationsParams, id job.ID, o job.Observation) {
-	p.Jobs = append(p.Jobs, id)
-	p.Attempts = append(p.Attempts, int64(o.Attempt))
-	p.Verdicts = append(p.Verdicts, int16(o.Verdict))
-	p.ExternalIds = append(p.ExternalIds, o.ExternalID)
-	p.ExternalUrls = append(p.ExternalUrls, o.ExternalURL)
-	p.Handles = append(p.Handles, o.Handle)
-	p.Details = append(p.Details, o.Detail)
-	p.BegunAts = append(p.BegunAts, job.Micros(o.BegunAt))
-	p.EndedAts = append(p.EndedAts, job.Micros(o.EndedAt))
-}
-
 func addEffect(p *pgdb.InsertEffectsParams, id job.ID, owns bool, e job.Effect) {
 	p.Jobs = append(p.Jobs, id)
 	p.ExternalIds = append(p.ExternalIds, e.ExternalID)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
@@ -123,7 +125,6 @@ func (b *changeApplier) planEffect(p *plannedChange, owner rules.Owner) error {
 // writeEffects writes the effects; a job that loses an object loses it first.
 func (b *changeApplier) writeEffects(ctx context.Context, plans []*plannedChange) {
 	effects := pgdb.InsertEffectsParams{Now: b.now}
-	var shared pgdb.ShareEffectsParams
 	var replaced []job.ID
 	for _, p := range plans {
 		if p.effect == nil {
@@ -133,15 +134,14 @@ func (b *changeApplier) writeEffects(ctx context.Context, plans []*plannedChange
 			addEffect(&effects, p.Job, p.Owns, p.effect.Effect)
 		}
 		if p.Notifies || p.Takes {
-			shared.Jobs = append(shared.Jobs, p.effect.owner)
-			shared.Others = append(shared.Others, p.Job)
-			shared.Takes = append(shared.Takes, p.Takes)
+			b.exec(ctx, shared("other job's effect", (*shareddb.Queries).ShareEffect, shareddb.ShareEffectParams{
+				JobID: p.effect.owner, SharedWith: column.OptionalID(p.Job), Takes: p.Takes,
+			}))
 		}
 		if p.old.State == job.Succeeded {
 			replaced = append(replaced, p.Job)
 		}
 	}
-	b.execRows(ctx, len(shared.Jobs), statement("other jobs' effects", (*pgdb.Queries).ShareEffects, shared))
 	b.execRows(ctx, len(replaced), statement("effects", (*pgdb.Queries).DropEffects, replaced))
 	b.execRows(ctx, len(effects.Jobs), statement("effects", (*pgdb.Queries).InsertEffects, effects))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 )
 
 // Rules of this file: statements that do not need each other's results are sent together and
@@ -50,6 +51,21 @@ func (t *tx) execRows(ctx context.Context, n int, s step) {
 // statement makes the step of a statement without a result.
 func statement[P any](what string, run func(*pgdb.Queries, context.Context, P) error, p P) step {
 	return func(ctx context.Context, db pgdb.DBTX) error { return named(what, run(pgdb.New(db), ctx, p)) }
+}
+
+// shared is statement for one that both engines share.
+func shared[P any](what string, run func(*shareddb.Queries, context.Context, P) error, p P) step {
+	return func(ctx context.Context, db pgdb.DBTX) error { return named(what, run(shareddb.New(sharing{DBTX: db}), ctx, p)) }
+}
+
+// sharing is a step's database for the shared queries. A step sends no batch of its own.
+type sharing struct {
+	pgdb.DBTX
+	batches
+}
+
+type batches interface {
+	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
 }
 
 // query makes the step of a query, which stores the result.

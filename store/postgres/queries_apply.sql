@@ -23,12 +23,6 @@ SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)
 FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
     AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id;
 
--- name: ShareEffects :exec
--- Other jobs name the same objects, and may take them over.
-UPDATE effects AS e SET shared_with = u.shared_with, told = true, owns_id = e.owns_id AND NOT u.takes
-FROM (SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@others::uuid[]) AS shared_with, unnest(@takes::boolean[]) AS takes) AS u
-WHERE e.job_id = u.job_id;
-
 -- name: DropEffects :exec
 DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]);
 
@@ -75,40 +69,6 @@ SELECT
 FROM u JOIN job_state AS s ON s.job_id = u.job_id
 LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.number
 GROUP BY s.project;
-
--- name: SettleAttempts :exec
--- Late outcomes of earlier attempts. SetStates writes those of the newest one.
-WITH u AS (
-    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
-        unnest(@results::smallint[]) AS result, unnest(@kinds::smallint[]) AS kind,
-        unnest(@messages::text[]) AS message, unnest(@statuses::bigint[]) AS status,
-        unnest(@bytes::bigint[]) AS bytes, unnest(@handles::text[]) AS handle, unnest(@answers::bytea[]) AS answer,
-        unnest(@peer_endeds::boolean[]) AS peer_ended
-)
-UPDATE attempts AS a SET
-    result = u.result, kind = u.kind, message = u.message, http_status = u.status, peer_ended = u.peer_ended,
-    bytes_written = greatest(a.bytes_written, u.bytes),
-    handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
-    answer = coalesce(u.answer, a.answer),
-    ended_at = coalesce(a.ended_at, @now)
-FROM u WHERE a.job_id = u.job_id AND a.number = u.number;
-
--- name: CloseAttempts :exec
--- As in SettleAttempts.
-WITH u AS (
-    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
-        unnest(@results::smallint[]) AS result
-)
-UPDATE attempts AS a SET result = u.result, ended_at = coalesce(a.ended_at, @now)
-FROM u WHERE a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4);
-
--- name: InsertObservations :exec
-INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
-SELECT
-    unnest(@jobs::uuid[]), unnest(@attempts::bigint[]), unnest(@verdicts::smallint[]),
-    unnest(@external_ids::text[]), unnest(@external_urls::text[]), unnest(@handles::text[]),
-    unnest(@details::text[]), nullif(unnest(@begun_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz),
-    nullif(unnest(@ended_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz);
 
 -- name: SucceedFirst :many
 -- Successes of first attempts without any other data, with the gates that open. If they are

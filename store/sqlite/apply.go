@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -130,10 +131,7 @@ func (c *change) settle(ctx context.Context) error {
 		}
 		if s.Attempt == c.is.Attempt {
 			c.newest, c.known = outcome{Settled: s, settles: true}, c.is.attempts[s.Attempt-1].Result != 0
-		} else if err := c.q.SettleAttempt(ctx, sqlitedb.SettleAttemptParams{
-			Result: s.Result, Kind: s.Kind, Message: s.Message, HttpStatus: s.HTTPStatus, BytesWritten: s.BytesWritten,
-			PeerEnded: s.PeerEnded, Handle: s.Handle, Answer: s.Answer.Encode(), Now: c.now, JobID: c.Job, Number: s.Attempt,
-		}); err != nil {
+		} else if err := c.w.sq.SettleAttempt(ctx, sqlstore.Settle(c.Job, s, c.now)); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
 		c.is.attempts.Settle(s)
@@ -144,7 +142,7 @@ func (c *change) settle(ctx context.Context) error {
 			c.newest.Result = c.Decision.CloseOpen
 			continue
 		}
-		err := c.q.CloseAttempt(ctx, sqlitedb.CloseAttemptParams{Result: c.Decision.CloseOpen, Now: c.now, JobID: c.Job, Number: n})
+		err := c.w.sq.CloseAttempt(ctx, shareddb.CloseAttemptParams{Result: c.Decision.CloseOpen, Now: c.now, JobID: c.Job, Number: int64(n)})
 		if err != nil {
 			return fmt.Errorf("close attempt: %w", err)
 		}
@@ -155,11 +153,7 @@ func (c *change) settle(ctx context.Context) error {
 // record stores the look and the ruling that led to the decision.
 func (c *change) record(ctx context.Context) (err error) {
 	if o := c.Decision.Observed; o != nil {
-		err := c.q.InsertObservation(ctx, sqlitedb.InsertObservationParams{
-			JobID: c.Job, Attempt: o.Attempt, Verdict: o.Verdict, ExternalID: o.ExternalID, ExternalUrl: o.ExternalURL,
-			Handle: o.Handle, Detail: o.Detail, BegunAt: o.BegunAt, EndedAt: o.EndedAt,
-		})
-		if err != nil {
+		if err := c.w.sq.InsertObservation(ctx, sqlstore.Observed(c.Job, o)); err != nil {
 			return fmt.Errorf("observation: %w", err)
 		}
 	}

@@ -41,11 +41,8 @@ func (c *change) inRow(d job.Decision) bool {
 // putEffect writes the judged effect.
 func (c *change) putEffect(ctx context.Context) error {
 	if c.Notifies || c.Takes {
-		params := sqlitedb.ShareEffectParams{JobID: c.owner.Job, SharedWith: column.OptionalID(c.Job)}
-		if !c.Takes {
-			params.Keeps = 1
-		}
-		if err := c.q.ShareEffect(ctx, params); err != nil {
+		err := c.w.sq.ShareEffect(ctx, shareddb.ShareEffectParams{JobID: c.owner.Job, SharedWith: column.OptionalID(c.Job), Takes: c.Takes})
+		if err != nil {
 			return fmt.Errorf("other job's effect: %w", err)
 		}
 	}

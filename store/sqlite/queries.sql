@@ -221,20 +221,6 @@ SELECT CAST(coalesce((
     SELECT length(a.answer) FROM attempts AS a WHERE a.job_id = @job_id AND a.number = @number
 ), 0) AS INTEGER);
 
--- name: SettleAttempt :exec
--- For an earlier attempt.
-UPDATE OR FAIL attempts SET
-    result = @result, kind = @kind, message = @message, http_status = @http_status, peer_ended = @peer_ended,
-    bytes_written = CASE WHEN bytes_written > CAST(@bytes_written AS INTEGER) THEN bytes_written ELSE CAST(@bytes_written AS INTEGER) END,
-    handle = CASE WHEN CAST(@handle AS TEXT) = '' THEN handle ELSE CAST(@handle AS TEXT) END,
-    answer = coalesce(@answer, answer), ended_at = coalesce(ended_at, @now)
-WHERE job_id = @job_id AND number = @number;
-
--- name: CloseAttempt :exec
--- For an earlier attempt.
-UPDATE OR FAIL attempts SET result = @result, ended_at = coalesce(ended_at, @now)
-WHERE job_id = @job_id AND number = @number AND result IN (0, 4);
-
 -- name: GateOwner :one
 SELECT job_id FROM open_intents WHERE account = ? AND fingerprint = ?;
 
@@ -263,10 +249,6 @@ DELETE FROM open_intents WHERE job_id = ?;
 SELECT * FROM effects
 WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1;
 
--- name: ShareEffect :exec
--- Another job names the same object, and may take it over.
-UPDATE effects SET shared_with = @shared_with, told = 1, owns_id = min(owns_id, CAST(@keeps AS INTEGER)) WHERE job_id = @job_id;
-
 -- name: PutEffect :exec
 INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -275,10 +257,6 @@ ON CONFLICT (job_id) DO UPDATE SET
     external_url = excluded.external_url, owns_id = excluded.owns_id, attempt = excluded.attempt,
     round = excluded.round, proof = excluded.proof, at = excluded.at, shared_with = excluded.shared_with,
     told = 0;
-
--- name: InsertObservation :exec
-INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- events
 

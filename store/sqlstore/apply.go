@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -71,4 +72,20 @@ func (t Tx) Hold(ctx context.Context, connection job.ID, key string, h job.HoldU
 	return named("hold", t.Q.HoldAuth(ctx, shareddb.HoldAuthParams{
 		Now: t.Now, Reason: h.Reason, Cause: int16(h.Auth), ConnectionID: connection, HoldKey: key, CredentialVersion: int64(h.CredentialVersion),
 	}))
+}
+
+// Settle returns the statement that stores a result of an earlier attempt.
+func Settle(id job.ID, s job.Settled, now time.Time) shareddb.SettleAttemptParams {
+	return shareddb.SettleAttemptParams{
+		Result: s.Result, Kind: s.Kind, Message: s.Message, HttpStatus: int64(s.HTTPStatus), BytesWritten: s.BytesWritten,
+		PeerEnded: s.PeerEnded, Handle: s.Handle, Answer: s.Answer.Encode(), Now: now, JobID: id, Number: int64(s.Attempt),
+	}
+}
+
+// Observed returns the statement that stores a look.
+func Observed(id job.ID, o *job.Observation) shareddb.InsertObservationParams {
+	return shareddb.InsertObservationParams{
+		JobID: id, Attempt: int64(o.Attempt), Verdict: o.Verdict, ExternalID: o.ExternalID, ExternalUrl: o.ExternalURL,
+		Handle: o.Handle, Detail: o.Detail, BegunAt: job.Micros(o.BegunAt), EndedAt: job.Micros(o.EndedAt),
+	}
 }

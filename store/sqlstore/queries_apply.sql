@@ -29,3 +29,24 @@ WHERE r.connection_id = @connection_id AND r.hold_key = @hold_key
 -- name: HoldRate :exec
 UPDATE connection_ready SET rate_limited_until = @until::timestamptz, rate_limit_reason = @reason
 WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_until < @until;
+
+-- name: SettleAttempt :exec
+-- Of an earlier attempt. The newest one's result is written with its job.
+UPDATE /* SQLite: UPDATE OR FAIL */ attempts SET
+    result = @result, kind = @kind, message = @message, http_status = @http_status, peer_ended = @peer_ended,
+    bytes_written = greatest(bytes_written, @bytes_written), handle = CASE WHEN @handle::text = '' THEN handle ELSE @handle::text END,
+    answer = coalesce(@answer, answer), ended_at = coalesce(ended_at, @now::timestamptz)
+WHERE job_id = @job_id AND number = @number;
+
+-- name: CloseAttempt :exec
+-- As in SettleAttempt.
+UPDATE /* SQLite: UPDATE OR FAIL */ attempts SET result = @result, ended_at = coalesce(ended_at, @now::timestamptz)
+WHERE job_id = @job_id AND number = @number AND result IN (0, 4);
+
+-- name: InsertObservation :exec
+INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
+VALUES (@job_id, @attempt, @verdict, @external_id, @external_url, @handle, @detail, @begun_at, @ended_at);
+
+-- name: ShareEffect :exec
+-- Another job names the same object, and may take it over.
+UPDATE effects SET shared_with = @shared_with, told = true, owns_id = owns_id AND NOT @takes::boolean WHERE job_id = @job_id;
