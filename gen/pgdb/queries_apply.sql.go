@@ -253,57 +253,6 @@ func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) erro
 	return err
 }
 
-const notifyReplies = `-- name: NotifyReplies :exec
-WITH u AS (
-    SELECT unnest($1::uuid[]) AS job_id, nullif(unnest($2::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS waits_for,
-        unnest($3::smallint[]) AS predecessor_end,
-        unnest($4::timestamptz[]) AS start_deadline
-)
-UPDATE job_state AS s SET
-    waits_for = u.waits_for, predecessor_end = u.predecessor_end, start_deadline = u.start_deadline
-FROM u WHERE s.job_id = u.job_id
-`
-
-type NotifyRepliesParams struct {
-	Jobs            []job.ID
-	WaitsFors       []job.ID
-	PredecessorEnds []int16
-	StartDeadlines  []time.Time
-}
-
-// No change of these jobs: no version, no event. They are locked.
-func (q *Queries) NotifyReplies(ctx context.Context, arg NotifyRepliesParams) error {
-	_, err := q.db.Exec(ctx, notifyReplies,
-		arg.Jobs,
-		arg.WaitsFors,
-		arg.PredecessorEnds,
-		arg.StartDeadlines,
-	)
-	return err
-}
-
-const recount = `-- name: Recount :exec
-WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
-UPDATE connection_ready AS r SET next_at = (
-    SELECT s.next_at FROM job_state AS s
-    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
-        AND s.state IN (1, 6) AND s.waits_for IS NULL
-    ORDER BY s.next_at LIMIT 1
-)
-FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
-`
-
-type RecountParams struct {
-	Connections []job.ID
-	HoldKeys    []string
-}
-
-// For jobs that left these rows without a claim.
-func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
-	_, err := q.db.Exec(ctx, recount, arg.Connections, arg.HoldKeys)
-	return err
-}
-
 const saturatedRows = `-- name: SaturatedRows :many
 SELECT connection_id, hold_key FROM connection_ready
 WHERE connection_id = ANY ($1::uuid[]) AND saturated

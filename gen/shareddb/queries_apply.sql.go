@@ -160,6 +160,49 @@ func (q *Queries) InsertResolution(ctx context.Context, arg InsertResolutionPara
 	return id, err
 }
 
+const notifyReply = `-- name: NotifyReply :exec
+UPDATE job_state SET waits_for = $1, predecessor_end = $2, start_deadline = $3
+WHERE job_id = $4
+`
+
+type NotifyReplyParams struct {
+	WaitsFor       column.OptionalID
+	PredecessorEnd job.State
+	StartDeadline  time.Time
+	JobID          job.ID
+}
+
+// No change of the reply: no version, no event.
+func (q *Queries) NotifyReply(ctx context.Context, arg NotifyReplyParams) error {
+	_, err := q.db.Exec(ctx, notifyReply,
+		arg.WaitsFor,
+		arg.PredecessorEnd,
+		arg.StartDeadline,
+		arg.JobID,
+	)
+	return err
+}
+
+const recount = `-- name: Recount :exec
+UPDATE connection_ready SET next_at = (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = $1 AND s.hold_key = $2 AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)
+WHERE connection_ready.connection_id = $1 AND connection_ready.hold_key = $2
+`
+
+type RecountParams struct {
+	ConnectionID job.ID
+	HoldKey      string
+}
+
+// For a job that left the runnable row without a claim.
+func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
+	_, err := q.db.Exec(ctx, recount, arg.ConnectionID, arg.HoldKey)
+	return err
+}
+
 const removeRecipients = `-- name: RemoveRecipients :exec
 DELETE FROM job_recipients WHERE job_id = $1
 `

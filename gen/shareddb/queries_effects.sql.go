@@ -50,7 +50,7 @@ func (q *Queries) ObjectSpace(ctx context.Context, arg ObjectSpaceParams) (Objec
 }
 
 const ownedObjects = `-- name: OwnedObjects :many
-SELECT external_id, job_id FROM effects
+SELECT external_id, job_id, proof, job_removed, told FROM effects
 WHERE account = $1 AND namespace = $2 AND external_id = ANY ($3::text[])
     AND external_id <> '' AND owns_id /* SQLite: owns_id = 1 */
 `
@@ -64,6 +64,9 @@ type OwnedObjectsParams struct {
 type OwnedObjectsRow struct {
 	ExternalID string
 	JobID      job.ID
+	Proof      job.Proof
+	JobRemoved bool
+	Told       bool
 }
 
 func (q *Queries) OwnedObjects(ctx context.Context, arg OwnedObjectsParams) ([]OwnedObjectsRow, error) {
@@ -75,7 +78,13 @@ func (q *Queries) OwnedObjects(ctx context.Context, arg OwnedObjectsParams) ([]O
 	var items []OwnedObjectsRow
 	for rows.Next() {
 		var i OwnedObjectsRow
-		if err := rows.Scan(&i.ExternalID, &i.JobID); err != nil {
+		if err := rows.Scan(
+			&i.ExternalID,
+			&i.JobID,
+			&i.Proof,
+			&i.JobRemoved,
+			&i.Told,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store/column"
 )
 
 type Clock struct {
@@ -39,22 +38,6 @@ type ConnectionReady struct {
 	ServedAt         time.Time
 	ServedTurn       int64
 	RunnableAt       time.Time
-}
-
-type Effect struct {
-	JobID       job.ID
-	Account     string
-	Namespace   string
-	ExternalID  string
-	ExternalUrl string
-	OwnsID      bool
-	Attempt     int
-	Round       int
-	Proof       job.Proof
-	At          time.Time
-	SharedWith  column.OptionalID
-	Told        bool
-	JobRemoved  bool
 }
 
 type Meta struct {

@@ -270,40 +270,6 @@ func (q *Queries) EffectKeyTaken(ctx context.Context, digest []byte) (int64, err
 	return column_1, err
 }
 
-const effectOwner = `-- name: EffectOwner :one
-
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with, told, job_removed FROM effects
-WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1
-`
-
-type EffectOwnerParams struct {
-	Account    string
-	Namespace  string
-	ExternalID string
-}
-
-// effects, looks, rulings
-func (q *Queries) EffectOwner(ctx context.Context, arg EffectOwnerParams) (Effect, error) {
-	row := q.db.QueryRow(ctx, effectOwner, arg.Account, arg.Namespace, arg.ExternalID)
-	var i Effect
-	err := row.Scan(
-		&i.JobID,
-		&i.Account,
-		&i.Namespace,
-		&i.ExternalID,
-		&i.ExternalUrl,
-		&i.OwnsID,
-		&i.Attempt,
-		&i.Round,
-		&i.Proof,
-		&i.At,
-		&i.SharedWith,
-		&i.Told,
-		&i.JobRemoved,
-	)
-	return i, err
-}
-
 const endClaimLeases = `-- name: EndClaimLeases :exec
 UPDATE job_state SET next_at = ?1 WHERE state = 2 AND next_at > ?1
 `
@@ -816,6 +782,7 @@ func (q *Queries) ProjectPages(ctx context.Context, arg ProjectPagesParams) ([]P
 }
 
 const putEffect = `-- name: PutEffect :exec
+
 INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id) DO UPDATE SET
@@ -839,6 +806,7 @@ type PutEffectParams struct {
 	SharedWith  column.OptionalID
 }
 
+// effects, looks, rulings
 func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
 	_, err := q.db.Exec(ctx, putEffect,
 		arg.JobID,
@@ -856,48 +824,12 @@ func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
 	return err
 }
 
-const recount = `-- name: Recount :exec
-UPDATE connection_ready SET next_at = (
-    SELECT s.next_at FROM job_state AS s
-    WHERE s.connection_id = ?1 AND s.hold_key = ?2
-        AND s.state IN (1, 6) AND s.waits_for IS NULL
-    ORDER BY s.next_at LIMIT 1
-)
-WHERE connection_ready.connection_id = ?1 AND connection_ready.hold_key = ?2
-`
-
-type RecountParams struct {
-	ConnectionID job.ID
-	HoldKey      string
-}
-
-// For a job that left the row without a claim.
-func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
-	_, err := q.db.Exec(ctx, recount, arg.ConnectionID, arg.HoldKey)
-	return err
-}
-
 const releaseGate = `-- name: ReleaseGate :exec
 DELETE FROM open_intents WHERE job_id = ?
 `
 
 func (q *Queries) ReleaseGate(ctx context.Context, jobID job.ID) error {
 	_, err := q.db.Exec(ctx, releaseGate, jobID)
-	return err
-}
-
-const releaseReply = `-- name: ReleaseReply :exec
-UPDATE job_state SET waits_for = NULL, predecessor_end = 0, start_deadline = ?1 WHERE job_id = ?2
-`
-
-type ReleaseReplyParams struct {
-	StartDeadline time.Time
-	JobID         job.ID
-}
-
-// No change of the reply: no version, no event.
-func (q *Queries) ReleaseReply(ctx context.Context, arg ReleaseReplyParams) error {
-	_, err := q.db.Exec(ctx, releaseReply, arg.StartDeadline, arg.JobID)
 	return err
 }
 
@@ -928,14 +860,20 @@ func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, 
 
 const runnableRows = `-- name: RunnableRows :many
 
-SELECT connection_id, hold_key FROM connection_ready
-WHERE runnable_at <= ?1
-ORDER BY runnable_at, served_turn LIMIT ?2
+SELECT r.connection_id, r.hold_key FROM connection_ready AS r
+WHERE r.runnable_at <= ?1
+    AND r.connection_id NOT IN (SELECT unhex(value) FROM json_each(?2))
+    AND (CAST(?3 AS TEXT) = '[]' OR NOT EXISTS (
+        SELECT 1 FROM connections AS c WHERE c.id = r.connection_id AND c.project IN (SELECT value FROM json_each(?3))
+    ))
+ORDER BY r.runnable_at, r.served_turn LIMIT ?4
 `
 
 type RunnableRowsParams struct {
-	Now     time.Time
-	MaxRows int64
+	Now         time.Time
+	Connections interface{}
+	Projects    string
+	MaxRows     int64
 }
 
 type RunnableRowsRow struct {
@@ -944,51 +882,9 @@ type RunnableRowsRow struct {
 }
 
 // leases
-func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
-	rows, err := q.db.Query(ctx, runnableRows, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RunnableRowsRow
-	for rows.Next() {
-		var i RunnableRowsRow
-		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const runnableRowsOfOthers = `-- name: RunnableRowsOfOthers :many
-SELECT r.connection_id, r.hold_key FROM connection_ready AS r
-WHERE r.runnable_at <= ?1
-    AND r.connection_id NOT IN (SELECT unhex(value) FROM json_each(?2))
-    AND NOT EXISTS (
-        SELECT 1 FROM connections AS c WHERE c.id = r.connection_id AND c.project IN (SELECT value FROM json_each(?3))
-    )
-ORDER BY r.runnable_at, r.served_turn LIMIT ?4
-`
-
-type RunnableRowsOfOthersParams struct {
-	Now         time.Time
-	Connections interface{}
-	Projects    interface{}
-	MaxRows     int64
-}
-
-type RunnableRowsOfOthersRow struct {
-	ConnectionID job.ID
-	HoldKey      string
-}
-
 // Without those of connections and projects that the worker has no room for.
-func (q *Queries) RunnableRowsOfOthers(ctx context.Context, arg RunnableRowsOfOthersParams) ([]RunnableRowsOfOthersRow, error) {
-	rows, err := q.db.Query(ctx, runnableRowsOfOthers,
+func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
+	rows, err := q.db.Query(ctx, runnableRows,
 		arg.Now,
 		arg.Connections,
 		arg.Projects,
@@ -998,9 +894,9 @@ func (q *Queries) RunnableRowsOfOthers(ctx context.Context, arg RunnableRowsOfOt
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RunnableRowsOfOthersRow
+	var items []RunnableRowsRow
 	for rows.Next() {
-		var i RunnableRowsOfOthersRow
+		var i RunnableRowsRow
 		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/column"
 	"github.com/fireonce/fireonce/store/rules"
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
@@ -417,7 +418,6 @@ func (b *changeApplier) notifyReplies(ctx context.Context, plans []*plannedChang
 	for _, p := range plans {
 		moved[p.Job] = p
 	}
-	var replies pgdb.NotifyRepliesParams
 	for _, id := range slices.SortedFunc(maps.Keys(b.locked), func(x, y job.ID) int { return bytes.Compare(x[:], y[:]) }) {
 		reply := b.locked[id].Job
 		if p, ok := moved[id]; ok {
@@ -428,7 +428,9 @@ func (b *changeApplier) notifyReplies(ctx context.Context, plans []*plannedChang
 			continue
 		}
 		reply = rules.ReplyAfter(reply, p.job.State, b.now)
-		addReply(&replies, reply)
+		b.exec(ctx, shared("replies", (*shareddb.Queries).NotifyReply, shareddb.NotifyReplyParams{
+			JobID: reply.ID, WaitsFor: column.OptionalID(reply.WaitsFor), PredecessorEnd: reply.PredecessorEnd, StartDeadline: reply.StartDeadline,
+		}))
 		switch {
 		case !reply.State.Runnable():
 		case reply.WaitsFor.IsZero():
@@ -437,7 +439,6 @@ func (b *changeApplier) notifyReplies(ctx context.Context, plans []*plannedChang
 			b.hint[store.WatchWork] = true
 		}
 	}
-	b.execRows(ctx, len(replies.Jobs), statement("replies", (*pgdb.Queries).NotifyReplies, replies))
 }
 
 // answer records the jobs as they are after their changes. It reads the effects and the
@@ -459,7 +460,9 @@ func (b *changeApplier) answer(ctx context.Context, plans []*plannedChange) erro
 			out.Owner, out.TakenOver = p.effect.owner, p.Takes
 		}
 	}
-	return b.fill(ctx, referring, func(id job.ID, s job.Snapshot) {
+	snaps, err := b.shared().SnapshotsByID(ctx, referring, false)
+	for id, s := range snaps {
 		at[id].Snapshot.Effect, at[id].Snapshot.Resolution = s.Effect, s.Resolution
-	})
+	}
+	return err
 }

@@ -88,13 +88,13 @@ func (b *jobArmer) judge(ctx context.Context, l *lockedRows, which []int) error 
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
-	return b.fill(ctx, b.ruled, func(id job.ID, s job.Snapshot) {
-		for i := range b.out {
-			if b.items[i].Job == id && b.out[i].Err == nil {
-				b.out[i].Snapshot.Resolution = s.Resolution
-			}
+	snaps, err := b.shared().SnapshotsByID(ctx, distinct(b.ruled), false)
+	for i := range b.out {
+		if s, ok := snaps[b.items[i].Job]; ok && b.out[i].Err == nil {
+			b.out[i].Snapshot.Resolution = s.Resolution
 		}
-	})
+	}
+	return err
 }
 
 // jobArmer is a batch of arms in progress.

@@ -128,14 +128,6 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Answers = append(p.Answers, s.Answer.Encode())
 }
 
-// addReply adds the update of a reply that waits for a job.
-func addReply(p *pgdb.NotifyRepliesParams, j job.Job) {
-	p.Jobs = append(p.Jobs, j.ID)
-	p.WaitsFors = append(p.WaitsFors, j.WaitsFor)
-	p.PredecessorEnds = append(p.PredecessorEnds, int16(j.PredecessorEnd))
-	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
-}
-
 func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, history []byte) {
 	settled := c.Decision.Settle[0]
 	p.Jobs = append(p.Jobs, c.Job)

@@ -55,7 +55,9 @@ func statement[P any](what string, run func(*pgdb.Queries, context.Context, P) e
 
 // shared is statement for one that both engines share.
 func shared[P any](what string, run func(*shareddb.Queries, context.Context, P) error, p P) step {
-	return func(ctx context.Context, db pgdb.DBTX) error { return named(what, run(shareddb.New(sharing{DBTX: db}), ctx, p)) }
+	return func(ctx context.Context, db pgdb.DBTX) error {
+		return named(what, run(shareddb.New(sharing{DBTX: db}), ctx, p))
+	}
 }
 
 // sharing is a step's database for the shared queries. A step sends no batch of its own.

@@ -195,7 +195,7 @@ func TestPlansOfEmptyTables(t *testing.T) {
 			}
 		}
 		for name, index := range map[string]string{
-			"LockDue": "job_state_runnable", "Served": "job_state_runnable", "Recount": "job_state_runnable",
+			"LockDue": "job_state_runnable", "Served": "job_state_runnable",
 			"DueLooks": "job_state_look", "LockEnded": "job_state_ended", "WindowOverIDs": "job_state_deadline", "OverdueIDs": "job_state_fence",
 		} {
 			if plan := planOf(t, conn, name, queries[name]); !strings.Contains(plan, index) {

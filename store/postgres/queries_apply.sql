@@ -177,17 +177,6 @@ SELECT all_written(count(c.job_id), cardinality(@jobs::uuid[])) AS written,
         WHERE r.connection_id = ANY (@freed::uuid[]) AND r.saturated)::boolean AS saturated
 FROM changed AS c;
 
--- name: NotifyReplies :exec
--- No change of these jobs: no version, no event. They are locked.
-WITH u AS (
-    SELECT unnest(@jobs::uuid[]) AS job_id, nullif(unnest(@waits_fors::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS waits_for,
-        unnest(@predecessor_ends::smallint[]) AS predecessor_end,
-        unnest(@start_deadlines::timestamptz[]) AS start_deadline
-)
-UPDATE job_state AS s SET
-    waits_for = u.waits_for, predecessor_end = u.predecessor_end, start_deadline = u.start_deadline
-FROM u WHERE s.job_id = u.job_id;
-
 -- runnable rows
 
 -- name: ShareClaimLocks :exec
@@ -228,14 +217,3 @@ ON CONFLICT (connection_id, hold_key) DO UPDATE SET
     saturated = r.saturated AND r.connection_id <> ALL (@freed::uuid[])
 WHERE r.next_at IS NULL AND excluded.next_at IS NOT NULL OR r.next_at > excluded.next_at
     OR r.saturated AND r.connection_id = ANY (@freed::uuid[]);
-
--- name: Recount :exec
--- For jobs that left these rows without a claim.
-WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
-UPDATE connection_ready AS r SET next_at = (
-    SELECT s.next_at FROM job_state AS s
-    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
-        AND s.state IN (1, 6) AND s.waits_for IS NULL
-    ORDER BY s.next_at LIMIT 1
-)
-FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlstore"
@@ -99,13 +100,11 @@ func (b *changeApplier) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(b.left) == 0 {
-		return nil
-	}
-	var p pgdb.RecountParams
 	for _, k := range sortedKeys(b.left) {
-		p.Connections = append(p.Connections, k.conn)
-		p.HoldKeys = append(p.HoldKeys, k.hold)
+		err := b.shared().Q.Recount(ctx, shareddb.RecountParams{ConnectionID: k.conn, HoldKey: k.hold})
+		if err != nil {
+			return fmt.Errorf("runnable rows: %w", err)
+		}
 	}
-	return named("runnable rows", b.q.Recount(ctx, p))
+	return nil
 }

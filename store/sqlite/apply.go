@@ -279,5 +279,5 @@ func (c *change) leaveRow(ctx context.Context) error {
 	if c.was.HoldKey == c.is.HoldKey {
 		return nil
 	}
-	return named("runnable row", c.q.Recount(ctx, sqlitedb.RecountParams{ConnectionID: c.was.Connection, HoldKey: c.was.HoldKey}))
+	return named("runnable row", c.w.sq.Recount(ctx, shareddb.RecountParams{ConnectionID: c.was.Connection, HoldKey: c.was.HoldKey}))
 }

@@ -189,7 +189,7 @@ func TestDropsTakeTheRightArguments(t *testing.T) {
 		"rows":  {"Saturate", "Unsaturate", "Pace"},
 		"hold":  {"HoldAuth", "HoldRate"},
 		"holds": {"SetRunnableOf", "DropRunnableOf"},
-		"job":   {"SetContent", "SetStart", "ReleaseReply"},
+		"job":   {"SetContent", "SetStart", "NotifyReply"},
 	}
 	names := map[string]string{"a": "id", "id": "id", "ID": "id", "connectionID": "id", "ConnectionID": "id", "JobID": "id", "HoldKey": "hold"}
 	given := argumentsOf(t)

@@ -62,14 +62,8 @@ type claimer struct {
 // runnable reads the due rows that the claim has room for.
 func (c *claimer) runnable(ctx context.Context) ([]sqlitedb.RunnableRowsRow, error) {
 	conns, projects := c.room.Full()
-	if len(conns)+len(projects) == 0 {
-		return c.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{Now: c.now, MaxRows: c.left})
-	}
-	rows, err := c.q.RunnableRowsOfOthers(ctx, sqlitedb.RunnableRowsOfOthersParams{
+	return c.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{
 		Now: c.now, Connections: hexList(conns), Projects: list(projects), MaxRows: c.left,
-	})
-	return store.Converted(rows, err, func(r sqlitedb.RunnableRowsOfOthersRow) sqlitedb.RunnableRowsRow {
-		return sqlitedb.RunnableRowsRow(r)
 	})
 }
 

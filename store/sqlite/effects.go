@@ -3,8 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
@@ -25,12 +23,15 @@ func (c *change) objectOf(ctx context.Context, e job.Effect) (sqlitedb.PutEffect
 	if err != nil || e.ExternalID == "" {
 		return row, rules.Owner{}, err
 	}
-	o, err := c.q.EffectOwner(ctx, sqlitedb.EffectOwnerParams{Account: row.Account, Namespace: row.Namespace, ExternalID: e.ExternalID})
-	if errors.Is(err, sql.ErrNoRows) {
-		return row, rules.Owner{}, nil
+	owners, err := c.w.sq.OwnedObjects(ctx, shareddb.OwnedObjectsParams{
+		Account: row.Account, Namespace: row.Namespace, ExternalIds: []string{e.ExternalID},
+	})
+	if err != nil || len(owners) == 0 {
+		return row, rules.Owner{}, named("effect's owner", err)
 	}
+	o := owners[0]
 	owner := rules.Owner{Job: o.JobID, Proof: o.Proof, Removed: o.JobRemoved, Notified: o.Told}
-	return row, rules.Another(owner, c.was.ID, e.ExternalID), named("effect's owner", err)
+	return row, rules.Another(owner, c.was.ID, e.ExternalID), nil
 }
 
 // inRow reports whether the job's own row can hold the effect of a decision.

@@ -29,7 +29,7 @@ var drops = map[string]drop{
 
 	"Saturate": dropRunnableOf, "Unsaturate": dropRunnableOf, "Pace": dropRunnableOf,
 
-	"SetContent": dropJob, "SetStart": dropJob, "SaveHandle": dropJob, "ReleaseReply": dropReply,
+	"SetContent": dropJob, "SetStart": dropJob, "SaveHandle": dropJob, "NotifyReply": dropReply,
 	"SetPredecessorEnd": dropJobs, "WakeLooks": dropJobs, "EndClaimLeases": dropJobs, "EndLookLeases": dropJobs,
 	"RaiseFences": dropJobs, "LeaseLooks": dropJobs,
 }

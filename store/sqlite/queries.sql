@@ -105,10 +105,6 @@ FROM job_state AS s WHERE s.job_id = ?;
 SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.schedule_time, s.start_deadline, s.next_at, j.start_window
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.waits_for = ?;
 
--- name: ReleaseReply :exec
--- No change of the reply: no version, no event.
-UPDATE job_state SET waits_for = NULL, predecessor_end = 0, start_deadline = @start_deadline WHERE job_id = @job_id;
-
 -- name: SetPredecessorEnd :exec
 -- No change of the replies: no version, no event.
 UPDATE job_state SET predecessor_end = @predecessor_end WHERE waits_for = @waits_for;
@@ -116,18 +112,13 @@ UPDATE job_state SET predecessor_end = @predecessor_end WHERE waits_for = @waits
 -- leases
 
 -- name: RunnableRows :many
-SELECT connection_id, hold_key FROM connection_ready
-WHERE runnable_at <= @now
-ORDER BY runnable_at, served_turn LIMIT @max_rows;
-
--- name: RunnableRowsOfOthers :many
 -- Without those of connections and projects that the worker has no room for.
 SELECT r.connection_id, r.hold_key FROM connection_ready AS r
 WHERE r.runnable_at <= @now
     AND r.connection_id NOT IN (SELECT unhex(value) FROM json_each(@connections))
-    AND NOT EXISTS (
+    AND (CAST(@projects AS TEXT) = '[]' OR NOT EXISTS (
         SELECT 1 FROM connections AS c WHERE c.id = r.connection_id AND c.project IN (SELECT value FROM json_each(@projects))
-    )
+    ))
 ORDER BY r.runnable_at, r.served_turn LIMIT @max_rows;
 
 -- name: ClaimJob :execrows
@@ -168,16 +159,6 @@ UPDATE connection_ready SET
         ORDER BY s.next_at LIMIT 1
     ),
     served_at = @now, served_turn = @turn
-WHERE connection_ready.connection_id = @connection_id AND connection_ready.hold_key = @hold_key;
-
--- name: Recount :exec
--- For a job that left the row without a claim.
-UPDATE connection_ready SET next_at = (
-    SELECT s.next_at FROM job_state AS s
-    WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
-        AND s.state IN (1, 6) AND s.waits_for IS NULL
-    ORDER BY s.next_at LIMIT 1
-)
 WHERE connection_ready.connection_id = @connection_id AND connection_ready.hold_key = @hold_key;
 
 -- name: Saturate :exec
@@ -244,10 +225,6 @@ ON CONFLICT (bucket) DO UPDATE SET arms = content_arms.arms + 1;
 DELETE FROM open_intents WHERE job_id = ?;
 
 -- effects, looks, rulings
-
--- name: EffectOwner :one
-SELECT * FROM effects
-WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1;
 
 -- name: PutEffect :exec
 INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -59,7 +60,7 @@ func (t *tx) releaseReplies(ctx context.Context, id job.ID) error {
 			Spec:   job.Spec{Connection: r.ConnectionID, HoldKey: r.HoldKey, StartWindow: r.StartWindow},
 			Status: job.Status{State: r.State, ScheduleTime: r.ScheduleTime, StartDeadline: r.StartDeadline, NextAt: r.NextAt},
 		}, job.Succeeded, t.now)
-		err := t.q.ReleaseReply(ctx, sqlitedb.ReleaseReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline})
+		err := t.w.sq.NotifyReply(ctx, shareddb.NotifyReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline})
 		if err != nil {
 			return fmt.Errorf("waiting jobs: %w", err)
 		}

@@ -50,3 +50,17 @@ VALUES (@job_id, @attempt, @verdict, @external_id, @external_url, @handle, @deta
 -- name: ShareEffect :exec
 -- Another job names the same object, and may take it over.
 UPDATE effects SET shared_with = @shared_with, told = true, owns_id = owns_id AND NOT @takes::boolean WHERE job_id = @job_id;
+
+-- name: NotifyReply :exec
+-- No change of the reply: no version, no event.
+UPDATE job_state SET waits_for = @waits_for, predecessor_end = @predecessor_end, start_deadline = @start_deadline
+WHERE job_id = @job_id;
+
+-- name: Recount :exec
+-- For a job that left the runnable row without a claim.
+UPDATE connection_ready SET next_at = (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)
+WHERE connection_ready.connection_id = @connection_id AND connection_ready.hold_key = @hold_key;

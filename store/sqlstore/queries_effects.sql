@@ -10,6 +10,6 @@ LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = @attempt::bigint
 WHERE s.job_id = @job_id;
 
 -- name: OwnedObjects :many
-SELECT external_id, job_id FROM effects
+SELECT external_id, job_id, proof, job_removed, told FROM effects
 WHERE account = @account AND namespace = @namespace AND external_id = ANY (@external_ids::text[])
     AND external_id <> '' AND owns_id /* SQLite: owns_id = 1 */;
