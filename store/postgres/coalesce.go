@@ -1,13 +1,15 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -18,23 +20,10 @@ import (
 //   - a call whose caller gave up while it was queued never runs. The caller of a call that
 //     was flushed waits for its verdict.
 
-// maxQueued bounds the calls of one kind that wait; further callers wait outside.
-const maxQueued = 1024
-
-// The states of a queued call.
-const (
-	callQueued int32 = iota
-	callBegun
-	callAbandoned
-)
-
 // call is one caller's items, and then their results.
 type call[I, R any] struct {
 	items   []I
-	state   atomic.Int32
 	results []R
-	err     error
-	done    chan struct{}
 }
 
 // coalescer runs calls of one kind together.
@@ -43,12 +32,7 @@ type coalescer[I, R any] struct {
 	run func(context.Context, []I) ([]R, error)
 	// refused is the verdict on an item that the database itself refuses.
 	refused func(error) R
-	queue   chan *call[I, R]
-	quit    chan struct{}
-	once    sync.Once
-	workers sync.WaitGroup
-	// ended is closed when no worker runs any more.
-	ended chan struct{}
+	queue   *sqlstore.Queue[call[I, R]]
 }
 
 // newCoalescer starts one worker for each concurrent transaction of the kind. They run until
@@ -56,122 +40,52 @@ type coalescer[I, R any] struct {
 func newCoalescer[I, R any](
 	ctx context.Context, lanes int, run func(context.Context, []I) ([]R, error), refused func(error) R,
 ) *coalescer[I, R] {
-	c := &coalescer[I, R]{
-		run: run, refused: refused, queue: make(chan *call[I, R], maxQueued),
-		quit: make(chan struct{}), ended: make(chan struct{}),
-	}
+	c := &coalescer[I, R]{run: run, refused: refused, queue: sqlstore.NewQueue[call[I, R]]()}
+	var workers sync.WaitGroup
 	for range max(1, lanes) {
-		c.workers.Go(func() { c.work(ctx) })
+		workers.Go(func() { c.work(ctx) })
 	}
 	go func() {
-		c.workers.Wait()
-		close(c.ended)
+		workers.Wait()
+		c.queue.End()
 	}()
 	return c
 }
 
 // close ends the workers after the flushes in progress, and waits for them. Calls that are
 // still queued fail with ErrUnavailable.
-func (c *coalescer[I, R]) close() {
-	c.once.Do(func() { close(c.quit) })
-	<-c.ended
-}
+func (c *coalescer[I, R]) close() { c.queue.Close() }
 
 // do runs the items with those of other callers and returns their verdicts in order. It
 // refuses more than store.MaxBatch items as a whole.
 func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
-	if len(items) > store.MaxBatch {
-		return nil, fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, len(items), store.MaxBatch)
+	if err := rules.Bounded(len(items)); err != nil || len(items) == 0 {
+		return nil, cmp.Or(err, ctx.Err())
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	select {
-	case <-c.quit:
-		return nil, errClosed
-	default:
-	}
-	if len(items) == 0 {
-		return nil, nil
-	}
-	o := &call[I, R]{items: items, done: make(chan struct{})}
-	select {
-	case c.queue <- o:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-c.quit:
-		return nil, errClosed
-	}
-	select {
-	case <-o.done:
-		return o.results, o.err
-	case <-ctx.Done():
-		if o.state.CompareAndSwap(callQueued, callAbandoned) {
-			return nil, ctx.Err()
-		}
-		<-o.done
-		return o.results, o.err
-	case <-c.ended:
-		// A worker may have answered just before it ended.
-		select {
-		case <-o.done:
-			return o.results, o.err
-		default:
-			return nil, errClosed
-		}
-	}
+	o := sqlstore.NewCall(call[I, R]{items: items})
+	err := c.queue.Do(ctx, o)
+	return o.Of.results, err
 }
-
-var errClosed = fmt.Errorf("%w: closed", store.ErrUnavailable)
 
 // work flushes queued calls whenever it is idle.
 func (c *coalescer[I, R]) work(ctx context.Context) {
-	var first *call[I, R] // did not fit into the flush before
-	for {
-		select {
-		case <-c.quit:
-			return
-		default:
+	for first := c.queue.Next(); first != nil; {
+		var calls []*sqlstore.Call[call[I, R]]
+		n := 0
+		for first != nil && n+len(first.Of.items) <= store.MaxBatch {
+			calls, n = append(calls, first), n+len(first.Of.items)
+			first = c.queue.NextQueued()
 		}
-		if first == nil {
-			select {
-			case <-c.quit:
-				return
-			case first = <-c.queue:
-			}
-		}
-		var calls []*call[I, R]
-		calls, first = c.gather(first)
 		c.flush(ctx, calls)
-	}
-}
-
-// gather takes the first call and those queued behind it that fit into one
-// batch; left is one that did not.
-func (c *coalescer[I, R]) gather(first *call[I, R]) (calls []*call[I, R], left *call[I, R]) {
-	n := 0
-	for o := first; ; {
-		if n+len(o.items) > store.MaxBatch {
-			return calls, o
-		}
-		if o.state.CompareAndSwap(callQueued, callBegun) {
-			calls = append(calls, o)
-			n += len(o.items)
-		}
-		select {
-		case o = <-c.queue:
-		default:
-			return calls, nil
+		if first == nil {
+			first = c.queue.Next()
 		}
 	}
 }
 
 // flush runs the calls and answers them.
-func (c *coalescer[I, R]) flush(ctx context.Context, calls []*call[I, R]) {
+func (c *coalescer[I, R]) flush(ctx context.Context, calls []*sqlstore.Call[call[I, R]]) {
 	items := itemsOf(calls)
-	if len(items) == 0 {
-		return
-	}
 	errs := make([]error, len(items))
 	results, err := c.run(ctx, items)
 	if err != nil {
@@ -180,28 +94,29 @@ func (c *coalescer[I, R]) flush(ctx context.Context, calls []*call[I, R]) {
 	}
 	at := 0
 	for _, o := range calls {
-		end := at + len(o.items)
-		if o.err = together(errs[at:end]); o.err == nil {
-			o.results = results[at:end:end]
+		end := at + len(o.Of.items)
+		err := together(errs[at:end])
+		if err == nil {
+			o.Of.results = results[at:end:end]
 		}
 		at = end
-		close(o.done)
+		o.Done <- err
 	}
 }
 
 // itemsOf returns the items of calls. Those of a single call are not copied, because no code
 // writes to them.
-func itemsOf[I, R any](calls []*call[I, R]) []I {
+func itemsOf[I, R any](calls []*sqlstore.Call[call[I, R]]) []I {
 	if len(calls) == 1 {
-		return calls[0].items
+		return calls[0].Of.items
 	}
 	n := 0
 	for _, o := range calls {
-		n += len(o.items)
+		n += len(o.Of.items)
 	}
 	items := make([]I, 0, n)
 	for _, o := range calls {
-		items = append(items, o.items...)
+		items = append(items, o.Of.items...)
 	}
 	return items
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file:
@@ -136,7 +137,7 @@ func (s *Store) pause(ctx context.Context, try int) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.closed:
-		return errClosed
+		return sqlstore.ErrClosed
 	}
 }
 
@@ -185,7 +186,7 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 	select {
 	case <-s.closed:
-		return nil, errClosed
+		return nil, sqlstore.ErrClosed
 	default:
 	}
 	if s.opts.Clock.Read != nil {
@@ -369,7 +370,7 @@ func reading[T any](ctx context.Context, s *Store, name string, fn func(context.
 	case <-ctx.Done():
 		return zero, fmt.Errorf("%s: %w", name, ctx.Err())
 	case <-s.closed:
-		return zero, fmt.Errorf("%s: %w", name, errClosed)
+		return zero, fmt.Errorf("%s: %w", name, sqlstore.ErrClosed)
 	}
 	conn, err := s.acquire(ctx)
 	if err != nil {

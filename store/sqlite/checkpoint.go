@@ -25,7 +25,7 @@ func (w *writer) shorten() {
 	if w.logSize() < w.logLimit {
 		return
 	}
-	held, all := w.s.takeReaders(w.quit)
+	held, all := w.s.takeReaders(w.queue.Quit)
 	defer w.s.giveReaders(held)
 	if !all {
 		return

@@ -58,7 +58,7 @@ func TestClosingEndsTheWaitForReaders(t *testing.T) {
 	must(t, err)
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
-	<-s.writer.ended
+	<-s.writer.queue.Ended
 	s.readers <- r
 	must(t, <-closed)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file: this process has the file for itself, by a lock that ends with it. So
@@ -23,7 +23,7 @@ type enlisted struct {
 func (s *Store) Enlist(_ context.Context, worker string) error {
 	select {
 	case <-s.closed:
-		return fmt.Errorf("enlist: %w: closed", store.ErrUnavailable)
+		return fmt.Errorf("enlist: %w", sqlstore.ErrClosed)
 	default:
 	}
 	s.enlisted.mu.Lock()

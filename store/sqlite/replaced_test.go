@@ -13,6 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/witness"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // replacements are what operators do to the files of a running server. older has a copy of
@@ -168,8 +169,8 @@ func TestRestoredStateCommitsNothing(t *testing.T) {
 
 	running, release := make(chan struct{}), make(chan struct{})
 	queue := func(run func(context.Context, *tx) error) *op {
-		o := &op{done: make(chan error, 1), run: run}
-		s.writer.queue <- o
+		o := sqlstore.NewCall(operation{run: run})
+		must(t, s.writer.queue.Add(t.Context(), o))
 		return o
 	}
 	begun := sync.OnceFunc(func() { close(running) }) // a spoiled group runs twice
@@ -181,7 +182,7 @@ func TestRestoredStateCommitsNothing(t *testing.T) {
 		return err
 	})
 	close(release)
-	wantErr(t, <-paused.done, ErrReplaced)
+	wantErr(t, <-paused.Done, ErrReplaced)
 	var reason string
 	must(t, s.db.QueryRowContext(t.Context(), "SELECT paused_reason FROM connections").Scan(&reason))
 	if reason != "" {

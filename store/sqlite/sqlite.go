@@ -216,7 +216,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	}
 	select {
 	case <-s.closed:
-		return zero, fmt.Errorf("%s: %w: closed", name, store.ErrUnavailable)
+		return zero, fmt.Errorf("%s: %w", name, sqlstore.ErrClosed)
 	default:
 	}
 	if err := s.loss.failed(); err != nil {
@@ -228,7 +228,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	case <-ctx.Done():
 		return zero, fmt.Errorf("%s: %w", name, ctx.Err())
 	case <-s.closed:
-		return zero, fmt.Errorf("%s: %w: closed", name, store.ErrUnavailable)
+		return zero, fmt.Errorf("%s: %w", name, sqlstore.ErrClosed)
 	}
 	defer func() { s.readers <- r }()
 	ctx = context.WithoutCancel(ctx)
@@ -262,7 +262,7 @@ func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
 		s.watches.Wait()
-		s.writer.stop()
+		s.writer.queue.Close()
 		all := make([]*reader, cap(s.readers))
 		for i := range all {
 			all[i] = <-s.readers // each comes back once its call has ended
@@ -288,7 +288,7 @@ func (s *Store) release() error {
 		err = errors.Join(err, r.ses.close(), r.ses.conn.Close())
 	}
 	if s.writer != nil {
-		s.writer.stop()
+		s.writer.queue.Close()
 		err = errors.Join(err, s.writer.close())
 	}
 	if s.db != nil {
@@ -301,4 +301,4 @@ func (s *Store) release() error {
 func (s *Store) Watch(kind store.WatchKind) (<-chan struct{}, func()) { return s.hints.Watch(kind) }
 
 // Saturation returns how many operations wait for the writer, and how many may.
-func (s *Store) Saturation() (busy, limit int) { return len(s.writer.queue), cap(s.writer.queue) }
+func (s *Store) Saturation() (busy, limit int) { return s.writer.queue.Length() }

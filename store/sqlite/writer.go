@@ -6,14 +6,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // Rules of this file (group commit):
@@ -32,12 +31,8 @@ import (
 //   - no operation begins while the clock requires a step: it is the first one of the next
 //     group, before which the step is written.
 
-const (
-	// maxQueued bounds the operations that wait; further callers wait outside.
-	maxQueued = 1024
-	// maxGroup bounds the operations of one commit.
-	maxGroup = 256
-)
+// maxGroup bounds the operations of one commit.
+const maxGroup = 256
 
 // Statements that begin and end transactions.
 const (
@@ -47,19 +42,13 @@ const (
 	rollbackOp = "ROLLBACK TO op"
 )
 
-// The results of an operation's queueing.
-const (
-	opQueued int32 = iota
-	opBegun
-	opAbandoned
-)
+// op is a queued operation.
+type op = sqlstore.Call[operation]
 
-type op struct {
-	run   func(context.Context, *tx) error
-	state atomic.Int32
+type operation struct {
+	run func(context.Context, *tx) error
 	// refused is its own error, where it was refused in a group that wrote before.
 	refused error
-	done    chan error
 }
 
 // writer owns the one connection that writes.
@@ -72,10 +61,7 @@ type writer struct {
 	usage *usage
 	q     *sqlitedb.Queries
 	sq    *shareddb.Queries
-	queue chan *op
-	ended chan struct{}
-	quit  chan struct{}
-	once  sync.Once
+	queue *sqlstore.Queue[operation]
 
 	// commit is a field so that a test can make it fail.
 	commit func(context.Context) error
@@ -93,10 +79,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
 	}
-	w := &writer{
-		s: s, conn: conn, queue: make(chan *op, maxQueued),
-		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
-	}
+	w := &writer{s: s, conn: conn, queue: sqlstore.NewQueue[operation](), logLimit: maxLog}
 	w.cache, w.log, w.usage = newCache(), &eventLog{base: unknownPosition}, newUsage()
 	w.ses = newSession(conn, w)
 	w.q, w.sq = sqlitedb.New(dialect{w.ses}), shareddb.New(dialect{w.ses})
@@ -110,12 +93,14 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 // write runs fn as one operation and returns its value once it is durable.
 func write[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *tx) (T, error)) (T, error) {
 	var v, zero T
-	o := &op{done: make(chan error, 1)}
-	o.run = func(ctx context.Context, t *tx) (err error) {
-		v, err = fn(ctx, t)
-		return err
+	err := s.loss.failed()
+	if err == nil {
+		err = s.writer.queue.Do(ctx, sqlstore.NewCall(operation{run: func(ctx context.Context, t *tx) (err error) {
+			v, err = fn(ctx, t)
+			return err
+		}}))
 	}
-	if err := s.writer.do(ctx, o); err != nil {
+	if err != nil {
 		return zero, fmt.Errorf("%s: %w", name, err)
 	}
 	return v, nil
@@ -153,50 +138,6 @@ func batch[I, R any](
 	})
 }
 
-func (w *writer) do(ctx context.Context, o *op) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case <-w.quit:
-		return fmt.Errorf("%w: closed", store.ErrUnavailable)
-	default:
-	}
-	if err := w.s.loss.failed(); err != nil {
-		return err
-	}
-	select {
-	case w.queue <- o:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.quit:
-		return fmt.Errorf("%w: closed", store.ErrUnavailable)
-	}
-	select {
-	case err := <-o.done:
-		return err
-	case <-ctx.Done():
-		if o.state.CompareAndSwap(opQueued, opAbandoned) {
-			return ctx.Err()
-		}
-		return <-o.done
-	case <-w.ended:
-		// The writer may have answered just before it ended.
-		select {
-		case err := <-o.done:
-			return err
-		default:
-			return fmt.Errorf("%w: closed", store.ErrUnavailable)
-		}
-	}
-}
-
-// stop ends the writer after the group under way.
-func (w *writer) stop() {
-	w.once.Do(func() { close(w.quit) })
-	<-w.ended
-}
-
 // close writes the content of the log file into the database file and closes the connection.
 // SQLite writes it back only for a connection without statements.
 func (w *writer) close() error {
@@ -205,19 +146,11 @@ func (w *writer) close() error {
 }
 
 func (w *writer) run() {
-	defer close(w.ended)
-	for {
-		select {
-		case <-w.quit:
-			return
-		case o := <-w.queue:
-			if !o.state.CompareAndSwap(opQueued, opBegun) {
-				continue
-			}
-			for o != nil {
-				o = w.runGroup(o)
-				w.shorten()
-			}
+	defer w.queue.End()
+	for o := w.queue.Next(); o != nil; o = w.queue.Next() {
+		for o != nil {
+			o = w.runGroup(o)
+			w.shorten()
 		}
 	}
 }
@@ -230,7 +163,7 @@ func (w *writer) runGroup(first *op) (following *op) {
 	ctx := context.Background()
 	w.stepClock(ctx)
 	if err := w.begin(ctx); err != nil {
-		first.done <- w.because(fmt.Errorf("%w: begin: %w", store.ErrUnavailable, err))
+		first.Done <- w.because(fmt.Errorf("%w: begin: %w", store.ErrUnavailable, err))
 		return nil
 	}
 	t := w.newTx(false)
@@ -247,10 +180,10 @@ func (w *writer) runGroup(first *op) (following *op) {
 			return w.rerunGroup(ctx, append(ran, o), taken, nil)
 		}
 		if err != nil && len(ran) == 0 {
-			o.done <- err // it saw what is durable
+			o.Done <- err // it saw what is durable
 			continue
 		}
-		o.refused = err
+		o.Of.refused = err
 		ran = append(ran, o)
 	}
 	if w.usage.flush(ctx, w.q) != nil {
@@ -279,7 +212,7 @@ func (w *writer) begin(ctx context.Context) error {
 func (w *writer) runOp(ctx context.Context, t *tx, o *op) (spoiled bool, err error) {
 	hints, mark := t.hint, w.log.mark()
 	w.ses.dirty = false
-	if err = translate(o.run(ctx, t)); err != nil {
+	if err = translate(o.Of.run(ctx, t)); err != nil {
 		t.hint = hints
 		w.log.cut(mark)
 	}
@@ -318,9 +251,9 @@ func (w *writer) rerunGroup(ctx context.Context, ops []*op, taken int, following
 			err = w.because(err)
 		}
 		if err != nil && len(ran) == 0 {
-			o.done <- err
+			o.Done <- err
 		} else {
-			o.refused = err
+			o.Of.refused = err
 			ran = append(ran, o)
 		}
 		if ops = ops[1:]; len(ops) == 0 && following == nil {
@@ -336,15 +269,8 @@ func (w *writer) rerunGroup(ctx context.Context, ops []*op, taken int, following
 
 // nextOp returns the next operation of the group, nil when the group must be committed.
 func (w *writer) nextOp(size int) *op {
-	for size < maxGroup {
-		select {
-		case o := <-w.queue:
-			if o.state.CompareAndSwap(opQueued, opBegun) {
-				return o
-			}
-		default:
-			return nil
-		}
+	if size < maxGroup {
+		return w.queue.NextQueued()
 	}
 	return nil
 }
@@ -356,7 +282,7 @@ func (w *writer) runInSavepoint(ctx context.Context, t *tx, o *op) (err, lost er
 		return nil, fmt.Errorf("savepoint: %w", err)
 	}
 	hints, mark := t.hint, w.log.mark()
-	err = translate(o.run(ctx, t))
+	err = translate(o.Of.run(ctx, t))
 	if err != nil {
 		t.hint, w.cache = hints, newCache()
 		w.log.cut(mark)
@@ -388,7 +314,7 @@ func (w *writer) writeLog(ctx context.Context) error { return w.log.write(ctx, w
 func (w *writer) abandon(ctx context.Context, ops []*op, cause error) {
 	w.undo(ctx)
 	for _, o := range ops {
-		o.done <- w.because(fmt.Errorf("%w: %w", store.ErrUnavailable, cause))
+		o.Done <- w.because(fmt.Errorf("%w: %w", store.ErrUnavailable, cause))
 	}
 }
 
@@ -415,7 +341,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 	// Hints go first, so that a caller that has its answer finds its own hint.
 	w.s.hints.Notify(t.hint)
 	for _, o := range ops {
-		o.done <- cmp.Or(err, o.refused)
+		o.Done <- cmp.Or(err, o.Of.refused)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // group runs operations in one transaction, in their order, and returns their errors: a first
@@ -17,23 +18,23 @@ func group(t *testing.T, s *Store, fns ...func(context.Context, *tx) error) []er
 	t.Helper()
 	begun, leave := make(chan struct{}), make(chan struct{})
 	once := sync.OnceFunc(func() { close(begun) }) // a group may run twice
-	first := &op{done: make(chan error, 1), run: func(context.Context, *tx) error {
+	first := sqlstore.NewCall(operation{run: func(context.Context, *tx) error {
 		once()
 		<-leave
 		return nil
-	}}
-	s.writer.queue <- first
+	}})
+	must(t, s.writer.queue.Add(t.Context(), first))
 	<-begun
 	ops := make([]*op, len(fns))
 	for i, fn := range fns {
-		ops[i] = &op{done: make(chan error, 1), run: fn}
-		s.writer.queue <- ops[i]
+		ops[i] = sqlstore.NewCall(operation{run: fn})
+		must(t, s.writer.queue.Add(t.Context(), ops[i]))
 	}
 	close(leave)
-	<-first.done
+	<-first.Done
 	errs := make([]error, len(fns))
 	for i, o := range ops {
-		errs[i] = <-o.done
+		errs[i] = <-o.Done
 	}
 	return errs
 }
@@ -161,7 +162,7 @@ func TestAbandonedOperationNeverRuns(t *testing.T) {
 			})
 			gaveUp <- err
 		}()
-		for len(s.writer.queue) == 0 {
+		for n, _ := s.Saturation(); n == 0; n, _ = s.Saturation() {
 			runtime.Gosched()
 		}
 		cancel()
@@ -247,29 +248,29 @@ func TestARefusalIsAnsweredAfterWhatItSaw(t *testing.T) {
 	}{{"at the first try", nil}, {"in a group that runs again", errors.New("broken")}} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := mustOpen(t, Options{Path: testPath(t)})
-			refused := &op{done: make(chan error, 1), run: func(context.Context, *tx) error { return store.ErrStale }}
+			refused := sqlstore.NewCall(operation{run: func(context.Context, *tx) error { return store.ErrStale }})
 			early := false
 			inner := s.writer.commit
-			last := &op{done: make(chan error, 1), run: func(ctx context.Context, t *tx) error {
+			last := sqlstore.NewCall(operation{run: func(ctx context.Context, t *tx) error {
 				return errors.Join(addProject("last")(ctx, t), tt.spoil)
-			}}
+			}})
 			follow := sync.OnceFunc(func() { // a group may run twice
-				s.writer.queue <- refused
-				s.writer.queue <- last
+				must(t, s.writer.queue.Add(t.Context(), refused))
+				must(t, s.writer.queue.Add(t.Context(), last))
 			})
 			errs := group(t, s, func(ctx context.Context, t *tx) error {
 				s.writer.commit = func(ctx context.Context) error {
-					early = early || len(refused.done) > 0
+					early = early || len(refused.Done) > 0
 					return inner(ctx)
 				}
 				follow()
 				return addProject("first")(ctx, t)
 			})
 			must(t, errs[0])
-			if err := <-refused.done; !errors.Is(err, store.ErrStale) {
+			if err := <-refused.Done; !errors.Is(err, store.ErrStale) {
 				t.Errorf("refused with %v", err)
 			}
-			if err := <-last.done; !errors.Is(err, tt.spoil) {
+			if err := <-last.Done; !errors.Is(err, tt.spoil) {
 				t.Errorf("the last one: %v", err)
 			}
 			if early {
