@@ -10,11 +10,11 @@ import (
 
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
-// ErrSchema: the database's schema is not the one that this program knows: newer, or older
-// and not to be migrated.
-var ErrSchema = errors.New("schema version")
+// ErrSchema is sqlstore.ErrSchema.
+var ErrSchema = sqlstore.ErrSchema
 
 // ErrUnsafe: the server's settings could lose what it has confirmed, or it is read-only.
 var ErrUnsafe = errors.New("unsafe server")

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 //go:embed migrations/*.sql
@@ -43,61 +44,39 @@ func Migrate(ctx context.Context, url string) error {
 }
 
 // SchemaVersion returns the version to which Migrate brings a database.
-func SchemaVersion() (version int64, err error) {
-	db := stdlib.OpenDB(pgx.ConnConfig{}) // never connected to
-	defer func() { err = errors.Join(err, db.Close()) }()
-	p, err := provider(db)
-	if err != nil {
-		return 0, fmt.Errorf("schema version: %w", err)
-	}
-	for _, source := range p.ListSources() {
-		version = max(version, source.Version)
-	}
-	return version, nil
-}
-
-func provider(db *sql.DB) (*goose.Provider, error) {
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	locker, err := lock.NewPostgresSessionLocker(
-		lock.WithLockID(migrationLock), lock.WithLockTimeout(lockPeriod, lockTries),
-	)
-	if err != nil {
-		return nil, err
-	}
-	return goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithSessionLocker(locker))
-}
+func SchemaVersion() (int64, error) { return sqlstore.SchemaVersion(migrations) }
 
 // prepareSchema checks that the schema is the one that this program knows, and migrates an
-// older one if it may. It refuses a newer one, because this program would not follow the
-// newer rules.
+// older one if it may.
 func prepareSchema(ctx context.Context, conn *pgx.Conn, migrate bool) error {
 	target, err := SchemaVersion()
 	if err != nil {
 		return err
 	}
 	current, err := schemaOf(ctx, conn)
-	switch {
-	case err != nil:
-		return err
-	case current > target:
-		return fmt.Errorf("%w %d is newer than %d, the newest that this program knows", ErrSchema, current, target)
-	case current < target && !migrate:
-		return fmt.Errorf("%w %d is older than %d: migrate first", ErrSchema, current, target)
-	case current == target:
-		return nil
-	}
-	db := stdlib.OpenDB(*conn.Config())
-	p, err := provider(db)
 	if err != nil {
-		return errors.Join(err, db.Close())
+		return err
 	}
-	if _, err = p.Up(ctx); err != nil {
-		err = opening(ctx, err)
-	}
-	return errors.Join(err, db.Close())
+	return sqlstore.Migrate(ctx, current, target, migrate, func(ctx context.Context) (err error) {
+		dir, err := fs.Sub(migrations, "migrations")
+		if err != nil {
+			return err
+		}
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(lockPeriod, lockTries))
+		if err != nil {
+			return err
+		}
+		db := stdlib.OpenDB(*conn.Config())
+		defer func() { err = errors.Join(err, db.Close()) }()
+		p, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithSessionLocker(locker))
+		if err != nil {
+			return err
+		}
+		if _, err = p.Up(ctx); err != nil {
+			err = opening(ctx, err)
+		}
+		return err
+	})
 }
 
 // schemaOf reads the version of the schema; 0: there is none yet.

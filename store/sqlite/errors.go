@@ -11,6 +11,7 @@ import (
 
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 // ErrLocked: another process has the database.
@@ -23,9 +24,8 @@ var ErrForeign = errors.New("another program's database")
 // other effect keys, so a repeated request could take effect twice.
 var ErrLost = errors.New("the database is gone and its lock file is not")
 
-// ErrSchema: the database's schema is not the one that this program knows: newer, or older
-// and not to be migrated.
-var ErrSchema = errors.New("schema version")
+// ErrSchema is sqlstore.ErrSchema.
+var ErrSchema = sqlstore.ErrSchema
 
 // translate converts driver errors to the contract's. What the database's own constraints and
 // triggers refuse is a bug of the caller.

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
+
+	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
 //go:embed migrations/*.sql
@@ -31,53 +33,29 @@ func Migrate(ctx context.Context, path string) (err error) {
 }
 
 // SchemaVersion returns the version to which Migrate brings a database.
-func SchemaVersion() (version int64, err error) {
-	db, err := sql.Open("sqlite", ":memory:") // never connected to
-	if err != nil {
-		return 0, fmt.Errorf("schema version: %w", err)
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	p, err := provider(db)
-	if err != nil {
-		return 0, fmt.Errorf("schema version: %w", err)
-	}
-	for _, source := range p.ListSources() {
-		version = max(version, source.Version)
-	}
-	return version, nil
-}
-
-func provider(db *sql.DB) (*goose.Provider, error) {
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	return goose.NewProvider(goose.DialectSQLite3, db, dir)
-}
+func SchemaVersion() (int64, error) { return sqlstore.SchemaVersion(migrations) }
 
 // prepareSchema checks that the schema is the present one, and migrates an older one if it may.
-// It refuses a newer one, because this program would not follow the newer rules.
 func prepareSchema(ctx context.Context, db *sql.DB, migrate bool) error {
 	if err := refuseForeign(ctx, db); err != nil {
 		return err
 	}
-	p, err := provider(db)
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir)
 	if err != nil {
 		return err
 	}
 	current, target, err := p.GetVersions(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case current > target:
-		return fmt.Errorf("%w %d is newer than %d, the newest that this program knows", ErrSchema, current, target)
-	case current < target && !migrate:
-		return fmt.Errorf("%w %d is older than %d: migrate first", ErrSchema, current, target)
-	case current == target:
-		return nil
 	}
-	_, err = p.Up(ctx)
-	return err
+	return sqlstore.Migrate(ctx, current, target, migrate, func(ctx context.Context) error {
+		_, err := p.Up(ctx)
+		return err
+	})
 }
 
 // refuseForeign prevents the program from creating its tables in a file that was named by

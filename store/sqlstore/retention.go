@@ -33,7 +33,7 @@ func (r *Roles) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 		return store.Retained{}, fmt.Errorf("retain: %w", err)
 	}
 	return write(ctx, r, "retain", func(ctx context.Context, t Tx) (store.Retained, error) {
-		s := &removal{Tx: t, RetainParams: p, place: place, most: r.most(p.Limit)}
+		s := &removal{Tx: t, RetainParams: p, place: place, most: r.most(p.Limit), light: int32(min(rules.Page(p.Limit), 4*r.engine.StepRows))}
 		err := s.step(ctx)
 		return s.out, err
 	})
@@ -46,8 +46,10 @@ func (r *Roles) most(limit int) int32 { return int32(min(rules.Page(limit), r.en
 type removal struct {
 	Tx
 	store.RetainParams
-	place     store.RetainPlace
-	most      int32
+	place store.RetainPlace
+	most  int32
+	// light bounds rows on which no others depend.
+	light     int32
 	droppedTo int64
 	out       store.Retained
 	// erases is set for a removal on request, by actor.
@@ -173,13 +175,14 @@ func (s *removal) jobs(ctx context.Context) (more bool, err error) {
 	return true, named("next project", err)
 }
 
-// maxThread bounds how far a step follows replies.
+// maxThread bounds how far a step follows replies. It stops earlier when it has removed enough:
+// a later pass removes the others.
 const maxThread = 25
 
 // threads removes those of the locked jobs to which no job replies, and then the jobs to
 // which these replied, if nothing else kept them: the pass may be past them.
 func (s *removal) threads(ctx context.Context, rows []shareddb.LockEndedRow, until time.Time) error {
-	for range maxThread {
+	for n := 0; n < maxThread && s.out.Jobs < 4*int(s.most); n++ {
 		removed, err := s.remove(ctx, rows)
 		if err != nil {
 			return err
@@ -305,9 +308,9 @@ func (s *removal) removeRows(ctx context.Context, ids []job.ID) error {
 
 // keys forgets keys that have outlived their jobs for long enough.
 func (s *removal) keys(ctx context.Context) (more bool, err error) {
-	n, err := s.Q.ForgetKeys(ctx, shareddb.ForgetKeysParams{Now: s.Now, MaxRows: s.most})
+	n, err := s.Q.ForgetKeys(ctx, shareddb.ForgetKeysParams{Now: s.Now, MaxRows: s.light})
 	s.out.Keys = int(n)
-	return n == int64(s.most), named("keys", err)
+	return n == int64(s.light), named("keys", err)
 }
 
 // objects forgets the objects of removed jobs that no look can find any more.
@@ -316,16 +319,16 @@ func (s *removal) objects(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("starts: %w", err)
 	}
-	n, err := s.Q.ForgetObjects(ctx, shareddb.ForgetObjectsParams{Before: first.Add(-store.LookSlack), MaxRows: s.most})
+	n, err := s.Q.ForgetObjects(ctx, shareddb.ForgetObjectsParams{Before: first.Add(-store.LookSlack), MaxRows: s.light})
 	s.out.Objects = int(n)
-	return n == int64(s.most), named("objects", err)
+	return n == int64(s.light), named("objects", err)
 }
 
 // firings removes firings that were decided long ago, and raises the begin of their
 // schedules' ledgers.
 func (s *removal) firings(ctx context.Context) (more bool, err error) {
 	before := s.Now.Add(-store.FiringsKept)
-	rows, err := s.Q.LockOldFirings(ctx, shareddb.LockOldFiringsParams{Before: before, MaxRows: s.most})
+	rows, err := s.Q.LockOldFirings(ctx, shareddb.LockOldFiringsParams{Before: before, MaxRows: s.light})
 	if err != nil {
 		return false, fmt.Errorf("firings: %w", err)
 	}
@@ -338,5 +341,5 @@ func (s *removal) firings(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("firings: %w", err)
 	}
 	s.out.Firings = len(rows)
-	return len(rows) == int(s.most), named("ledgers", s.Q.RaiseLedgers(ctx, shareddb.RaiseLedgersParams{Before: before, Ids: ids}))
+	return len(rows) == int(s.light), named("ledgers", s.Q.RaiseLedgers(ctx, shareddb.RaiseLedgersParams{Before: before, Ids: ids}))
 }
