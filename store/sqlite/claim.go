@@ -26,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		if err := t.refuseClosed(ctx); err != nil {
 			return nil, err
 		}
-		c := &claimer{tx: t, p: p, left: page(p.Limit), conns: make(map[job.ID]*claimed), room: p.Room.Clone()}
+		c := &claimer{tx: t, p: p, left: int64(rules.Page(p.Limit)), conns: make(map[job.ID]*claimed), room: p.Room.Clone()}
 		for c.left > 0 {
 			rows, err := c.runnable(ctx)
 			if err != nil {

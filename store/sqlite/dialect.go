@@ -216,23 +216,31 @@ func arguments(args []any) []any {
 			if args[i] = int64(0); a {
 				args[i] = int64(1)
 			}
-		case []job.ID:
-			args[i] = hexList(a)
-		case [][]byte:
-			args[i] = bytesList(a)
-		case []string:
-			args[i] = list(a)
-		case []int64:
-			args[i] = list(a)
-		case []int16:
-			args[i] = list(a)
 		default:
-			if v, err := driver.DefaultParameterConverter.ConvertValue(a); err == nil {
-				args[i] = v // a number of another type
-			}
+			args[i] = converted(a)
 		}
 	}
 	return args
+}
+
+// converted converts a list, or a number of another type than arguments converts.
+func converted(arg any) any {
+	switch a := arg.(type) {
+	case []job.ID:
+		return hexList(a)
+	case [][]byte:
+		return bytesList(a)
+	case []string:
+		return list(a)
+	case []int64:
+		return list(a)
+	case []int16:
+		return list(a)
+	}
+	if v, err := driver.DefaultParameterConverter.ConvertValue(arg); err == nil {
+		return v
+	}
+	return arg
 }
 
 // hexList writes a list of ids for json_each.
