@@ -20,7 +20,7 @@ func (s *connectionService) GetConnection(ctx context.Context, req *fireoncev1.G
 
 // readConnection reads the connection that a request is about.
 func (s *connectionService) readConnection(ctx context.Context, req connectionNamed) (store.Connection, error) {
-	ref, err := connectionRef(ctx, req)
+	ref, err := subjectConnection.ref(ctx, req.GetConnectionId(), req.GetIdempotencyKey())
 	if err != nil {
 		return store.Connection{}, err
 	}

@@ -252,8 +252,8 @@ func (f *feed) load(ctx context.Context) *eventBatch {
 	defer cancel()
 	read := f.server.store.Events
 	switch {
-	case f.caughtUp:
-		read = f.server.store.newEvents
+	case f.caughtUp: // this is no scan: what it reads is bounded by what was written since
+		read = f.server.store.Store.Events
 	case f.begun:
 		read = f.server.store.nextEvents
 	}

@@ -168,24 +168,32 @@ func (m *message) read(in io.Reader, size int64, zipped bool) error {
 	if m.form.Framed {
 		m.buf = append(m.buf, 0, 0, 0, 0, 0)
 	}
-	promised := size
+	if zipped {
+		in = io.LimitReader(in, int64(m.limit)+1)
+	}
+	var err error
+	m.buf, err = m.readAll(m.request.Context(), m.buf, in, size, zipped, func() { m.readUntil(m.server.cfg.Limits.MaxDeadline) })
+	if err == nil && m.form.Framed && !zipped && int64(len(m.bytes())) != size {
+		err = m.readError(m.request.Context(), io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// readAll appends the whole message to buf, decompressed. It calls large when that is much.
+func (m *Message) readAll(ctx context.Context, buf []byte, in io.Reader, size int64, zipped bool, large func()) ([]byte, error) {
 	if zipped {
 		unzip, _ := unzippers.Get().(*gzip.Reader)
 		defer unzippers.Put(unzip)
-		if err := unzip.Reset(io.LimitReader(in, int64(m.limit)+1)); err != nil {
-			return m.readError(m.request.Context(), err)
+		if err := unzip.Reset(in); err != nil {
+			return buf, m.readError(ctx, err)
 		}
 		in, size = unzip, -1
 	}
-	var err error
-	m.buf, err = m.held.ReadAll(m.request.Context(), m.buf, in, size, func() { m.readUntil(m.server.cfg.Limits.MaxDeadline) })
+	buf, err := m.held.ReadAll(ctx, buf, in, size, large)
 	if err != nil {
-		return m.readError(m.request.Context(), err)
+		err = m.readError(ctx, err)
 	}
-	if m.form.Framed && !zipped && int64(len(m.bytes())) != promised {
-		return m.readError(m.request.Context(), io.ErrUnexpectedEOF)
-	}
-	return nil
+	return buf, err
 }
 
 var unzippers = sync.Pool{New: func() any { return new(gzip.Reader) }}

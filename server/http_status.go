@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -98,7 +97,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
 		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
 		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
-		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()), SchedulesLeft: reportLeft(s.cfg.Scheduler.Left()), Vitals: s.reportVitals(ctx), Guarantee: reportGuarantee(s.cfg.Metrics.Guarantee()),
+		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()), SchedulesLeft: reportLeft(s.cfg.Scheduler.Left()), Vitals: s.reportVitals(ctx), Guarantee: guaranteeReport(s.cfg.Metrics.Guarantee()),
 	})
 }
 
@@ -138,15 +137,11 @@ func (s *Server) reportVitals(ctx context.Context) *vitalsReport {
 
 // guaranteeReport is a metrics.Guarantee.
 type guaranteeReport struct {
-	Since          time.Time `json:"since"`
-	Effects        int64     `json:"effects"`
-	DuplicatesSeen int64     `json:"duplicates_seen"`
+	Since      time.Time `json:"since"`
+	Effects    int64     `json:"effects"`
+	Duplicates int64     `json:"duplicates_seen"`
 	// Bound95 is the upper bound, with 95 % confidence, of the share of effects with a duplicate.
 	Bound95 float64 `json:"duplicate_rate_bound95"`
-}
-
-func reportGuarantee(g metrics.Guarantee) guaranteeReport {
-	return guaranteeReport{Since: g.Since, Effects: g.Effects, DuplicatesSeen: g.Duplicates, Bound95: g.Bound95}
 }
 
 // tzdataReport is a recur.DataVersion.

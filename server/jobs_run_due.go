@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
@@ -103,9 +104,7 @@ func (s *Server) runDue(ctx context.Context, out *fireoncev1.RunDueResponse) (ti
 		if out.GetFired() > before {
 			continue
 		}
-		select { // another server is at that schedule
-		case <-time.After(runPause):
-		case <-ctx.Done():
+		if !sleep.For(ctx, runPause) { // another server is at that schedule
 			return 0, ctx.Err()
 		}
 	}

@@ -82,12 +82,6 @@ func (s *scanStore) Events(ctx context.Context, q store.EventQuery) (store.Event
 	return scan(ctx, s, q.Project, func() (store.EventPage, error) { return s.Store.Events(ctx, q) })
 }
 
-// newEvents reads what was written after a position that was the log's end a moment ago. It is
-// no scan: what it reads is bounded by what was written since.
-func (s *scanStore) newEvents(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
-	return s.Store.Events(ctx, q)
-}
-
 // nextEvents is Events for a stream that is under way: it waits until ctx ends.
 func (s *scanStore) nextEvents(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	for {

@@ -50,7 +50,7 @@ func (s *scheduleService) changeSchedule(ctx context.Context, of scheduleNamed, 
 
 // change makes a change of the schedule that a request is about.
 func (s *scheduleService) change(ctx context.Context, of scheduleNamed, r scheduleChange) (store.Schedule, error) {
-	ref, err := scheduleRef(ctx, of)
+	ref, err := subjectSchedule.ref(ctx, of.GetScheduleId(), of.GetIdempotencyKey())
 	if err != nil {
 		return store.Schedule{}, err
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -243,17 +242,5 @@ func (m *Message) readFrame(ctx context.Context, head [FrameHeader]byte, zip boo
 	if err != nil {
 		return nil, err
 	}
-	if zipped {
-		unzip, _ := unzippers.Get().(*gzip.Reader)
-		defer unzippers.Put(unzip)
-		if err := unzip.Reset(body); err != nil {
-			return nil, m.readError(ctx, err)
-		}
-		body, size = unzip, -1
-	}
-	out, err := m.held.ReadAll(ctx, wire.GetBuffer(wire.FirstReservation), body, size, func() {})
-	if err != nil {
-		err = m.readError(ctx, err)
-	}
-	return out, err
+	return m.readAll(ctx, wire.GetBuffer(wire.FirstReservation), body, size, zipped, func() {})
 }

@@ -37,9 +37,6 @@ func castAll[B, A ~int | ~uint8 | ~int32](list []A) []B {
 
 func stateToWire(s job.State) fireoncev1.JobState    { return fireoncev1.JobState(s) }
 func classToWire(c job.Class) fireoncev1.EffectClass { return fireoncev1.EffectClass(c) }
-func policyToWire(p job.Policy) fireoncev1.AmbiguityPolicy {
-	return fireoncev1.AmbiguityPolicy(p)
-}
 
 func failureToWire(k job.FailureKind) fireoncev1.FailureKind {
 	if k > job.FailAlreadyPresent {
@@ -139,7 +136,7 @@ func jobToWire(j job.Job) *fireoncev1.Job {
 		JobId: idToWire(j.ID), ProjectId: j.Project, IdempotencyKey: j.Key, EffectKey: j.OwnEffectKey,
 		ConnectionId: idToWire(j.Connection), ScheduleTime: timeToWire(j.ScheduleTime),
 		StartWindow: durationToWire(j.Window()),
-		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(j.Retry), AmbiguityPolicy: policyToWire(j.Policy),
+		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(j.Retry), AmbiguityPolicy: fireoncev1.AmbiguityPolicy(j.Policy),
 		Labels: j.Labels, ReplyToJobId: idToWire(j.ReplyTo), ScheduleId: idToWire(j.Schedule),
 		State: stateToWire(j.State), EffectClass: classToWire(j.Class),
 		AttemptCount: int32(j.Attempt), FailureCount: int32(j.Failures), Round: int32(j.Round),

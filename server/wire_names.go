@@ -32,20 +32,10 @@ func jobRef(ctx context.Context, req jobNamed) (store.Ref, error) {
 	return subjectJob.ref(ctx, req.GetJobId(), req.GetIdempotencyKey())
 }
 
-// connectionRef reads which connection a request is about.
-func connectionRef(ctx context.Context, req connectionNamed) (store.Ref, error) {
-	return subjectConnection.ref(ctx, req.GetConnectionId(), req.GetIdempotencyKey())
-}
-
 // scheduleNamed is a request with a oneof of a schedule's names.
 type scheduleNamed interface {
 	GetScheduleId() string
 	GetIdempotencyKey() string
-}
-
-// scheduleRef reads which schedule a request is about.
-func scheduleRef(ctx context.Context, req scheduleNamed) (store.Ref, error) {
-	return subjectSchedule.ref(ctx, req.GetScheduleId(), req.GetIdempotencyKey())
 }
 
 // names are the fields by which a request names a job or a connection.

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -53,12 +52,10 @@ func policiesInForce(p *fireoncev1.SchedulePolicies, spec *fireoncev1.ScheduleSp
 	if p != nil {
 		out = proto.CloneOf(p)
 	}
-	out.Overlap, out.WhileUnresolved = overlapToWire(in.Overlap), overlapToWire(in.WhileUnresolved)
+	out.Overlap, out.WhileUnresolved = fireoncev1.OverlapPolicy(in.Overlap), fireoncev1.OverlapPolicy(in.WhileUnresolved)
 	out.CatchUp, out.CatchUpWindow = fireoncev1.CatchUpPolicy(in.CatchUp), durationpb.New(in.CatchUpWindow)
 	return out
 }
-
-func overlapToWire(o firing.Overlap) fireoncev1.OverlapPolicy { return fireoncev1.OverlapPolicy(o) }
 
 func firingCountsToWire(c store.ScheduleCounts) *fireoncev1.FiringCounts {
 	return &fireoncev1.FiringCounts{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
@@ -134,7 +135,7 @@ func (a *attempt) readBack(ctx context.Context, cause error) (*store.Armed, erro
 		case errors.Is(readErr, store.ErrNotFound):
 			return &store.Armed{Err: errNotArmed}, nil
 		}
-		sleep(ctx, 100*time.Millisecond)
+		sleep.For(ctx, 100*time.Millisecond)
 	}
 	return nil, fmt.Errorf("arm: %w", cause)
 }
@@ -156,7 +157,7 @@ func (a *attempt) resolveUnconfirmed(err error) {
 			a.armRefused(errNotArmed)
 			return
 		}
-		sleep(e.hard, time.Second)
+		sleep.For(e.hard, time.Second)
 	}
 	e.Log.ErrorContext(a.work.Context(), "shut down with an unconfirmed arm; nothing was sent, the fence decides",
 		"job", a.leased.ID.String(), "arm", item.Token.String())
@@ -224,7 +225,7 @@ func (a *attempt) isLeased() bool {
 		if err == nil || errors.Is(err, store.ErrNotFound) {
 			return err == nil && now.State == a.leased.State && now.ClaimToken == a.leased.ClaimToken
 		}
-		sleep(a.e.hard, time.Second)
+		sleep.For(a.e.hard, time.Second)
 	}
 	return false
 }

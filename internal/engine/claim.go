@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -21,7 +22,7 @@ func (e *Engine) claimLoop(ctx context.Context) {
 		room := e.permits.shares.room()
 		n, err := e.claim(ctx, free, room)
 		if err != nil {
-			sleep(ctx, e.storeLog.pauseAfter(err))
+			sleep.For(ctx, e.storeLog.pauseAfter(err))
 			continue
 		}
 		if busy = n == free; busy || n > 0 && room.Unread {

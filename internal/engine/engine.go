@@ -254,13 +254,3 @@ func (c *Config) traits(conn *store.Connection, class job.Class) job.Traits {
 	own.Grace = c.Grace
 	return own
 }
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -48,7 +49,7 @@ func (e *Engine) takeOverLoop(ctx context.Context) {
 				break
 			}
 		}
-		sleep(ctx, orphanPolls*e.Poll)
+		sleep.For(ctx, orphanPolls*e.Poll)
 	}
 }
 

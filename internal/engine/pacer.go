@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -43,7 +44,7 @@ func (p *pacer) repeat(ctx context.Context, do func() (did int, more bool)) {
 		}
 		p.wait(ctx, work, did > 0)
 		if rest := leastRest - time.Since(begun); rest > 0 {
-			sleep(ctx, rest)
+			sleep.For(ctx, rest)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
@@ -45,7 +46,7 @@ func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
 	e.storeLog.note(ctx, opClaimLooks, err)
 	if err != nil {
 		e.lookers.permits.release(free)
-		sleep(ctx, e.storeLog.pauseAfter(err))
+		sleep.For(ctx, e.storeLog.pauseAfter(err))
 		return 0, false
 	}
 	back := make(map[owner][]store.LeaseRef)

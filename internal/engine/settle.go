@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
@@ -45,7 +46,7 @@ func (t *task) settle(s *job.Snapshot, ev job.Evidence, token job.ID) (after *jo
 			e.Log.ErrorContext(t.traceOf(s), "evidence could not be applied", "job", s.ID.String(), "evidence", ev, "err", err)
 			return s, false
 		default:
-			sleep(e.hard, pause)
+			sleep.For(e.hard, pause)
 			pause = min(2*pause, settleMaxPause)
 		}
 		if e.hard.Err() != nil {
@@ -55,7 +56,7 @@ func (t *task) settle(s *job.Snapshot, ev job.Evidence, token job.ID) (after *jo
 		}
 		fresh, err := e.read(s.ID)
 		if err != nil {
-			sleep(e.hard, pause) // a stale write does not wait by itself
+			sleep.For(e.hard, pause) // a stale write does not wait by itself
 			continue
 		}
 		if !token.IsZero() && fresh.ClaimToken != token {

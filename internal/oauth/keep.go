@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
@@ -45,7 +46,7 @@ func (r *Renewer) keep(ctx context.Context, conn store.Connection, old connector
 			return connector.Credential{}, wait(storeRest, "the login could not be stored")
 		}
 		r.Log.Warn("new tokens are not stored yet", "connection", conn.ID.String(), "err", err)
-		pause(ctx, rest)
+		sleep.For(ctx, rest)
 		// The old refresh token must not be used meanwhile.
 		_, _ = r.begin(ctx, conn, old.Version, owner, 0)
 	}

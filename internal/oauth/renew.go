@@ -15,6 +15,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -336,7 +337,7 @@ func (r *Renewer) fly(ctx context.Context, conn store.Connection, version int, n
 		case !time.Now().Before(end):
 			return connector.Credential{}, wait(min(turn.Left, storeRest), "the login is being renewed by another server")
 		}
-		pause(ctx, min(turn.Left, waitPoll))
+		sleep.For(ctx, min(turn.Left, waitPoll))
 	}
 }
 
@@ -346,16 +347,6 @@ func (r *Renewer) begin(ctx context.Context, conn store.Connection, version int,
 	return r.Store.BeginRenewal(ctx, store.RenewalParams{
 		Connection: conn.ID, Version: version, Owner: owner, Lease: turnLease, Apart: notWithin,
 	})
-}
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // renew runs while it holds the turn. tries counts the turns for this version whose end is unknown.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -43,7 +44,7 @@ const (
 // Run removes jobs and events that are no longer kept, until ctx ends. If both are kept
 // forever, it still removes the keys and objects of jobs that were erased.
 func Run(ctx context.Context, c Config) {
-	for sleep(ctx, every) {
+	for sleep.For(ctx, every) {
 		c.pass(ctx)
 	}
 }
@@ -65,7 +66,7 @@ func (c Config) pass(ctx context.Context) {
 			return
 		}
 		p.After = r.Next
-		if !sleep(ctx, max(leastPause, rest*took)) {
+		if !sleep.For(ctx, max(leastPause, rest*took)) {
 			return
 		}
 	}
@@ -89,16 +90,4 @@ func (c Config) log(ctx context.Context, sum store.Retained, err error, took, wo
 	c.Log.Info("removed jobs and events that are no longer kept", "jobs", sum.Jobs, "events", sum.Events, "keys", sum.Keys,
 		"objects", sum.Objects, "firings", sum.Firings,
 		"took", took.Round(time.Millisecond).String(), "worked", worked.Round(time.Millisecond).String())
-}
-
-// sleep waits for d, and reports whether ctx has not ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -49,7 +50,7 @@ const (
 // Run counts until ctx ends.
 func Run(ctx context.Context, c Config) {
 	failing := false
-	for sleep(ctx, every) {
+	for sleep.For(ctx, every) {
 		err := c.catchUp(ctx)
 		if failed := err != nil && ctx.Err() == nil; failed != failing {
 			failing = failed
@@ -78,7 +79,7 @@ func (c Config) catchUp(ctx context.Context) error {
 		if begun.After(late) {
 			pause = hurry * took
 		}
-		if !sleep(ctx, max(leastPause, pause)) {
+		if !sleep.For(ctx, max(leastPause, pause)) {
 			return ctx.Err()
 		}
 	}
@@ -104,16 +105,4 @@ func (c Config) step(ctx context.Context, size int) (more bool, err error) {
 		return true, nil // another server has counted these events
 	}
 	return r.More, err
-}
-
-// sleep waits for d, and reports whether ctx has not ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/internal/sleep"
 )
 
 // Rules of this file: sessions keep their plans, and a plan that was made for a table of a
@@ -43,7 +45,7 @@ func repeat(every time.Duration, work func(context.Context)) *background {
 	ctx, end := context.WithCancel(context.Background())
 	b := &background{end: end}
 	b.done.Go(func() {
-		for sleep(ctx, every) {
+		for sleep.For(ctx, every) {
 			work(ctx)
 		}
 	})

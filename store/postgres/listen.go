@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -99,7 +100,7 @@ func (b *notifier) send(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !sleep(ctx, notifyAfter) {
+		if !sleep.For(ctx, notifyAfter) {
 			return
 		}
 		b.mu.Lock()
@@ -110,7 +111,7 @@ func (b *notifier) send(ctx context.Context) {
 			continue // the hint before, which was about to go, included it
 		}
 		b.notify(ctx, kinds)
-		if !sleep(ctx, notifyEvery-notifyAfter) {
+		if !sleep.For(ctx, notifyEvery-notifyAfter) {
 			return
 		}
 	}
@@ -152,7 +153,7 @@ func (b *notifier) listen(ctx context.Context, conn *pgx.Conn) {
 		if heard {
 			retry = firstRetry
 		}
-		if !sleep(ctx, retry/2+rand.N(retry/2)) { //nolint:gosec // jitter
+		if !sleep.For(ctx, retry/2+rand.N(retry/2)) { //nolint:gosec // jitter
 			return
 		}
 		retry = min(2*retry, lastRetry)
@@ -229,17 +230,5 @@ func (b *notifier) wait(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	default:
 		return err
-	}
-}
-
-// sleep waits, and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/sleep"
 )
 
 // Rules of this file: every attempt fetches and uploads its media again. A file that no
@@ -104,9 +105,7 @@ func untaken(a transport.Response, secrets transport.Secrets) error {
 // ready asks whether a file has been processed, after a while
 // (https://docs.joinmastodon.org/methods/media/#get: 206 means not yet).
 func (c *Connector) ready(ctx context.Context, a account, id string) (bool, error) {
-	select {
-	case <-time.After(processWait):
-	case <-ctx.Done():
+	if !sleep.For(ctx, processWait) {
 		return false, &connector.Refusal{Kind: job.FailTransient, Msg: platformName + " has not processed the media in time", Err: ctx.Err()}
 	}
 	answer, err := c.get(ctx, a, "/api/v1/media/"+url.PathEscape(id), nil, true)

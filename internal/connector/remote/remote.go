@@ -26,6 +26,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/redact"
+	"github.com/fireonce/fireonce/internal/sleep"
 )
 
 const (
@@ -200,9 +201,7 @@ func (c *Connector) Keep(ctx context.Context, pause time.Duration, told func(err
 		if reached {
 			next = 10 * pause
 		}
-		select {
-		case <-time.After(next):
-		case <-ctx.Done():
+		if !sleep.For(ctx, next) {
 			return
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
+
+	"github.com/fireonce/fireonce/internal/sleep"
 )
 
 // Rules of this file: certificates come from an authority that supports ACME (RFC 8555). The
@@ -133,9 +135,7 @@ func (a *Authority) Obtain(ctx context.Context) {
 			}
 			a.log.Error("no certificate could be obtained", "for", name, "err", err, "again_in", obtainAgain.String(),
 				"then", "see that port 443 of the name leads to --listen, and that the authority can be reached")
-			select {
-			case <-time.After(obtainAgain):
-			case <-ctx.Done():
+			if !sleep.For(ctx, obtainAgain) {
 				return
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/sleep"
 )
 
 // ErrStop is returned by a handler that has seen enough. Events then returns nil.
@@ -69,8 +70,8 @@ func Events(ctx context.Context, jobs fireoncev1connect.JobServiceClient, o Opti
 			return ctx.Err()
 		case err == nil: // the server ended the stream after its longest time; a new one continues
 			pause, lastHeard = firstPause, time.Now()
-			if err := sleep(ctx, pause); err != nil {
-				return err
+			if !sleep.For(ctx, pause) {
+				return ctx.Err()
 			}
 			continue
 		case final(err):
@@ -85,8 +86,8 @@ func Events(ctx context.Context, jobs fireoncev1connect.JobServiceClient, o Opti
 		if heard && o.Lost != nil {
 			o.Lost(err)
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
+		if !sleep.For(ctx, pause) {
+			return ctx.Err()
 		}
 		pause = min(2*pause, maxPause)
 	}
@@ -166,15 +167,4 @@ func (f *follower) request() *fireoncev1.StreamJobEventsRequest {
 		req.Start = &fireoncev1.StreamJobEventsRequest_FromNow{FromNow: true}
 	}
 	return req
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -23,9 +24,7 @@ func (n *Node) warnOfKeys(ctx context.Context) {
 			n.warnOf(keys)
 			return
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !sleep.For(ctx, pause) {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
@@ -75,9 +76,7 @@ func (w *databaseWait) do(ctx context.Context, step func(context.Context) error)
 			n.cfg.Log.Warn("waiting for the database", "database", n.database.String(), "why", err,
 				"for_at_most", left.Round(time.Second), "not_ready_at", n.URL())
 		}
-		select {
-		case <-time.After(min(pause, left)):
-		case <-ctx.Done():
+		if !sleep.For(ctx, min(pause, left)) {
 			return ctx.Err()
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/sleep"
 )
 
 //go:embed web
@@ -133,9 +135,7 @@ func (p *page) events(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
-		select {
-		case <-time.After(settled):
-		case <-r.Context().Done():
+		if !sleep.For(r.Context(), settled) {
 			return
 		}
 	}
