@@ -39,7 +39,7 @@ func Commands() []*cli.Command {
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
 		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
 		bulkCommand(), countCommand(), statsCommand(), healthCommand(), schedulesCommand(),
-		changeable(connectionsCommand()), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
+		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func connectionsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "connections", Usage: "create, show, list and change connections",
-		Commands: []*cli.Command{
+		Commands: append(append([]*cli.Command{
 			{
 				Name: "create", Usage: "create a connection",
 				Description: "For a webhook or an http receiver, say whether it drops a key that it has seen before. If it does, an\n" +
@@ -60,7 +60,7 @@ func connectionsCommand() *cli.Command {
 				)...),
 				Action: action(listConnections),
 			},
-		},
+		}, changeCommands(settingsFlags(anyPlatform), credentialFlags())...), loginCommand()),
 	}
 }
 
@@ -134,13 +134,6 @@ func listConnections(ctx context.Context, c *call) error {
 
 // ownFlags are the flags of `create` that are neither settings nor a credential.
 var ownFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down"}
-
-// changeable adds the commands that change a connection.
-func changeable(connections *cli.Command) *cli.Command {
-	connections.Commands = append(connections.Commands, changeCommands(settingsFlags(anyPlatform), credentialFlags())...)
-	connections.Commands = append(connections.Commands, loginCommand())
-	return connections
-}
 
 func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 	const one, argument = "connection", "CONNECTION"

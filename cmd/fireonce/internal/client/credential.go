@@ -57,9 +57,10 @@ func withSecret(s platform.Secret) []string {
 
 // secretsFit refuses flags for the credential of another connector.
 func secretsFit(cmd *cli.Command, connector string) error {
+	_, builtIn := builtin.Find(connector)
 	for _, f := range secretFlags {
 		fits := withSecret(f.secret)
-		if !cmd.IsSet(f.name) || slices.Contains(fits, connector) || f.secret == platform.Token && !builtIn(connector) {
+		if !cmd.IsSet(f.name) || slices.Contains(fits, connector) || f.secret == platform.Token && !builtIn {
 			continue
 		}
 		return exit.Usagef("--%s goes only with --connector %s; any kind of credential may come in --credential-file", f.name, strings.Join(fits, " or "))

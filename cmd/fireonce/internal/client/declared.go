@@ -228,7 +228,7 @@ func scalar(f platform.Flag, field protoreflect.FieldDescriptor, text string) (p
 		return protoreflect.ValueOfString(text), nil
 	}
 	values, prefix := field.Enum().Values(), enumPrefix(field.Enum())
-	name := enumName(prefix, text)
+	name := prefix + strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(text, "-", "_")), prefix)
 	for _, w := range f.Words {
 		if enumWord(w.Text) == enumWord(text) {
 			name = w.Value

@@ -70,7 +70,9 @@ func schedule(ctx context.Context, c *call) error {
 	}
 	err = printAnswer(c, resp, nil, func(c *call, resp *fireoncev1.ScheduleJobResponse) {
 		c.out.scheduled(resp, req.GetValidateOnly())
-		c.warn(resp.GetWarnings())
+		for _, w := range resp.GetWarnings() {
+			c.tell("warning: %s: %s", plain(w.GetField()), plain(w.GetMessage()))
+		}
 		c.tellMark(resp)
 	})
 	if err != nil || !c.cmd.Bool("watch") || req.GetValidateOnly() {
@@ -110,13 +112,6 @@ func (c *call) tellMark(resp interface {
 	case fireoncev1.TimeMark_TIME_MARK_FIRST_OF_TWO:
 		c.tell("that local time occurs twice; the job is due at %s, the first of the two", at)
 	default:
-	}
-}
-
-// warn prints the server's warnings to standard error. With --json they are in the answer.
-func (c *call) warn(warnings []*fireoncev1.Warning) {
-	for _, w := range warnings {
-		c.tell("warning: %s: %s", plain(w.GetField()), plain(w.GetMessage()))
 	}
 }
 
@@ -200,11 +195,6 @@ func parseTime(flag, text string) (*timestamppb.Timestamp, error) {
 		return nil, exit.Usagef("--%s %q is not an RFC 3339 time, e.g. 2030-01-31T09:00:00+01:00", flag, text)
 	}
 	return timestamppb.New(t), nil
-}
-
-// enumName converts a value as people type it, or as JSON prints it, to the contract's spelling.
-func enumName(prefix, text string) string {
-	return prefix + strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(text, "-", "_")), prefix)
 }
 
 // namedValues reads a flag of names and values.

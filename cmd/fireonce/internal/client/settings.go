@@ -74,12 +74,6 @@ func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
 	return setFields(cmd, p, p.Settings, conn.ProtoReflect().Mutable(field).Message())
 }
 
-// builtIn reports whether a connector is part of the program.
-func builtIn(connector string) bool {
-	_, known := builtin.Find(connector)
-	return known
-}
-
 // setCustom sets the settings of a connector of the server's own. Only the server knows whether
 // it has one.
 func setCustom(cmd *cli.Command, conn *fireoncev1.Connection) error {
