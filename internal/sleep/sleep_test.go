@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/internal/sleep"
 )
 
-// TestFor: it waits for the whole time, or until the context ends, and tells which.
+// TestFor: it waits for the whole time, or until the context ends, and reports which.
 func TestFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
