@@ -1,5 +1,6 @@
 // Package sqlstore has what both SQL engines do at human pace, written once: one body over
-// one SQL. What is hot (create, claim, arm, apply, the log) each engine has of its own.
+// one SQL, and the queue of calls that share transactions. What is hot (create, claim, arm,
+// apply, the log) each engine has of its own, but for the parts that few changes have.
 //
 // Rules of this package:
 //
