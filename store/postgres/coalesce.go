@@ -59,8 +59,8 @@ func (c *coalescer[I, R]) close() { c.queue.Close() }
 // do runs the items with those of other callers and returns their verdicts in order. It
 // refuses more than store.MaxBatch items as a whole.
 func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
-	if err := rules.Bounded(len(items)); err != nil || len(items) == 0 {
-		return nil, cmp.Or(err, ctx.Err())
+	if err := cmp.Or(rules.Bounded(len(items)), c.queue.Check(ctx)); err != nil || len(items) == 0 {
+		return nil, err
 	}
 	o := sqlstore.NewCall(call[I, R]{items: items})
 	err := c.queue.Do(ctx, o)

@@ -44,11 +44,8 @@ func NewQueue[T any]() *Queue[T] {
 
 // Add queues a call. It waits for room.
 func (q *Queue[T]) Add(ctx context.Context, c *Call[T]) error {
-	if err := ctx.Err(); err != nil {
+	if err := q.Check(ctx); err != nil {
 		return err
-	}
-	if q.closed() {
-		return ErrClosed
 	}
 	select {
 	case q.calls <- c:
@@ -58,6 +55,14 @@ func (q *Queue[T]) Add(ctx context.Context, c *Call[T]) error {
 	case <-q.Quit:
 		return ErrClosed
 	}
+}
+
+// Check returns why no call can be queued.
+func (q *Queue[T]) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || !q.closed() {
+		return err
+	}
+	return ErrClosed
 }
 
 func (q *Queue[T]) closed() bool {
