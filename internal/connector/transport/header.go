@@ -1,0 +1,66 @@
+package transport
+
+import (
+	"errors"
+	"net/textproto"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Limits of headers that users give.
+const (
+	// MaxHeaders bounds how many a request has.
+	MaxHeaders = 32
+	// MaxHeaderName and MaxHeaderValue bound one, in bytes.
+	MaxHeaderName  = 64
+	MaxHeaderValue = 4096
+)
+
+// ourHeaders are set by Fireonce or belong to one connection (RFC 9110, section
+// 7.6.1); a user's value would break the framing, the key or the signature.
+var ourHeaders = map[string]string{
+	"Host":              "it is taken from the URL",
+	"Content-Length":    "it is taken from the body",
+	"Content-Type":      "use content_type",
+	"Transfer-Encoding": "it belongs to the connection",
+	"Connection":        "it belongs to the connection",
+	"Keep-Alive":        "it belongs to the connection",
+	"Te":                "it belongs to the connection",
+	"Trailer":           "it belongs to the connection",
+	"Upgrade":           "it belongs to the connection",
+	"Http2-Settings":    "it belongs to the connection",
+	"Expect":            "the request is sent at once",
+	"User-Agent":        "Fireonce names itself",
+	"Idempotency-Key":   "Fireonce sets the key",
+	"X-Idempotency-Key": "Fireonce sets the key",
+}
+
+// FoldedName returns a header's name as seen by receivers that fold "_" to "-", as CGI,
+// WSGI and PHP do: to them Idempotency_Key is Idempotency-Key.
+func FoldedName(name string) string {
+	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
+
+// CheckHeader checks one header that a user adds to a request. secret is set if it
+// comes from the credential, which may carry Authorization and Cookie. The errors are
+// fit for a user and never quote the value.
+func CheckHeader(name, value string, secret bool) error {
+	if len(name) > MaxHeaderName || !httpguts.ValidHeaderFieldName(name) {
+		return errors.New("not a valid header name")
+	}
+	canonical := FoldedName(name)
+	if why, ours := ourHeaders[canonical]; ours {
+		return errors.New("the header " + canonical + " is not allowed: " + why)
+	}
+	if strings.HasPrefix(canonical, "Proxy-") || strings.HasPrefix(canonical, "Webhook-") {
+		return errors.New("the header " + canonical + " is not allowed")
+	}
+	if !secret && (canonical == "Authorization" || canonical == "Cookie") {
+		return errors.New("the header " + canonical + " is not allowed: put a secret into the credential's headers")
+	}
+	if len(value) > MaxHeaderValue || !httpguts.ValidHeaderFieldValue(value) {
+		return errors.New("the header " + canonical + " must have one line of at most 4096 bytes, without control characters")
+	}
+	return nil
+}
