@@ -180,25 +180,6 @@ type FiredFiring struct {
 	Job Created
 }
 
-// Ask calls Decide, and returns the schedule as the decision leaves it. An error is the
-// verdict on the decision. For engines.
-func (p FireParams) Ask(due DueSchedule) (Schedule, FireDecision, error) {
-	if p.Decide == nil {
-		return due.Schedule, FireDecision{}, fmt.Errorf("%w: %w", ErrIllegal, errNoDecider)
-	}
-	asked := due
-	asked.Schedule = due.Schedule.Clone()
-	d := p.Decide(asked)
-	if d.Leave || d.Err != nil {
-		return due.Schedule, FireDecision{Leave: d.Leave}, d.Err
-	}
-	s, err := d.decided(due)
-	if err != nil {
-		return due.Schedule, FireDecision{}, err
-	}
-	return s, d, nil
-}
-
 // decided returns the schedule as a decision leaves it.
 func (d *FireDecision) decided(due DueSchedule) (Schedule, error) {
 	was, in := due.Schedule, d.Schedule
@@ -267,7 +248,19 @@ func (d *FireDecision) items(due DueSchedule) error {
 	for _, i := range due.Items {
 		free[i.ID] = true
 	}
-	take := func(id job.ID) error {
+	var taken []job.ID
+	for _, f := range d.Firings {
+		if f.Job == nil && !f.Item.IsZero() {
+			return fmt.Errorf("%w: firing %s makes no job of item %s", ErrIllegal, f.Firing.Name, f.Item)
+		}
+		if !f.Item.IsZero() {
+			taken = append(taken, f.Item)
+		}
+	}
+	for _, r := range d.RefusedItems {
+		taken = append(taken, r.Item)
+	}
+	for _, id := range taken {
 		if due.Schedule.Doubtful() {
 			return fmt.Errorf("%w: item %s may have been sent before the restore", ErrIllegal, id)
 		}
@@ -275,23 +268,6 @@ func (d *FireDecision) items(due DueSchedule) error {
 			return fmt.Errorf("%w: item %s does not wait, or is taken twice", ErrIllegal, id)
 		}
 		free[id] = false
-		return nil
-	}
-	for _, f := range d.Firings {
-		if f.Item.IsZero() {
-			continue
-		}
-		if f.Job == nil {
-			return fmt.Errorf("%w: firing %s makes no job of item %s", ErrIllegal, f.Firing.Name, f.Item)
-		}
-		if err := take(f.Item); err != nil {
-			return err
-		}
-	}
-	for _, r := range d.RefusedItems {
-		if err := take(r.Item); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -305,7 +281,6 @@ type FireRound struct {
 	Err      error
 	rounds   int
 	asked    []string // FireParams.Names, while they are looked up
-	looked   bool
 	answered bool
 	left     bool
 }
@@ -315,24 +290,31 @@ func (r *FireRound) Ask(p FireParams) {
 	if r.answered {
 		return
 	}
-	if r.asked = nil; !r.looked {
-		if r.looked = true; len(p.Names) > 0 && !p.Only.ID.IsZero() {
-			r.asked = p.Names
-			return
-		}
+	if r.rounds == 0 && r.asked == nil && len(p.Names) > 0 && !p.Only.ID.IsZero() {
+		r.asked = p.Names
+		return
 	}
-	r.answered = true
+	r.asked, r.answered = nil, true
 	r.rounds++
-	var d FireDecision
-	r.Next, d, r.Err = p.Ask(r.Due)
-	r.Firings, r.Refused, r.left = d.Firings, d.RefusedItems, d.Leave
-	for _, f := range r.Firings {
-		if err := r.Due.Refused[f.Firing.Name]; err != nil && f.Job != nil {
+	r.Next, r.Firings, r.Refused = r.Due.Schedule, nil, nil
+	if p.Decide == nil {
+		r.Err = fmt.Errorf("%w: %w", ErrIllegal, errNoDecider)
+		return
+	}
+	asked := r.Due
+	asked.Schedule = r.Due.Schedule.Clone()
+	d := p.Decide(asked)
+	if r.left, r.Err = d.Leave, d.Err; d.Leave || d.Err != nil {
+		return
+	}
+	r.Next, r.Err = d.decided(r.Due)
+	for _, f := range d.Firings {
+		if err := r.Due.Refused[f.Firing.Name]; err != nil && f.Job != nil && r.Err == nil {
 			r.Err = err
 		}
 	}
-	if r.Err != nil {
-		r.Firings, r.Refused = nil, nil
+	if r.Err == nil {
+		r.Firings, r.Refused = d.Firings, d.RefusedItems
 	}
 }
 
@@ -347,14 +329,14 @@ func (r *FireRound) Names() []string {
 	return names
 }
 
-// Jobs returns the jobs to make, and the indexes of their firings in Firings.
-func (r *FireRound) Jobs() (places []int, jobs []NewJob) {
-	for i, f := range r.Firings {
+// Jobs returns the firings whose jobs are to be made.
+func (r *FireRound) Jobs() (out []FiringDecision) {
+	for _, f := range r.Firings {
 		if _, known := r.Due.Known[f.Firing.Name]; f.Job != nil && !known {
-			places, jobs = append(places, i), append(jobs, *f.Job)
+			out = append(out, f)
 		}
 	}
-	return places, jobs
+	return out
 }
 
 // AddKnown adds a stored firing to DueSchedule.Known. Decide is called again.
@@ -389,23 +371,24 @@ func (r *FireRound) Final() bool { return r.answered }
 // Left reports whether the schedule is left to another server: nothing of it is written.
 func (r *FireRound) Left() bool { return r.left }
 
-// Fired returns the result for the schedule. places and made are the jobs' indexes and verdicts.
-func (r *FireRound) Fired(places []int, made []Created) Fired {
+// Fired returns the result for the schedule. The verdicts on its jobs come first in made, and
+// rest are the others.
+func (r *FireRound) Fired(made []Created) (out Fired, rest []Created) {
 	if r.Err != nil {
-		return Fired{Schedule: r.Due.Schedule, Err: r.Err}
+		return Fired{Schedule: r.Due.Schedule, Err: r.Err}, made
 	}
-	out := Fired{Schedule: r.Next, Firings: make([]FiredFiring, len(r.Firings))}
+	out = Fired{Schedule: r.Next, Firings: make([]FiredFiring, len(r.Firings))}
 	for i, f := range r.Firings {
-		out.Firings[i].Firing = f.Firing
-		if known, ok := r.Due.Known[f.Firing.Name]; ok {
-			out.Firings[i].Firing, out.Firings[i].Repeat = known, true
+		one := &out.Firings[i]
+		if one.Firing, one.Repeat = r.Due.Known[f.Firing.Name]; one.Repeat {
+			continue
+		}
+		if one.Firing = f.Firing; f.Job != nil {
+			one.Job, made = made[0], made[1:]
+			one.Firing.Job = one.Job.Owner()
 		}
 	}
-	for n, i := range places {
-		f := &out.Firings[i]
-		f.Job, f.Firing.Job = made[n], made[n].Owner()
-	}
-	return out
+	return out, made
 }
 
 // Items returns the items that leave the queue with this write.
@@ -441,19 +424,14 @@ func (c Created) Owner() job.ID {
 // FireBudget counts what one call of Fire may write.
 type FireBudget struct{ jobs, firings, bytes int }
 
-// Take reports whether a decision still fits.
+// Take reports whether a decision still fits. After one that does not, the budget is spent.
 func (b *FireBudget) Take(r *FireRound) bool {
 	first := *b == FireBudget{}
-	jobs, bytes := 0, 0
+	b.firings += len(r.Firings)
 	for _, f := range r.Firings {
 		if f.Job != nil {
-			jobs, bytes = jobs+1, bytes+len(f.Job.Spec.Payload)
+			b.jobs, b.bytes = b.jobs+1, b.bytes+len(f.Job.Spec.Payload)
 		}
 	}
-	next := FireBudget{b.jobs + jobs, b.firings + len(r.Firings), b.bytes + bytes}
-	if !first && (next.jobs > MaxBatch || next.firings > 2*MaxFirings || next.bytes > MaxFireBytes) {
-		return false
-	}
-	*b = next
-	return true
+	return first || b.jobs <= MaxBatch && b.firings <= 2*MaxFirings && b.bytes <= MaxFireBytes
 }

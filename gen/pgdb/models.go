@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/column"
 )
 
@@ -59,22 +58,6 @@ type CoolDown struct {
 	Owner   job.ID
 	JobID   job.ID
 	ArmedAt time.Time
-}
-
-type Firing struct {
-	ScheduleID  job.ID
-	Name        string
-	Number      int64
-	NominalAt   time.Time
-	LocalTime   string
-	Mark        store.TimeMark
-	Origin      store.FiringOrigin
-	Outcome     store.FiringOutcome
-	Reason      string
-	JobID       column.OptionalID
-	BlockingJob column.OptionalID
-	Run         int64
-	DecidedAt   time.Time
 }
 
 type JobHead struct {

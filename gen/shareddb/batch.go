@@ -132,6 +132,82 @@ func (b *BlankConnectionBatchResults) Close() error {
 	return b.br.Close()
 }
 
+const endedJobs = `-- name: EndedJobs :batchmany
+SELECT s.job_id, s.state, f.decided_at FROM (
+    SELECT n.job_id, n.decided_at, n.number FROM firings AS n
+    WHERE n.schedule_id = $1 ORDER BY n.number DESC LIMIT 1000
+) AS f JOIN job_state AS s ON s.job_id = f.job_id
+WHERE s.ended_at IS NOT NULL
+ORDER BY f.number DESC LIMIT $2
+`
+
+type EndedJobsBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type EndedJobsParams struct {
+	ScheduleID job.ID
+	MaxRows    int32
+}
+
+type EndedJobsRow struct {
+	JobID     job.ID
+	State     job.State
+	DecidedAt time.Time
+}
+
+// The walk skips jobs that retention has removed, so it has a bound of its own.
+func (q *Queries) EndedJobs(ctx context.Context, arg []EndedJobsParams) *EndedJobsBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.ScheduleID,
+			a.MaxRows,
+		}
+		batch.Queue(endedJobs, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &EndedJobsBatchResults{br, len(arg), false}
+}
+
+func (b *EndedJobsBatchResults) Query(f func(int, []EndedJobsRow, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		var items []EndedJobsRow
+		if b.closed {
+			if f != nil {
+				f(t, items, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		err := func() error {
+			rows, err := b.br.Query()
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var i EndedJobsRow
+				if err := rows.Scan(&i.JobID, &i.State, &i.DecidedAt); err != nil {
+					return err
+				}
+				items = append(items, i)
+			}
+			return rows.Err()
+		}()
+		if f != nil {
+			f(t, items, err)
+		}
+	}
+}
+
+func (b *EndedJobsBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
 const insertErasedJob = `-- name: InsertErasedJob :batchexec
 INSERT INTO erased_jobs (
     job_id, project, key_digest, state, class, attempts, proof, effect_at, object_digest,
@@ -336,6 +412,78 @@ func (b *PastBatchResults) Query(f func(int, []PastRow, error)) {
 }
 
 func (b *PastBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
+const queueHead = `-- name: QueueHead :batchmany
+SELECT id, place, octet_length(payload)::bigint AS size FROM schedule_items
+WHERE schedule_id = $1 AND state IN (1, 4) AND state = 1 ORDER BY place, id LIMIT $2
+`
+
+type QueueHeadBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type QueueHeadParams struct {
+	ScheduleID job.ID
+	MaxRows    int32
+}
+
+type QueueHeadRow struct {
+	ID    job.ID
+	Place int64
+	Size  int64
+}
+
+// The first waiting items.
+func (q *Queries) QueueHead(ctx context.Context, arg []QueueHeadParams) *QueueHeadBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.ScheduleID,
+			a.MaxRows,
+		}
+		batch.Queue(queueHead, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &QueueHeadBatchResults{br, len(arg), false}
+}
+
+func (b *QueueHeadBatchResults) Query(f func(int, []QueueHeadRow, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		var items []QueueHeadRow
+		if b.closed {
+			if f != nil {
+				f(t, items, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		err := func() error {
+			rows, err := b.br.Query()
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var i QueueHeadRow
+				if err := rows.Scan(&i.ID, &i.Place, &i.Size); err != nil {
+					return err
+				}
+				items = append(items, i)
+			}
+			return rows.Err()
+		}()
+		if f != nil {
+			f(t, items, err)
+		}
+	}
+}
+
+func (b *QueueHeadBatchResults) Close() error {
 	b.closed = true
 	return b.br.Close()
 }

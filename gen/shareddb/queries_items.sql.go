@@ -14,6 +14,44 @@ import (
 	"github.com/fireonce/fireonce/store/column"
 )
 
+const endItems = `-- name: EndItems :execrows
+WITH u AS (
+    SELECT unnest($2::uuid[]) AS id, unnest($3::smallint[]) AS state, unnest($4::text[]) AS firing_name,
+        nullif(unnest($5::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS job_id, unnest($6::text[]) AS reason
+)
+UPDATE schedule_items AS i SET
+    state = u.state, firing_name = u.firing_name, job_id = u.job_id, reason = u.reason, version = i.version + 1,
+    payload = CASE WHEN u.state = 4 THEN i.payload ELSE ''::bytea END,
+    labels = CASE WHEN u.state = 4 THEN i.labels ELSE '{}'::jsonb END,
+    updated_at = $1, ended_at = $1
+FROM u WHERE i.id = u.id AND i.state = 1
+`
+
+type EndItemsParams struct {
+	Now         time.Time
+	Ids         []job.ID
+	States      []int16
+	FiringNames []string
+	Jobs        []job.ID
+	Reasons     []string
+}
+
+// Items that firings used, and those that were refused.
+func (q *Queries) EndItems(ctx context.Context, arg EndItemsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, endItems,
+		arg.Now,
+		arg.Ids,
+		arg.States,
+		arg.FiringNames,
+		arg.Jobs,
+		arg.Reasons,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const endedItems = `-- name: EndedItems :many
 SELECT id, state, ended_at, octet_length(payload)::bigint AS size FROM schedule_items
 WHERE schedule_id = $1 AND ended_at IS NOT NULL AND (ended_at, id) < ($2::timestamptz, $3::uuid)

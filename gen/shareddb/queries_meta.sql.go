@@ -154,6 +154,17 @@ func (q *Queries) Release(ctx context.Context, now time.Time) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const releasedAt = `-- name: ReleasedAt :one
+SELECT released_at FROM meta WHERE id = 1
+`
+
+func (q *Queries) ReleasedAt(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, releasedAt)
+	var released_at time.Time
+	err := row.Scan(&released_at)
+	return released_at, err
+}
+
 const setNamespace = `-- name: SetNamespace :exec
 UPDATE meta SET namespace = $1 WHERE id = 1
 `

@@ -250,6 +250,17 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 	return items, nil
 }
 
+const effectKeyTaken = `-- name: EffectKeyTaken :one
+SELECT EXISTS (SELECT 1 FROM effect_keys WHERE digest = $1)
+`
+
+func (q *Queries) EffectKeyTaken(ctx context.Context, digest []byte) (bool, error) {
+	row := q.db.QueryRow(ctx, effectKeyTaken, digest)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const keyOwner = `-- name: KeyOwner :one
 
 SELECT job_id FROM job_keys WHERE digest = $1

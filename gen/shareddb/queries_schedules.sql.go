@@ -164,6 +164,55 @@ func (q *Queries) HasSchedule(ctx context.Context, arg HasScheduleParams) (job.I
 	return id, err
 }
 
+const insertFirings = `-- name: InsertFirings :exec
+INSERT INTO firings (
+    schedule_id, name, number, nominal_at, local_time, mark, origin, outcome, reason, job_id, blocking_job, run,
+    decided_at
+)
+SELECT unnest($1::uuid[]) AS schedule_id, unnest($2::text[]) AS name, unnest($3::bigint[]) AS number,
+    unnest($4::timestamptz[]) AS nominal_at, unnest($5::text[]) AS local_time,
+    unnest($6::smallint[]) AS mark, unnest($7::smallint[]) AS origin,
+    unnest($8::smallint[]) AS outcome, unnest($9::text[]) AS reason, nullif(unnest($10::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS job_id,
+    nullif(unnest($11::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS blocking_job, unnest($12::bigint[]) AS run,
+    $13
+ON CONFLICT (schedule_id, name) DO NOTHING
+`
+
+type InsertFiringsParams struct {
+	Schedules  []job.ID
+	Names      []string
+	Numbers    []int64
+	Nominals   []time.Time
+	LocalTimes []string
+	Marks      []int16
+	Origins    []int16
+	Outcomes   []int16
+	Reasons    []string
+	Jobs       []job.ID
+	Blockers   []job.ID
+	Runs       []int64
+	DecidedAt  time.Time
+}
+
+func (q *Queries) InsertFirings(ctx context.Context, arg InsertFiringsParams) error {
+	_, err := q.db.Exec(ctx, insertFirings,
+		arg.Schedules,
+		arg.Names,
+		arg.Numbers,
+		arg.Nominals,
+		arg.LocalTimes,
+		arg.Marks,
+		arg.Origins,
+		arg.Outcomes,
+		arg.Reasons,
+		arg.Jobs,
+		arg.Blockers,
+		arg.Runs,
+		arg.DecidedAt,
+	)
+	return err
+}
+
 const insertSchedule = `-- name: InsertSchedule :execrows
 
 INSERT INTO schedules (
@@ -291,6 +340,50 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const knownFirings = `-- name: KnownFirings :many
+SELECT f.schedule_id, f.name, f.number, f.nominal_at, f.local_time, f.mark, f.origin, f.outcome, f.reason, f.job_id, f.blocking_job, f.run, f.decided_at FROM (SELECT unnest($1::uuid[]) AS schedule_id, unnest($2::text[]) AS name) AS u
+JOIN firings AS f ON f.schedule_id = u.schedule_id AND f.name = u.name
+`
+
+type KnownFiringsParams struct {
+	Schedules []job.ID
+	Names     []string
+}
+
+func (q *Queries) KnownFirings(ctx context.Context, arg KnownFiringsParams) ([]Firing, error) {
+	rows, err := q.db.Query(ctx, knownFirings, arg.Schedules, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Firing
+	for rows.Next() {
+		var i Firing
+		if err := rows.Scan(
+			&i.ScheduleID,
+			&i.Name,
+			&i.Number,
+			&i.NominalAt,
+			&i.LocalTime,
+			&i.Mark,
+			&i.Origin,
+			&i.Outcome,
+			&i.Reason,
+			&i.JobID,
+			&i.BlockingJob,
+			&i.Run,
+			&i.DecidedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const lockDueSchedules = `-- name: LockDueSchedules :many
@@ -475,43 +568,6 @@ func (q *Queries) LockSchedule(ctx context.Context, arg LockScheduleParams) (Sch
 	return i, err
 }
 
-const lockTheseSchedules = `-- name: LockTheseSchedules :many
-SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE id = ANY ($1::uuid[]) AND next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= $2::timestamptz
-FOR UPDATE SKIP LOCKED
-`
-
-type LockTheseSchedulesParams struct {
-	Ids []job.ID
-	Now time.Time
-}
-
-type LockTheseSchedulesRow struct {
-	ID     job.ID
-	Size   int64
-	Queued bool
-}
-
-func (q *Queries) LockTheseSchedules(ctx context.Context, arg LockTheseSchedulesParams) ([]LockTheseSchedulesRow, error) {
-	rows, err := q.db.Query(ctx, lockTheseSchedules, arg.Ids, arg.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LockTheseSchedulesRow
-	for rows.Next() {
-		var i LockTheseSchedulesRow
-		if err := rows.Scan(&i.ID, &i.Size, &i.Queued); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const nextSchedule = `-- name: NextSchedule :one
 SELECT coalesce(postponed_until, next_at)::timestamptz AS next_at FROM schedules
 WHERE next_at IS NOT NULL AND id <> ALL ($1::uuid[]) AND (SELECT m.quarantined FROM meta AS m WHERE m.id = 1) = ''
@@ -524,6 +580,54 @@ func (q *Queries) NextSchedule(ctx context.Context, exceptIds []job.ID) (time.Ti
 	var next_at time.Time
 	err := row.Scan(&next_at)
 	return next_at, err
+}
+
+const openJobs = `-- name: OpenJobs :many
+SELECT s.id AS schedule_id, j.job_id, j.state
+FROM schedules AS s JOIN job_state AS j ON j.job_id = (
+    SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
+    WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 0 AND NULL */ IS NULL
+        AND o.state /* SQLite: 1 */ NOT IN (5, 7)
+    ORDER BY o.job_id DESC LIMIT 1
+)
+WHERE s.id = ANY ($1::uuid[])
+UNION ALL
+SELECT s.id AS schedule_id, j.job_id, j.state
+FROM schedules AS s JOIN job_state AS j ON j.job_id = (
+    SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
+    WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 1 AND NULL */ IS NULL
+        AND o.state /* SQLite: 5 */ IN (5, 7)
+    ORDER BY o.job_id DESC LIMIT 1
+)
+WHERE s.id = ANY ($1::uuid[])
+`
+
+type OpenJobsRow struct {
+	ScheduleID job.ID
+	JobID      job.ID
+	State      job.State
+}
+
+// Of each schedule the newest job under way, then the newest one whose outcome is unknown. SQLite
+// has a table of open jobs.
+func (q *Queries) OpenJobs(ctx context.Context, ids []job.ID) ([]OpenJobsRow, error) {
+	rows, err := q.db.Query(ctx, openJobs, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenJobsRow
+	for rows.Next() {
+		var i OpenJobsRow
+		if err := rows.Scan(&i.ScheduleID, &i.JobID, &i.State); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const postponeSchedules = `-- name: PostponeSchedules :exec
@@ -795,6 +899,105 @@ func (q *Queries) SchedulesPage(ctx context.Context, arg SchedulesPageParams) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const setFired = `-- name: SetFired :execrows
+WITH u AS (
+    SELECT
+        unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS version,
+        unnest($3::bigint[]) AS revision, unnest($4::smallint[]) AS state,
+        unnest($5::smallint[]) AS pause_cause, unnest($6::text[]) AS note,
+        unnest($7::timestamptz[]) AS paused_at, unnest($8::text[]) AS cursor_at,
+        unnest($9::timestamptz[]) AS next_at, unnest($10::text[]) AS buffered,
+        unnest($11::text[]) AS skips, unnest($12::bigint[]) AS run, unnest($13::bigint[]) AS fired,
+        unnest($14::bigint[]) AS skipped_by_overlap, unnest($15::bigint[]) AS skipped_by_person,
+        unnest($16::bigint[]) AS missed, unnest($17::bigint[]) AS coalesced,
+        unnest($18::bigint[]) AS refused, unnest($19::bigint[]) AS last_firing,
+        unnest($20::timestamptz[]) AS updated_at, unnest($21::bigint[]) AS no_content,
+        unnest($22::bigint[]) AS skipped_by_limit, unnest($23::text[]) AS day,
+        unnest($24::bigint[]) AS day_count, unnest($25::bigint[]) AS held,
+        unnest($26::bigint[]) AS refused_in_row, unnest($27::timestamptz[]) AS held_until,
+        unnest($28::text[]) AS catch_up
+)
+UPDATE schedules AS s SET
+    version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
+    paused_at = nullif(u.paused_at, '0001-01-01 00:00:00+00'::timestamptz), cursor_at = u.cursor_at,
+    next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), buffered = u.buffered, skips = u.skips,
+    run = u.run, fired = u.fired, skipped_by_overlap = u.skipped_by_overlap,
+    skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
+    last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
+    skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held,
+    refused_in_row = u.refused_in_row, held_until = nullif(u.held_until, '0001-01-01 00:00:00+00'::timestamptz),
+    catch_up = u.catch_up, postponed_until = NULL, refused_decisions = 0
+FROM u WHERE s.id = u.id AND s.revision = u.revision - 1
+`
+
+type SetFiredParams struct {
+	Ids         []job.ID
+	Versions    []int64
+	Revisions   []int64
+	States      []int16
+	PauseCauses []int16
+	Notes       []string
+	PausedAts   []time.Time
+	Cursors     []string
+	NextAts     []time.Time
+	Buffereds   []string
+	SkipLists   []string
+	Runs        []int64
+	Fireds      []int64
+	Overlapped  []int64
+	Persons     []int64
+	Misseds     []int64
+	Coalesceds  []int64
+	Refuseds    []int64
+	LastFirings []int64
+	UpdatedAts  []time.Time
+	NoContents  []int64
+	Limiteds    []int64
+	Days        []string
+	DayCounts   []int64
+	Helds       []int64
+	RefusedRows []int64
+	HeldUntils  []time.Time
+	CatchUps    []string
+}
+
+func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setFired,
+		arg.Ids,
+		arg.Versions,
+		arg.Revisions,
+		arg.States,
+		arg.PauseCauses,
+		arg.Notes,
+		arg.PausedAts,
+		arg.Cursors,
+		arg.NextAts,
+		arg.Buffereds,
+		arg.SkipLists,
+		arg.Runs,
+		arg.Fireds,
+		arg.Overlapped,
+		arg.Persons,
+		arg.Misseds,
+		arg.Coalesceds,
+		arg.Refuseds,
+		arg.LastFirings,
+		arg.UpdatedAts,
+		arg.NoContents,
+		arg.Limiteds,
+		arg.Days,
+		arg.DayCounts,
+		arg.Helds,
+		arg.RefusedRows,
+		arg.HeldUntils,
+		arg.CatchUps,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const setSchedule = `-- name: SetSchedule :execrows

@@ -259,17 +259,6 @@ func (q *Queries) DropConnectionLabels(ctx context.Context, id job.ID) error {
 	return err
 }
 
-const effectKeyTaken = `-- name: EffectKeyTaken :one
-SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER)
-`
-
-func (q *Queries) EffectKeyTaken(ctx context.Context, digest []byte) (int64, error) {
-	row := q.db.QueryRow(ctx, effectKeyTaken, digest)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const endClaimLeases = `-- name: EndClaimLeases :exec
 UPDATE job_state SET next_at = ?1 WHERE state = 2 AND next_at > ?1
 `

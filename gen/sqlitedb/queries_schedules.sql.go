@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/column"
 )
 
 const addScheduleJob = `-- name: AddScheduleJob :exec
@@ -27,117 +25,6 @@ type AddScheduleJobParams struct {
 func (q *Queries) AddScheduleJob(ctx context.Context, arg AddScheduleJobParams) error {
 	_, err := q.db.Exec(ctx, addScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
 	return err
-}
-
-const endedOfSchedule = `-- name: EndedOfSchedule :many
-SELECT s.job_id, s.state, f.decided_at FROM (
-    SELECT n.job_id, n.decided_at, n.number FROM firings AS n
-    WHERE n.schedule_id = ?1 ORDER BY n.number DESC LIMIT 1000
-) AS f JOIN job_state AS s ON s.job_id = f.job_id
-WHERE s.ended_at IS NOT NULL
-ORDER BY f.number DESC LIMIT ?2
-`
-
-type EndedOfScheduleParams struct {
-	ScheduleID job.ID
-	MaxRows    int64
-}
-
-type EndedOfScheduleRow struct {
-	JobID     job.ID
-	State     job.State
-	DecidedAt time.Time
-}
-
-// The walk skips jobs that retention has removed, so it has a bound of its own.
-func (q *Queries) EndedOfSchedule(ctx context.Context, arg EndedOfScheduleParams) ([]EndedOfScheduleRow, error) {
-	rows, err := q.db.Query(ctx, endedOfSchedule, arg.ScheduleID, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EndedOfScheduleRow
-	for rows.Next() {
-		var i EndedOfScheduleRow
-		if err := rows.Scan(&i.JobID, &i.State, &i.DecidedAt); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const insertFiring = `-- name: InsertFiring :execrows
-INSERT INTO firings (
-    schedule_id, name, number, nominal_at, local_time, mark, origin, outcome, reason, job_id, blocking_job, run,
-    decided_at
-) VALUES (
-    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-    ?11, ?12, ?13
-) ON CONFLICT (schedule_id, name) DO NOTHING
-`
-
-type InsertFiringParams struct {
-	ScheduleID  job.ID
-	Name        string
-	Number      int64
-	NominalAt   time.Time
-	LocalTime   string
-	Mark        store.TimeMark
-	Origin      store.FiringOrigin
-	Outcome     store.FiringOutcome
-	Reason      string
-	JobID       column.OptionalID
-	BlockingJob column.OptionalID
-	Run         int64
-	DecidedAt   time.Time
-}
-
-func (q *Queries) InsertFiring(ctx context.Context, arg InsertFiringParams) (int64, error) {
-	result, err := q.db.Exec(ctx, insertFiring,
-		arg.ScheduleID,
-		arg.Name,
-		arg.Number,
-		arg.NominalAt,
-		arg.LocalTime,
-		arg.Mark,
-		arg.Origin,
-		arg.Outcome,
-		arg.Reason,
-		arg.JobID,
-		arg.BlockingJob,
-		arg.Run,
-		arg.DecidedAt,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const newestOpenJob = `-- name: NewestOpenJob :one
-SELECT s.job_id, s.state FROM schedule_jobs AS o JOIN job_state AS s ON s.job_id = o.job_id
-WHERE o.schedule_id = ?1 AND o.unresolved = ?2 ORDER BY o.job_id DESC LIMIT 1
-`
-
-type NewestOpenJobParams struct {
-	ScheduleID job.ID
-	Unresolved bool
-}
-
-type NewestOpenJobRow struct {
-	JobID job.ID
-	State job.State
-}
-
-func (q *Queries) NewestOpenJob(ctx context.Context, arg NewestOpenJobParams) (NewestOpenJobRow, error) {
-	row := q.db.QueryRow(ctx, newestOpenJob, arg.ScheduleID, arg.Unresolved)
-	var i NewestOpenJobRow
-	err := row.Scan(&i.JobID, &i.State)
-	return i, err
 }
 
 const removeScheduleJob = `-- name: RemoveScheduleJob :exec

@@ -85,13 +85,9 @@ func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 				r.AddKnown(f)
 			}
 		}
-		places, jobs := r.Jobs()
-		for n, i := range places {
-			if !r.Final() || r.Err != nil {
-				break
-			}
-			if err := t.refusal(jobs[n]); err != nil {
-				r.AddRefused(r.Firings[i].Firing.Name, err)
+		for _, f := range r.Jobs() {
+			if err := t.refusal(*f.Job); err != nil {
+				r.AddRefused(f.Firing.Name, err)
 			}
 		}
 	}
@@ -100,27 +96,21 @@ func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 
 // openJobs returns DueSchedule.Open of a schedule.
 func (t *tx) openJobs(schedule job.ID) (out []store.OpenJob) {
-	all := t.byID(schedule)
-	for _, unresolved := range []bool{false, true} {
-		for _, j := range slices.Backward(all) {
-			if s := j.job.State; !s.Terminal() && s.Unresolved() == unresolved {
-				out = append(out, store.OpenJob{ID: j.job.ID, State: s})
-				break
-			}
-		}
-	}
-	return out
-}
-
-// byID returns the jobs of a schedule.
-func (t *tx) byID(schedule job.ID) []*record {
-	var out []*record
+	var newest [2]store.OpenJob
 	for _, r := range t.all {
-		if r.job.Schedule == schedule {
-			out = append(out, r)
+		at := &newest[0]
+		if r.job.State.Unresolved() {
+			at = &newest[1]
+		}
+		if r.job.Schedule == schedule && !r.job.State.Terminal() && byID(r, at.ID) > 0 {
+			*at = store.OpenJob{ID: r.job.ID, State: r.job.State}
 		}
 	}
-	slices.SortFunc(out, func(a, b *record) int { return bytes.Compare(a.job.ID[:], b.job.ID[:]) })
+	for _, o := range newest {
+		if !o.ID.IsZero() {
+			out = append(out, o)
+		}
+	}
 	return out
 }
 
@@ -141,9 +131,10 @@ func (t *tx) refusal(n store.NewJob) error {
 }
 
 // illegal returns why the tables of a database would refuse a job.
-func (t *tx) illegal(jobs []store.NewJob) error {
+func (t *tx) illegal(jobs []store.FiringDecision) error {
 	ids := make(map[job.ID]bool)
-	for _, n := range jobs {
+	for _, f := range jobs {
+		n := *f.Job
 		bound := key{n.Spec.Project, n.Spec.Key}
 		if _, ok := t.keys[bound]; ok || t.removed(bound) != nil {
 			continue
@@ -161,7 +152,7 @@ func (t *tx) illegal(jobs []store.NewJob) error {
 
 // fire writes a decision.
 func (t *tx) fire(c *schedule, r *store.FireRound, only bool) store.Fired {
-	places, jobs := r.Jobs()
+	jobs := r.Jobs()
 	if r.Err == nil {
 		r.Err = t.illegal(jobs)
 	}
@@ -170,16 +161,17 @@ func (t *tx) fire(c *schedule, r *store.FireRound, only bool) store.Fired {
 			c.PostponedUntil = t.now.Add(store.BufferedLook)
 			c.RefusedDecisions++
 		}
-		return r.Fired(nil, nil)
+		out, _ := r.Fired(nil)
+		return out
 	}
 	made := make([]store.Created, len(jobs))
 	for n, j := range jobs {
 		var err error
-		if made[n], err = t.create(j); err != nil {
+		if made[n], err = t.create(*j.Job); err != nil {
 			made[n] = store.Created{Err: err}
 		}
 	}
-	out := r.Fired(places, made)
+	out, _ := r.Fired(made)
 	c.Schedule = out.Schedule.Clone()
 	for _, e := range r.Items(out) {
 		c.end(e, t.now)

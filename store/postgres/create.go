@@ -63,12 +63,33 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 			asked.queueClaimLocks(ctx, t, items)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Created, error) {
-		b := &jobCreator{tx: t, items: items, out: make([]store.Created, len(items)), reads: asked}
-		if err := b.take(ctx, noReplies); err != nil {
-			return nil, err
-		}
-		return b.out, sqlstore.InSequence(ctx, b.insert, b.start, b.answer)
+		return t.create(ctx, items, asked, noReplies)
 	})
+}
+
+// create stores a batch. asked has its connections and, without replies, its bound keys.
+func (t *tx) create(ctx context.Context, items []store.NewJob, asked *batchReads, noReplies bool) ([]store.Created, error) {
+	b := &jobCreator{tx: t, items: items, out: make([]store.Created, len(items)), reads: asked}
+	if err := b.take(ctx, noReplies); err != nil {
+		return nil, err
+	}
+	return b.out, sqlstore.InSequence(ctx, b.insert, b.start, b.answer)
+}
+
+// MakeJobs implements sqlstore.Writing.
+func (w writing) MakeJobs(ctx context.Context, items []store.NewJob) (out []store.Created, err error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	reads := new(batchReads)
+	reads.queueProspects(ctx, w.t, items)
+	if err = w.t.flush(ctx); err == nil {
+		out, err = w.t.create(ctx, items, reads, false)
+	}
+	if err == nil {
+		err = w.t.flush(ctx)
+	}
+	return out, err
 }
 
 // take finds the jobs to store. In a batch without replies their keys are bound already.

@@ -389,7 +389,7 @@ func TestOpenJobsAreBounded(t *testing.T) {
 			exec("VACUUM ANALYZE job_state")
 		}
 		var plan string
-		err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+strings.Replace(text, "$1::uuid[]", "ARRAY['"+id.String()+"']::uuid[]", 1)).Scan(&plan)
+		err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+strings.ReplaceAll(text, "$1::uuid[]", "ARRAY['"+id.String()+"']::uuid[]")).Scan(&plan)
 		if err != nil {
 			t.Fatal(err)
 		}

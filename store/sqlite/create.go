@@ -193,8 +193,8 @@ func (t *tx) freeEffectKey(ctx context.Context, digest [32]byte) error {
 	if digest == ([32]byte{}) {
 		return nil
 	}
-	taken, err := t.q.EffectKeyTaken(ctx, digest[:])
-	if err == nil && taken == 1 {
+	taken, err := t.w.sq.EffectKeyTaken(ctx, digest[:])
+	if err == nil && taken {
 		err = store.ErrEffectKeyTaken
 	}
 	return err

@@ -8,8 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +30,7 @@ import (
 //   - casts go, and locks of rows, because one transaction writes at a time;
 //   - @> compares objects whose values are texts;
 //   - a list is one JSON argument, read by json_each; ids in it are hexadecimal;
+//   - a change by lists side by side, unnest(list), runs once for each of their rows;
 //   - times are microseconds of Unix time, and intervals microseconds; the zero time and the
 //     zero optional id are NULL;
 //   - of a word, or a CASE in brackets, with a comment /* SQLite: ... */ behind it, it reads the
@@ -45,6 +49,10 @@ var spellings = []struct {
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::\w+\[\]\)`), `NOT IN (SELECT value FROM json_each($1))`},
+	{regexp.MustCompile(`\(SELECT unnest\((\$\d+)::uuid\[\]\) AS (\w+), unnest\((\$\d+)::text\[\]\) AS (\w+)\)`),
+		`(SELECT unhex(a.value) AS $2, b.value AS $4 FROM json_each($1) AS a JOIN json_each($3) AS b ON b.key = a.key)`},
+	{regexp.MustCompile(`unnest\((\$\d+)::\w+\[\]\)`), `$1`},
+	{regexp.MustCompile(`'00000000-0000-0000-0000-000000000000'`), `zeroblob(16)`},
 	{regexp.MustCompile(`''::bytea`), `x''`},
 	{regexp.MustCompile(`::\w+(\[\])?`), ``},
 	{regexp.MustCompile(`\s+FOR (NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)( OF \w+)?( SKIP LOCKED)?`), ``},
@@ -87,15 +95,44 @@ func (d dialect) text(query string) string {
 
 // Exec implements shareddb.DBTX.
 func (d dialect) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
-	res, err := d.conn.ExecContext(ctx, d.text(query), arguments(args)...)
-	if err != nil {
-		return pgconn.CommandTag{}, err
+	total := int64(0)
+	for _, row := range sideBySide(query, args) {
+		res, err := d.conn.ExecContext(ctx, d.text(query), arguments(row)...)
+		if err != nil {
+			return pgconn.CommandTag{}, err
+		}
+		n, err := res.RowsAffected()
+		if err != nil {
+			return pgconn.CommandTag{}, err
+		}
+		total += n
 	}
-	n, err := res.RowsAffected()
-	if n == 1 { // as nearly always
-		return changedOne, err
+	if total == 1 { // as nearly always
+		return changedOne, nil
 	}
-	return pgconn.NewCommandTag("UPDATE " + strconv.FormatInt(n, 10)), err
+	return pgconn.NewCommandTag("UPDATE " + strconv.FormatInt(total, 10)), nil
+}
+
+// sideBySide returns the arguments of a change for each row of its lists, if it has such.
+func sideBySide(query string, args []any) [][]any {
+	if !strings.Contains(query, "unnest(") {
+		return [][]any{args}
+	}
+	var rows [][]any
+	for i := 0; ; i++ {
+		row := slices.Clone(args)
+		for at, a := range args {
+			list := reflect.ValueOf(a)
+			if list.Kind() != reflect.Slice || list.Type().Elem().Kind() == reflect.Uint8 {
+				continue
+			}
+			if i == list.Len() {
+				return rows
+			}
+			row[at] = list.Index(i).Interface()
+		}
+		rows = append(rows, row)
+	}
 }
 
 var changedOne = pgconn.NewCommandTag("UPDATE 1")

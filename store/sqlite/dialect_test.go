@@ -73,6 +73,11 @@ func TestDialect(t *testing.T) {
 		{"SELECT $1 = ANY($2::smallint[])", []any{int16(3), []int16{3}}, true},
 		{"SELECT (CASE WHEN $1 THEN least(1, 2) END) /* SQLite: 3 */ = 3", []any{true}, true},
 		{"SELECT typeof(''::bytea) = 'blob'", nil, true},
+		{"SELECT nullif($1::uuid, '00000000-0000-0000-0000-000000000000'::uuid) IS NULL", []any{job.ID{}}, true},
+		{
+			"SELECT count(*) = 1 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS name) AS u WHERE u.id = $3 AND u.name = 'b'",
+			[]any{ids, []string{"a", "b"}, ids[1]}, true,
+		},
 		{"SELECT typeof($1) = 'text'", []any{column.Labels("{}")}, true},
 		{"SELECT greatest($1, $2) = $2 AND least($1, $2) = $1", []any{int64(1), int64(2)}, true},
 		{"SELECT strpos(chr(97) || $1, $2) = 2", []any{"bc", "bc"}, true},
@@ -119,6 +124,14 @@ func TestDialect(t *testing.T) {
 	must(t, err)
 	if done.RowsAffected() != 2 || n != 2 {
 		t.Errorf("a batch wrote %d rows and read %d", done.RowsAffected(), n)
+	}
+	sideBySide := "WITH u AS (SELECT unnest($1::bigint[]) AS was, unnest($2::bigint[]) AS now) UPDATE batched AS b SET n = u.now + $3 FROM u WHERE b.n = u.was"
+	done, err = d.Exec(t.Context(), sideBySide, []int64{1, 2, 9}, []int64{10, 20, 90}, int64(1))
+	must(t, err)
+	var sum int64
+	must(t, d.QueryRow(t.Context(), "SELECT sum(n) FROM batched").Scan(&sum))
+	if done.RowsAffected() != 2 || sum != 32 {
+		t.Errorf("lists side by side wrote %d rows, with the sum %d", done.RowsAffected(), sum)
 	}
 }
 

@@ -81,7 +81,7 @@ func walksTable(step string, maySort bool) bool {
 // are in the plan.
 func readsSubquery(step string, plan []string) bool {
 	name, scan := strings.CutPrefix(step, "SCAN ")
-	return scan && slices.Contains(plan, "CO-ROUTINE "+name)
+	return scan && (slices.Contains(plan, "CO-ROUTINE "+name) || slices.Contains(plan, "MATERIALIZE "+name))
 }
 
 // TestListPlans makes sure that a page of a list reads an index in its order,

@@ -87,9 +87,6 @@ WHERE job_id = @job_id AND version = @version AND state = 3 AND result = 0;
 -- The parts of a request that PostgreSQL has in job_state.
 UPDATE jobs SET hold_key = @hold_key, start_window = @start_window WHERE id = @id;
 
--- name: EffectKeyTaken :one
-SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER);
-
 -- replies
 
 -- name: AnyWaiting :one

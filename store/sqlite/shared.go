@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/store/sqlstore"
 )
 
-// stepRows bounds the rows of a step that removes: the writer is busy with that many jobs for
-// some milliseconds.
+// stepRows bounds the rows of a step that removes or fires: the writer is busy with that many
+// jobs for some milliseconds.
 const stepRows = 25
 
 // shared returns the roles that both engines share.
@@ -23,8 +23,8 @@ func (s *Store) shared() sqlstore.Roles {
 		return err
 	}
 	return sqlstore.New(sqlstore.Engine{
-		StepRows: stepRows,
-		Read:     reading, ReadOne: reading,
+		StepRows: stepRows, FireTime: 22 * time.Millisecond,
+		Read: reading, ReadOne: reading,
 		Write: func(ctx context.Context, name string, fn func(context.Context, sqlstore.Tx) error) error {
 			return writeOnly(ctx, s, name, func(ctx context.Context, t *tx) error { return fn(ctx, t.shared()) })
 		},

@@ -182,7 +182,7 @@ func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("schedules: %w", err)
 	}
 	for _, row := range rows {
-		s, err := ToSchedule(row)
+		s, err := toSchedule(row)
 		if err != nil {
 			return false, err
 		}

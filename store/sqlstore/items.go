@@ -149,25 +149,6 @@ func (r *Roles) Items(ctx context.Context, q store.ItemQuery) (store.ItemPage, e
 // endOfTime is later than any time that is stored.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// DueItems reads the items that decisions get of the first items of queues, by schedule.
-func (v View) DueItems(ctx context.Context, heads map[job.ID]store.Queue, due map[job.ID]*store.DueSchedule) error {
-	var ids []job.ID
-	for of, queue := range heads {
-		n, more := queue.First()
-		heads[of], due[of].MoreItems = queue[:n], more
-		for _, one := range queue[:n] {
-			ids = append(ids, one.ID)
-		}
-	}
-	found, err := v.itemsByID(ctx, ids, true)
-	for of, queue := range heads {
-		for _, one := range queue {
-			due[of].Items = append(due[of].Items, found[one.ID])
-		}
-	}
-	return err
-}
-
 // itemsByID reads items, with or without their payloads.
 func (v View) itemsByID(ctx context.Context, ids []job.ID, payloads bool) (map[job.ID]store.ScheduleItem, error) {
 	if len(ids) == 0 {

@@ -52,3 +52,21 @@ UPDATE schedule_items SET
     state = 3, version = version + 1, payload = ''::bytea, labels = '{}', reason = '', updated_at = @now,
     ended_at = coalesce(ended_at, @now)
 WHERE schedule_items.schedule_id = @schedule_id AND state IN (1, 4);
+
+-- name: QueueHead :batchmany
+-- The first waiting items.
+SELECT id, place, octet_length(payload)::bigint AS size FROM schedule_items
+WHERE schedule_id = @schedule_id AND state IN (1, 4) AND state = 1 ORDER BY place, id LIMIT @max_rows;
+
+-- name: EndItems :execrows
+-- Items that firings used, and those that were refused.
+WITH u AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@states::smallint[]) AS state, unnest(@firing_names::text[]) AS firing_name,
+        nullif(unnest(@jobs::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS job_id, unnest(@reasons::text[]) AS reason
+)
+UPDATE schedule_items AS i SET
+    state = u.state, firing_name = u.firing_name, job_id = u.job_id, reason = u.reason, version = i.version + 1,
+    payload = CASE WHEN u.state = 4 THEN i.payload ELSE ''::bytea END,
+    labels = CASE WHEN u.state = 4 THEN i.labels ELSE '{}'::jsonb END,
+    updated_at = @now, ended_at = @now
+FROM u WHERE i.id = u.id AND i.state = 1;

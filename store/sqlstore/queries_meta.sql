@@ -3,6 +3,9 @@
 -- name: Quarantined :one
 SELECT quarantined FROM meta WHERE id = 1;
 
+-- name: ReleasedAt :one
+SELECT released_at FROM meta WHERE id = 1;
+
 -- name: Quarantine :exec
 UPDATE meta SET quarantined = @reason, incarnation = incarnation + 1 WHERE id = 1;
 

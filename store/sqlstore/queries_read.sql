@@ -3,6 +3,9 @@
 -- name: KeyOwner :one
 SELECT job_id FROM job_keys WHERE digest = @digest;
 
+-- name: EffectKeyTaken :one
+SELECT EXISTS (SELECT 1 FROM effect_keys WHERE digest = @digest);
+
 -- name: ProjectOf :one
 SELECT project FROM job_state WHERE job_id = @job_id;
 

@@ -55,11 +55,6 @@ SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
 WHERE next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= @now::timestamptz AND id <> ALL (@except_ids::uuid[])
 ORDER BY coalesce(postponed_until, next_at) LIMIT @max_rows FOR UPDATE SKIP LOCKED;
 
--- name: LockTheseSchedules :many
-SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= @now::timestamptz
-FOR UPDATE SKIP LOCKED;
-
 -- name: SetSchedule :execrows
 UPDATE schedules SET
     version = @version, revision = @revision, generation = @generation, spec = @spec, template = @template,
@@ -90,3 +85,80 @@ SELECT * FROM firings WHERE schedule_id = @schedule_id AND name = @name;
 
 -- name: FiringsBefore :many
 SELECT * FROM firings WHERE schedule_id = @schedule_id AND number < @before ORDER BY number DESC LIMIT @max_rows;
+
+-- name: SetFired :execrows
+WITH u AS (
+    SELECT
+        unnest(@ids::uuid[]) AS id, unnest(@versions::bigint[]) AS version,
+        unnest(@revisions::bigint[]) AS revision, unnest(@states::smallint[]) AS state,
+        unnest(@pause_causes::smallint[]) AS pause_cause, unnest(@notes::text[]) AS note,
+        unnest(@paused_ats::timestamptz[]) AS paused_at, unnest(@cursors::text[]) AS cursor_at,
+        unnest(@next_ats::timestamptz[]) AS next_at, unnest(@buffereds::text[]) AS buffered,
+        unnest(@skip_lists::text[]) AS skips, unnest(@runs::bigint[]) AS run, unnest(@fireds::bigint[]) AS fired,
+        unnest(@overlapped::bigint[]) AS skipped_by_overlap, unnest(@persons::bigint[]) AS skipped_by_person,
+        unnest(@misseds::bigint[]) AS missed, unnest(@coalesceds::bigint[]) AS coalesced,
+        unnest(@refuseds::bigint[]) AS refused, unnest(@last_firings::bigint[]) AS last_firing,
+        unnest(@updated_ats::timestamptz[]) AS updated_at, unnest(@no_contents::bigint[]) AS no_content,
+        unnest(@limiteds::bigint[]) AS skipped_by_limit, unnest(@days::text[]) AS day,
+        unnest(@day_counts::bigint[]) AS day_count, unnest(@helds::bigint[]) AS held,
+        unnest(@refused_rows::bigint[]) AS refused_in_row, unnest(@held_untils::timestamptz[]) AS held_until,
+        unnest(@catch_ups::text[]) AS catch_up
+)
+UPDATE schedules AS s SET
+    version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
+    paused_at = nullif(u.paused_at, '0001-01-01 00:00:00+00'::timestamptz), cursor_at = u.cursor_at,
+    next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), buffered = u.buffered, skips = u.skips,
+    run = u.run, fired = u.fired, skipped_by_overlap = u.skipped_by_overlap,
+    skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
+    last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
+    skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held,
+    refused_in_row = u.refused_in_row, held_until = nullif(u.held_until, '0001-01-01 00:00:00+00'::timestamptz),
+    catch_up = u.catch_up, postponed_until = NULL, refused_decisions = 0
+FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
+
+-- name: OpenJobs :many
+-- Of each schedule the newest job under way, then the newest one whose outcome is unknown. SQLite
+-- has a table of open jobs.
+SELECT s.id AS schedule_id, j.job_id, j.state
+FROM schedules AS s JOIN job_state AS j ON j.job_id = (
+    SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
+    WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 0 AND NULL */ IS NULL
+        AND o.state /* SQLite: 1 */ NOT IN (5, 7)
+    ORDER BY o.job_id DESC LIMIT 1
+)
+WHERE s.id = ANY (@ids::uuid[])
+UNION ALL
+SELECT s.id AS schedule_id, j.job_id, j.state
+FROM schedules AS s JOIN job_state AS j ON j.job_id = (
+    SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
+    WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 1 AND NULL */ IS NULL
+        AND o.state /* SQLite: 5 */ IN (5, 7)
+    ORDER BY o.job_id DESC LIMIT 1
+)
+WHERE s.id = ANY (@ids::uuid[]);
+
+-- name: EndedJobs :batchmany
+-- The walk skips jobs that retention has removed, so it has a bound of its own.
+SELECT s.job_id, s.state, f.decided_at FROM (
+    SELECT n.job_id, n.decided_at, n.number FROM firings AS n
+    WHERE n.schedule_id = @schedule_id ORDER BY n.number DESC LIMIT 1000
+) AS f JOIN job_state AS s ON s.job_id = f.job_id
+WHERE s.ended_at IS NOT NULL
+ORDER BY f.number DESC LIMIT @max_rows;
+
+-- name: KnownFirings :many
+SELECT f.* FROM (SELECT unnest(@schedules::uuid[]) AS schedule_id, unnest(@names::text[]) AS name) AS u
+JOIN firings AS f ON f.schedule_id = u.schedule_id AND f.name = u.name;
+
+-- name: InsertFirings :exec
+INSERT INTO firings (
+    schedule_id, name, number, nominal_at, local_time, mark, origin, outcome, reason, job_id, blocking_job, run,
+    decided_at
+)
+SELECT unnest(@schedules::uuid[]) AS schedule_id, unnest(@names::text[]) AS name, unnest(@numbers::bigint[]) AS number,
+    unnest(@nominals::timestamptz[]) AS nominal_at, unnest(@local_times::text[]) AS local_time,
+    unnest(@marks::smallint[]) AS mark, unnest(@origins::smallint[]) AS origin,
+    unnest(@outcomes::smallint[]) AS outcome, unnest(@reasons::text[]) AS reason, nullif(unnest(@jobs::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS job_id,
+    nullif(unnest(@blockers::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS blocking_job, unnest(@runs::bigint[]) AS run,
+    @decided_at
+ON CONFLICT (schedule_id, name) DO NOTHING;

@@ -51,7 +51,7 @@ func (r *Roles) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 			row, err = t.Q.ScheduleByKey(ctx, digest[:]) // bound concurrently
 		}
 		if err == nil {
-			out.value, err = ToSchedule(row)
+			out.value, err = toSchedule(row)
 		}
 		return out, err
 	})
@@ -75,7 +75,7 @@ func (r *Roles) Schedule(ctx context.Context, ref store.Ref) (store.Schedule, er
 		if err != nil {
 			return store.Schedule{}, orNotFound(err)
 		}
-		return ToSchedule(row)
+		return toSchedule(row)
 	})
 }
 
@@ -105,7 +105,7 @@ func (r *Roles) ListSchedules(ctx context.Context, q store.ScheduleQuery) (store
 		}
 		found := make(map[job.ID]store.Schedule, len(rows))
 		for _, r := range rows {
-			if found[r.ID], err = ToSchedule(shareddb.Schedule(r)); err != nil {
+			if found[r.ID], err = toSchedule(shareddb.Schedule(r)); err != nil {
 				return p, err
 			}
 		}
@@ -181,7 +181,7 @@ func (r *Roles) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (sto
 
 // changeSchedule writes a change of a schedule that is locked.
 func (t Tx) changeSchedule(ctx context.Context, row shareddb.Schedule, c store.ScheduleChange) (store.Schedule, error) {
-	was, err := ToSchedule(row)
+	was, err := toSchedule(row)
 	if err != nil {
 		return store.Schedule{}, err
 	}
@@ -189,13 +189,19 @@ func (t Tx) changeSchedule(ctx context.Context, row shareddb.Schedule, c store.S
 	if err != nil {
 		return store.Schedule{}, err
 	}
-	last, err := t.AddFirings(ctx, row.ID, row.LastFiring, c.Firings)
-	if err != nil {
-		return store.Schedule{}, err
+	last, firings := row.LastFiring, shareddb.InsertFiringsParams{DecidedAt: t.Now}
+	for _, f := range c.Firings {
+		last++
+		addFiring(&firings, row.ID, last, f)
+	}
+	if len(firings.Names) > 0 {
+		if err := t.Q.InsertFirings(ctx, firings); err != nil {
+			return store.Schedule{}, fmt.Errorf("firings: %w", err)
+		}
 	}
 	t.Wake(store.WatchSchedules)
 	if next.State != store.ScheduleDeleted {
-		return next, t.SetSchedule(ctx, next, last)
+		return next, t.setSchedule(ctx, next, last)
 	}
 	return next, t.Overwriting(ctx, func() error {
 		queue, err := t.queueOf(ctx, row.ID)
@@ -208,12 +214,12 @@ func (t Tx) changeSchedule(ctx context.Context, row shareddb.Schedule, c store.S
 		if err := t.Q.RemoveItems(ctx, shareddb.RemoveItemsParams{ScheduleID: row.ID, Now: t.Now}); err != nil {
 			return fmt.Errorf("items: %w", err)
 		}
-		return t.SetSchedule(ctx, next, last)
+		return t.setSchedule(ctx, next, last)
 	})
 }
 
-// SetSchedule writes a schedule that is locked, with the number of its newest firing.
-func (t Tx) SetSchedule(ctx context.Context, s store.Schedule, lastFiring int64) error {
+// setSchedule writes a schedule that is locked, with the number of its newest firing.
+func (t Tx) setSchedule(ctx context.Context, s store.Schedule, lastFiring int64) error {
 	r, err := fromSchedule(s)
 	if err != nil {
 		return err
@@ -246,7 +252,7 @@ func (r *Roles) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 		}
 		if q.Name != "" {
 			row, err := v.Q.GetFiring(ctx, shareddb.GetFiringParams{ScheduleID: q.Schedule, Name: q.Name})
-			if f := ToFiring(row); err == nil && q.Selects(f) {
+			if f := toFiring(row); err == nil && q.Selects(f) {
 				p.Firings = append(p.Firings, f)
 			}
 			if errors.Is(err, sql.ErrNoRows) {
@@ -265,7 +271,7 @@ func (r *Roles) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 				return p, err
 			}
 			for _, r := range rows {
-				f := ToFiring(r)
+				f := toFiring(r)
 				if q.Selects(f) && len(p.Firings) == rules.Page(q.Limit) {
 					p.Next = before
 					return p, nil
@@ -298,8 +304,8 @@ func (r *Roles) NextFiring(ctx context.Context, limit time.Duration, except []jo
 	})
 }
 
-// ToSchedule returns a schedule as it is stored.
-func ToSchedule(r shareddb.Schedule) (store.Schedule, error) {
+// toSchedule returns a schedule as it is stored.
+func toSchedule(r shareddb.Schedule) (store.Schedule, error) {
 	s := store.Schedule{
 		ID: r.ID, Project: r.Project, Key: r.IdemKey, Version: r.Version, Revision: r.Revision, Generation: r.Generation,
 		Spec: bytesOf(r.Spec), Template: bytesOf(r.Template), Policies: bytesOf(r.Policies), Connection: r.ConnectionID,
@@ -340,8 +346,8 @@ func fromSchedule(s store.Schedule) (shareddb.Schedule, error) {
 	return r, err
 }
 
-// ToFiring returns a firing as it is stored.
-func ToFiring(r shareddb.Firing) store.Firing {
+// toFiring returns a firing as it is stored.
+func toFiring(r shareddb.Firing) store.Firing {
 	return store.Firing{
 		Name: r.Name, Nominal: r.NominalAt, LocalTime: r.LocalTime, Mark: r.Mark, Origin: r.Origin, Outcome: r.Outcome,
 		Reason: r.Reason, Job: job.ID(r.JobID), Blocking: job.ID(r.BlockingJob), Run: r.Run, Decided: r.DecidedAt,

@@ -100,10 +100,9 @@ type Writing interface {
 	// Overwriting runs fn, which removes what must not be readable from the database's files
 	// afterwards. PostgreSQL: nothing more; its vacuum does so in time. SQLite: secure_delete.
 	Overwriting(ctx context.Context, fn func() error) error
-	// AddFirings adds firings that are decided now to the ledger of a schedule that is locked,
-	// except those whose names exist. last is the number of the newest one. PostgreSQL: one
-	// statement of lists, which SQLite does not have.
-	AddFirings(ctx context.Context, schedule job.ID, last int64, firings []store.Firing) (newest int64, err error)
+	// MakeJobs makes jobs, as Create does, in the transaction. The engines create in their own
+	// way: PostgreSQL all together, SQLite one by one.
+	MakeJobs(ctx context.Context, items []store.NewJob) ([]store.Created, error)
 	// MoveRoll moves the position up to which events are counted, unless it has moved from there
 	// or another server counts. PostgreSQL: it renews the caller's lease too.
 	MoveRoll(ctx context.Context, p store.RollParams, from, to int64, at time.Time) (moved bool, err error)
@@ -142,9 +141,12 @@ type Engine struct {
 	// Write runs fn in one transaction. PostgreSQL: READ COMMITTED, again if it lost to another
 	// one. SQLite: in the writer's group.
 	Write func(ctx context.Context, name string, fn func(context.Context, Tx) error) error
-	// StepRows bounds the jobs and the like of a step that removes. SQLite: all other writes
+	// StepRows bounds the jobs and the like of a step that removes, and of one of Fire. SQLite: all other writes
 	// wait for a step.
 	StepRows int
+	// FireTime is how long a call of Fire decides. PostgreSQL: its schedules are locked, and the
+	// caller waits for a bounded time. SQLite: all other writes wait for it.
+	FireTime time.Duration
 }
 
 // Roles implements the roles of store.Store that both engines share. An engine embeds it.
