@@ -50,10 +50,3 @@ func named(what string, err error) error {
 	}
 	return nil
 }
-
-func orNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return store.ErrNotFound
-	}
-	return err
-}
