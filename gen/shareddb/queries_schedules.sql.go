@@ -583,23 +583,26 @@ func (q *Queries) NextSchedule(ctx context.Context, exceptIds []job.ID) (time.Ti
 }
 
 const openJobs = `-- name: OpenJobs :many
-SELECT s.id AS schedule_id, j.job_id, j.state
-FROM schedules AS s JOIN job_state AS j ON j.job_id = (
-    SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
-    WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 0 AND NULL */ IS NULL
-        AND o.state /* SQLite: 1 */ NOT IN (5, 7)
-    ORDER BY o.job_id DESC LIMIT 1
+WITH under_way AS MATERIALIZED (
+    SELECT s.id, (
+        SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
+        WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 0 AND NULL */ IS NULL
+            AND o.state /* SQLite: 1 */ NOT IN (5, 7)
+        ORDER BY o.job_id DESC LIMIT 1
+    ) AS job_id
+    FROM schedules AS s WHERE s.id = ANY ($1::uuid[])
+), unresolved AS MATERIALIZED (
+    SELECT s.id, (
+        SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
+        WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 1 AND NULL */ IS NULL
+            AND o.state /* SQLite: 5 */ IN (5, 7)
+        ORDER BY o.job_id DESC LIMIT 1
+    ) AS job_id
+    FROM schedules AS s WHERE s.id = ANY ($1::uuid[])
 )
-WHERE s.id = ANY ($1::uuid[])
+SELECT under_way.id AS schedule_id, j.job_id, j.state FROM under_way JOIN job_state AS j ON j.job_id = under_way.job_id
 UNION ALL
-SELECT s.id AS schedule_id, j.job_id, j.state
-FROM schedules AS s JOIN job_state AS j ON j.job_id = (
-    SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
-    WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 1 AND NULL */ IS NULL
-        AND o.state /* SQLite: 5 */ IN (5, 7)
-    ORDER BY o.job_id DESC LIMIT 1
-)
-WHERE s.id = ANY ($1::uuid[])
+SELECT unresolved.id AS schedule_id, j.job_id, j.state FROM unresolved JOIN job_state AS j ON j.job_id = unresolved.job_id
 `
 
 type OpenJobsRow struct {
@@ -608,7 +611,8 @@ type OpenJobsRow struct {
 	State      job.State
 }
 
-// Of each schedule the newest job under way, then the newest one whose outcome is unknown. SQLite
+// Of each schedule the newest job under way, then the newest one whose outcome is unknown. They
+// are found before job_state is joined: without statistics PostgreSQL walked it. SQLite
 // has a table of open jobs.
 func (q *Queries) OpenJobs(ctx context.Context, ids []job.ID) ([]OpenJobsRow, error) {
 	rows, err := q.db.Query(ctx, openJobs, ids)

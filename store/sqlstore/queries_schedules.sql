@@ -117,25 +117,29 @@ UPDATE schedules AS s SET
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
 -- name: OpenJobs :many
--- Of each schedule the newest job under way, then the newest one whose outcome is unknown. SQLite
+-- Of each schedule the newest job under way, then the newest one whose outcome is unknown. They
+-- are found before job_state is joined: without statistics PostgreSQL walked it. SQLite
 -- has a table of open jobs.
-SELECT s.id AS schedule_id, j.job_id, j.state
-FROM schedules AS s JOIN job_state AS j ON j.job_id = (
-    SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
-    WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 0 AND NULL */ IS NULL
-        AND o.state /* SQLite: 1 */ NOT IN (5, 7)
-    ORDER BY o.job_id DESC LIMIT 1
+WITH under_way AS MATERIALIZED (
+    SELECT s.id, (
+        SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
+        WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 0 AND NULL */ IS NULL
+            AND o.state /* SQLite: 1 */ NOT IN (5, 7)
+        ORDER BY o.job_id DESC LIMIT 1
+    ) AS job_id
+    FROM schedules AS s WHERE s.id = ANY (@ids::uuid[])
+), unresolved AS MATERIALIZED (
+    SELECT s.id, (
+        SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
+        WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 1 AND NULL */ IS NULL
+            AND o.state /* SQLite: 5 */ IN (5, 7)
+        ORDER BY o.job_id DESC LIMIT 1
+    ) AS job_id
+    FROM schedules AS s WHERE s.id = ANY (@ids::uuid[])
 )
-WHERE s.id = ANY (@ids::uuid[])
+SELECT under_way.id AS schedule_id, j.job_id, j.state FROM under_way JOIN job_state AS j ON j.job_id = under_way.job_id
 UNION ALL
-SELECT s.id AS schedule_id, j.job_id, j.state
-FROM schedules AS s JOIN job_state AS j ON j.job_id = (
-    SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
-    WHERE o.schedule_id = s.id AND o.schedule_id IS NOT NULL AND o.ended_at /* SQLite: o.unresolved = 1 AND NULL */ IS NULL
-        AND o.state /* SQLite: 5 */ IN (5, 7)
-    ORDER BY o.job_id DESC LIMIT 1
-)
-WHERE s.id = ANY (@ids::uuid[]);
+SELECT unresolved.id AS schedule_id, j.job_id, j.state FROM unresolved JOIN job_state AS j ON j.job_id = unresolved.job_id;
 
 -- name: EndedJobs :batchmany
 -- The walk skips jobs that retention has removed, so it has a bound of its own.
