@@ -85,7 +85,8 @@ func recurrenceOf(seed uint64, i int) recurrence {
 	}
 	if i%8 == 2 {
 		// Where jobs could queue up behind it, the campaign would wait for them in the end.
-		r.coolDown, r.trigger = coolDown, false
+		// Faster than its cool-down, it would fall behind for as long as the campaign lasts.
+		r.coolDown, r.trigger, r.every = coolDown, false, max(r.every, coolDown+time.Second)
 		if r.overlap == allow {
 			r.overlap = bufferOne
 		}
