@@ -344,7 +344,7 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 
 const knownFirings = `-- name: KnownFirings :many
 SELECT f.schedule_id, f.name, f.number, f.nominal_at, f.local_time, f.mark, f.origin, f.outcome, f.reason, f.job_id, f.blocking_job, f.run, f.decided_at FROM (SELECT unnest($1::uuid[]) AS schedule_id, unnest($2::text[]) AS name) AS u
-JOIN firings AS f ON f.schedule_id = u.schedule_id AND f.name = u.name
+CROSS JOIN firings AS f WHERE f.schedule_id = u.schedule_id AND f.name = u.name
 `
 
 type KnownFiringsParams struct {

@@ -50,7 +50,7 @@ var spellings = []struct {
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::\w+\[\]\)`), `NOT IN (SELECT value FROM json_each($1))`},
 	{regexp.MustCompile(`\(SELECT unnest\((\$\d+)::uuid\[\]\) AS (\w+), unnest\((\$\d+)::text\[\]\) AS (\w+)\)`),
-		`(SELECT unhex(a.value) AS $2, b.value AS $4 FROM json_each($1) AS a JOIN json_each($3) AS b ON b.key = a.key)`},
+		`(SELECT unhex(a.value) AS $2, b.value AS $4 FROM json_each($1) AS a CROSS JOIN json_each($3) AS b WHERE b.key = a.key)`},
 	{regexp.MustCompile(`unnest\((\$\d+)::\w+\[\]\)`), `$1`},
 	{regexp.MustCompile(`'00000000-0000-0000-0000-000000000000'`), `zeroblob(16)`},
 	{regexp.MustCompile(`''::bytea`), `x''`},

@@ -64,6 +64,11 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
+	// The other order of its joins reads the whole ledger of each schedule.
+	names := planOf(t, db, "KnownFirings", queries["KnownFirings"], []any{"[]", "[]"})
+	if !slices.ContainsFunc(names, func(step string) bool { return strings.Contains(step, "(schedule_id=? AND name=?)") }) {
+		t.Errorf("KnownFirings: %s", strings.Join(names, " | "))
+	}
 	if len(queries) < 50 {
 		t.Errorf("only %d queries found", len(queries))
 	}

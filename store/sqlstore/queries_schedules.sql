@@ -152,7 +152,7 @@ ORDER BY f.number DESC LIMIT @max_rows;
 
 -- name: KnownFirings :many
 SELECT f.* FROM (SELECT unnest(@schedules::uuid[]) AS schedule_id, unnest(@names::text[]) AS name) AS u
-JOIN firings AS f ON f.schedule_id = u.schedule_id AND f.name = u.name;
+CROSS JOIN firings AS f WHERE f.schedule_id = u.schedule_id AND f.name = u.name;
 
 -- name: InsertFirings :exec
 INSERT INTO firings (
