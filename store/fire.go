@@ -19,9 +19,10 @@ type DueSchedules interface {
 	// Fire decides about due schedules, earliest first, and writes the decisions: jobs, as
 	// Create does, firings, and the schedules, in one transaction. A call that fails has
 	// written nothing, and repeating it makes no job twice. A refused decision is the
-	// exception: the others are written without it, and its verdict is in Fired.Err. Its
-	// schedule stays due and is postponed: it is decided about again after BufferedLook, and
-	// its RefusedDecisions rises.
+	// exception: the others are written without it, each schedule in a transaction of its own
+	// as far as the call's time goes, and its verdict is in Fired.Err. Its schedule stays due
+	// and is postponed: it is decided about again after BufferedLook, and its RefusedDecisions
+	// rises.
 	//
 	// A schedule that another call has locked is left out, but Fire waits for one that Only
 	// names. A job whose key is bound is not made: its firing names the job that the key is

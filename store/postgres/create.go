@@ -322,18 +322,24 @@ func (b *jobCreator) used(ctx context.Context, used map[string]bool) error {
 	var keys, effects [][]byte
 	for i := range b.items {
 		n := &b.items[i]
-		keys, effects = append(keys, digestOf(n.Spec.Project, n.Spec.Key)), append(effects, n.EffectKey[:])
+		keys = append(keys, digestOf(n.Spec.Project, n.Spec.Key))
+		if n.Spec.OwnEffectKey != "" {
+			effects = append(effects, n.EffectKey[:])
+		}
 	}
 	owners, err := b.q.KeyOwners(ctx, keys)
 	if err != nil {
 		return fmt.Errorf("bound keys: %w", err)
 	}
+	for _, r := range owners {
+		used[string(r.Digest)] = true
+	}
+	if len(effects) == 0 {
+		return nil
+	}
 	taken, err := b.q.TakenEffectKeys(ctx, effects)
 	if err != nil {
 		return fmt.Errorf("effect keys: %w", err)
-	}
-	for _, r := range owners {
-		used[string(r.Digest)] = true
 	}
 	for _, digest := range taken {
 		used[string(digest)] = true

