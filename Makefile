@@ -5,7 +5,8 @@ STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
 SQL_GEN := gen/sqlitedb gen/pgdb gen/shareddb
 GO_GEN := clients/go/fireoncev1 clients/go/connectorv1
-GEN := gen/ts $(SQL_GEN) $(GO_GEN)
+PROTO_GEN := gen/ts gen/proto
+GEN := $(PROTO_GEN) $(SQL_GEN) $(GO_GEN)
 
 BUF := $(TOOLS)/buf
 PROTO_PLUGINS := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/protoc-gen-connect-go
@@ -22,16 +23,17 @@ help: ## List the targets
 # ---- Generated code -------------------------------------------------------
 
 .PHONY: gen
-gen: gen-proto gen-sql ## Generate all code: the contract's in clients/go and gen/ts, and SQL's queries
+gen: gen-proto gen-sql ## Generate all code: the contract's in clients/go and gen/ts, the contract without its rules, and SQL's queries
 
 # Generated beside what is there first: a failure leaves that.
 .PHONY: gen-proto
 gen-proto: $(BUF) $(PROTO_PLUGINS) $(NODE_MODULES)
 	rm -rf $(STAGE)
 	PATH="$(CURDIR)/$(TOOLS):$(CURDIR)/node_modules/.bin:$$PATH" $(BUF) generate --output $(STAGE)
-	rm -rf gen/ts $(GO_GEN)
+	cp -R proto/google $(STAGE)/gen/proto/
+	rm -rf $(PROTO_GEN) $(GO_GEN)
 	mkdir -p gen
-	mv $(STAGE)/gen/ts gen/
+	mv $(addprefix $(STAGE)/,$(PROTO_GEN)) gen/
 	mv $(addprefix $(STAGE)/,$(GO_GEN)) clients/go/
 
 .PHONY: gen-sql
@@ -55,10 +57,12 @@ gen-check: gen ## Fail if the generated code is not what `make gen` writes, or i
 tidy: ## Tidy each go.mod but the tools'
 	.ci/tidy
 
+# The folder without what others have written in it.
+OURS := --exclude-path proto/buf --exclude-path proto/google
 .PHONY: proto-check
 proto-check: $(BUF) ## Lint the contract, check its format, and that no client of it breaks
 	$(BUF) lint
-	$(BUF) format --diff --exit-code proto
+	$(BUF) format --diff --exit-code proto $(OURS)
 	$(BUF) breaking proto --against $(FROZEN) || \
 		{ echo "A client that was generated before would break. If that is wanted: make freeze, and CHANGELOG.md."; exit 1; }
 
@@ -66,7 +70,7 @@ proto-check: $(BUF) ## Lint the contract, check its format, and that no client o
 FROZEN := proto/frozen.json
 .PHONY: freeze
 freeze: $(BUF) ## Take the contract as it is for what clients know
-	$(BUF) build proto --exclude-source-info -o $(FROZEN)
+	$(BUF) build proto $(OURS) --exclude-source-info -o $(FROZEN)
 
 # ---- Tools ----------------------------------------------------------------
 # Each has a go.mod of its own, so that no tool's dependencies meet another's or

@@ -143,7 +143,7 @@ func prepared(t *testing.T, prepare func(*testing.T, string) program) program {
 	}
 	// The files that other programs read are opened here too, so that `go test` does not
 	// reuse a cached result after one of them has changed.
-	for _, dir := range []string{"clients/go", "examples/go", "examples/go.work", "examples/java", "examples/python", "examples/ruby", "examples/typescript", "gen/ts", "proto", "tools/protos"} {
+	for _, dir := range []string{"clients/go", "examples/go", "examples/go.work", "examples/java", "examples/python", "examples/ruby", "examples/typescript", "gen/ts", "gen/proto", "proto", "tools/protos"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:

@@ -132,12 +132,14 @@ var (
 	generatedLine = regexp.MustCompile(`(?m)^(//|--) Code generated .* DO NOT EDIT\.$`)
 	// Folders of code that judges the product, or is in the place of something real.
 	proofFolder = regexp.MustCompile(`^(internal/proof|store/storetest|store/memory)/|(^|/)(fake|fakes|[a-z]+test)/`)
+	// Folders of .proto files of others.
+	othersFolder = regexp.MustCompile(`^(gen/)?proto/(buf|google)/`)
 )
 
 // kindOf is empty for what is no code.
 func kindOf(name string, text []byte) kind {
 	switch ext := path.Ext(name); {
-	case ext != ".go" && ext != ".sql" && ext != ".proto":
+	case ext != ".go" && ext != ".sql" && ext != ".proto", othersFolder.MatchString(name):
 		return ""
 	case generatedLine.Match(text[:min(len(text), 2048)]):
 		return generated

@@ -36,6 +36,8 @@ func TestKinds(t *testing.T) {
 		"server/server_test.go":              tests,
 		"store/sqlite/queries.sql":           productionSQL,
 		"proto/fireonce/v1/job.proto":        contract,
+		"proto/buf/validate/validate.proto":  "",
+		"gen/proto/google/rpc/status.proto":  "",
 		"internal/proof/pgtest/cluster.go":   proof,
 		"internal/connector/x/xtest/fake.go": proof,
 		"store/memory/claim.go":              proof,
