@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,7 @@ func TestReleaseFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	var release struct {
-		Archives []struct{ Files []string }
+		Archives []struct{ Files []packed }
 		NFPMs    []struct {
 			Contents []struct{ Src string }
 			Scripts  map[string]string
@@ -33,7 +34,9 @@ func TestReleaseFiles(t *testing.T) {
 	}
 	var files []string
 	for _, a := range release.Archives {
-		files = append(files, a.Files...)
+		for _, f := range a.Files {
+			files = append(files, string(f))
+		}
 	}
 	for _, p := range release.NFPMs {
 		for _, c := range p.Contents {
@@ -54,6 +57,21 @@ func TestReleaseFiles(t *testing.T) {
 			t.Errorf("%s is not in the repository: %v\n%s", file, err, out)
 		}
 	}
+}
+
+// packed is a file or folder of an archive: its name, or where it is and where it goes.
+type packed string
+
+func (p *packed) UnmarshalJSON(text []byte) error {
+	var name string
+	if json.Unmarshal(text, &name) == nil {
+		*p = packed(name)
+		return nil
+	}
+	var moved struct{ Src string }
+	err := json.Unmarshal(text, &moved)
+	*p = packed(moved.Src)
+	return err
 }
 
 // TestVariables: what the chart, the image, compose and the unit set are variables of `serve`.
