@@ -138,8 +138,8 @@ build: ## Compile everything, with and without failpoints
 	go -C examples/connector-go build -o /dev/null ./...
 
 .PHONY: clients
-clients: $(NODE_MODULES) $(BUF) ## Make sure of what the clients in other languages need
-	@for one in python ruby java browser; do .ci/need-clients $$one || exit 1; done
+clients: $(NODE_MODULES) $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-connect-go ## Make sure of what the clients in other languages need
+	@for one in python php ruby java browser; do .ci/need-clients $$one || exit 1; done
 
 .PHONY: stranger
 stranger: ## Follow the README with the program alone, in an empty home without Go, and print how long it takes
@@ -215,7 +215,7 @@ test-crash: need-postgres need-promtool need-sslscan ## Run real processes that 
 # server's versions of Connect and gRPC, and with its own.
 .PHONY: test-clients
 test-clients: need-postgres need-postfix clients $(PDS_MODULES) ## Run clients in six languages and a browser, connectors against real servers of others, and a new one
-	$(GO_TEST) -run '^Test(Clients|Commands)$$|InABrowser$$|^TestTour' ./cmd/fireonce
+	$(GO_TEST) -run '^Test(Clients|Commands|NoRules)$$|InABrowser$$|^TestTour' ./cmd/fireonce
 	$(GO_TEST) $(WIDE) ./internal/proof/platforms/... ./internal/proof/chaos/sites
 	$(GO_TEST) -run Postfix ./internal/connector/smtp
 	$(GO_TEST) -run Guide ./internal/connector/builtin

@@ -143,12 +143,12 @@ func prepared(t *testing.T, prepare func(*testing.T, string) program) program {
 	}
 	// The files that other programs read are opened here too, so that `go test` does not
 	// reuse a cached result after one of them has changed.
-	for _, dir := range []string{"clients/go", "examples/go", "examples/go.work", "examples/java", "examples/python", "examples/ruby", "examples/typescript", "gen/ts", "gen/proto", "proto", "tools/protos"} {
+	for _, dir := range []string{"clients/go", "examples/go", "examples/go.work", "examples/java", "examples/php", "examples/python", "examples/ruby", "examples/typescript", "gen/ts", "gen/proto", "proto"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && slices.Contains([]string{"gen", "dist", "node_modules", "__pycache__"}, d.Name()):
+			case d.IsDir() && slices.Contains([]string{"dist", "node_modules", "__pycache__"}, d.Name()):
 				return fs.SkipDir
 			case d.Type().IsRegular():
 				_, err = os.ReadFile(path)
@@ -180,50 +180,35 @@ func goProgram(t *testing.T, root string) program {
 	return program{args: []string{binary}}
 }
 
-// findPython returns a Python with gRPC and its generator.
+// findPython returns a Python with gRPC.
 func findPython(t *testing.T) string {
 	t.Helper()
 	var err error
 	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // as in .ci/need-clients
-		out, failed := exec.CommandContext(waiting(t), candidate, "-c", "import grpc, grpc_tools.protoc").CombinedOutput()
+		out, failed := exec.CommandContext(waiting(t), candidate, "-c", "import grpc").CombinedOutput()
 		if failed == nil {
 			return candidate
 		}
 		err = errors.Join(err, fmt.Errorf("%s: %w\n%s", candidate, failed, out))
 	}
-	missing(t, "Python 3 with grpcio and grpcio-tools", err)
+	missing(t, "Python 3 with grpcio", err)
 	return ""
 }
 
-// pythonProgram generates the code as the example's README says.
+// pythonProgram generates the code as docs/clients.md says.
 func pythonProgram(t *testing.T, root string) program {
 	t.Helper()
 	python := findPython(t)
-	text, err := os.ReadFile(filepath.Join(root, "examples", "python", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)<!-- clients_test.go runs this block -->\n```sh\n(.*?)```").FindSubmatch(text)
-	if block == nil {
-		t.Fatal("the README of the Python example has no block that generates")
-	}
-	gen := t.TempDir()
-	script := strings.NewReplacer("python3", python, "examples/python/gen", gen).Replace(string(block[1]))
-	cmd := exec.CommandContext(waiting(t), "sh", "-ec", script)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s%v\n%s", script, err, out)
-	}
 	return program{
 		args: []string{python, filepath.Join(root, "examples", "python", "orders.py")},
-		env:  []string{"PYTHONPATH=" + gen, "PYTHONDONTWRITEBYTECODE=1"},
+		env:  []string{"PYTHONPATH=" + filepath.Join(generateAlone(t, root, "gen/proto", "Python"), "client"), "PYTHONDONTWRITEBYTECODE=1"},
 	}
 }
 
-// typescriptProgram compiles the example, strictly, along with gen/ts.
-func typescriptProgram(t *testing.T, root string) program {
+// findTypescript returns the compiler and Node.
+func findTypescript(t *testing.T, root string) (tsc, node string) {
 	t.Helper()
-	tsc := filepath.Join(root, "node_modules", ".bin", "tsc")
+	tsc = filepath.Join(root, "node_modules", ".bin", "tsc")
 	node, err := exec.LookPath("node")
 	if err == nil {
 		_, err = os.Stat(tsc)
@@ -231,6 +216,13 @@ func typescriptProgram(t *testing.T, root string) program {
 	if err != nil {
 		missing(t, "Node, and node_modules as package-lock.json has it", err)
 	}
+	return tsc, node
+}
+
+// typescriptProgram compiles the example, strictly, along with gen/ts.
+func typescriptProgram(t *testing.T, root string) program {
+	t.Helper()
+	tsc, node := findTypescript(t, root)
 	// Below the example, because that is where Node looks for node_modules.
 	dist := filepath.Join(root, "examples", "typescript", "dist")
 	if err := os.MkdirAll(dist, 0o755); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -9,11 +10,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // commandFiles lists, by language, files that the commands of docs/clients.md write, each with a
 // text that it must contain: the language's name for the package or a message.
 var commandFiles = map[string]map[string]string{
+	"Go": {
+		"fireoncev1/job.pb.go":                                        "package fireoncev1",
+		"fireoncev1/fireoncev1connect/job_service.connect.go":         "type JobServiceClient interface",
+		"connectorv1/connectorv1connect/connector_service.connect.go": "package connectorv1connect",
+	},
 	"Java": {
 		"io/github/fireonce/v1/Job.java":                            "package io.github.fireonce.v1;",
 		"io/github/fireonce/v1/JobServiceGrpc.java":                 "class JobServiceGrpc",
@@ -32,64 +42,113 @@ var commandFiles = map[string]map[string]string{
 	"Python": {
 		"fireonce/v1/job_pb2.py":              "fireonce.v1",
 		"fireonce/v1/job_service_pb2_grpc.py": "class JobServiceStub",
+		"google/rpc/status_pb2.py":            "google.rpc",
 	},
 	"TypeScript": {
 		"fireonce/v1/job_service_pb.ts":                 "export const JobService",
 		"fireonce/connector/v1/connector_service_pb.ts": "export const ConnectorService",
 	},
 	"PHP": {
-		"Fireonce/V1/Job.php":              `namespace Fireonce\V1;`,
-		"Fireonce/V1/JobServiceClient.php": "class JobServiceClient",
+		"Fireonce/V1/Job.php":   `namespace Fireonce\V1;`,
+		"Google/Rpc/Status.php": `namespace Google\Rpc;`,
 	},
 	"C++": {
 		"fireonce/v1/job.pb.h":              "namespace fireonce",
 		"fireonce/v1/job_service.grpc.pb.h": "class JobService",
 	},
 	"Objective-C": {"fireonce/v1/Job.pbobjc.h": "@interface FOXJob "},
+	"With buf":    {"fireonce/v1/job_pb2.py": "fireonce.v1"},
 }
 
-// TestCommands runs the commands of docs/clients.md as they are printed. The page states which
-// languages' sections the tests do not run.
+// contractFolders are the folders that a client is generated from, each alone: the one that the page
+// names, and the one that it is made of.
+var contractFolders = []string{"gen/proto", "proto"}
+
+// TestCommands runs the commands of docs/clients.md as they are printed, in folders that hold a copy
+// of the contract and nothing else. The page states which languages' sections the tests do not run.
 func TestCommands(t *testing.T) {
 	long(t)
 	prepared(t, func(t *testing.T, root string) program {
 		t.Helper()
-		t.Setenv("PATH", filepath.Join(root, ".tools", "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
-		for _, tool := range []string{"protoc", "grpc_cpp_plugin", "grpc_java_plugin", "buf"} {
-			if _, err := exec.LookPath(tool); err != nil {
-				missing(t, "protoc with gRPC's plugins, and buf", err)
+		page := readClientsPage(t, root)
+		if want := slices.Sorted(maps.Keys(commandFiles)); !slices.Equal(slices.Sorted(maps.Keys(page.commands)), want) {
+			t.Errorf("the page has commands for %q, not for %q", slices.Sorted(maps.Keys(page.commands)), want)
+		}
+		for _, folder := range contractFolders {
+			for language, files := range commandFiles {
+				if language == "PHP" && folder == "proto" {
+					continue // as the page says
+				}
+				t.Run(folder+" "+language, func(t *testing.T) {
+					t.Parallel()
+					dir := generateAlone(t, root, folder, language)
+					for name, want := range files {
+						got, err := os.ReadFile(filepath.Join(dir, "client", name))
+						if err != nil || !strings.Contains(string(got), want) {
+							t.Errorf("%s: %v, or no %q in it", name, err, want)
+						}
+					}
+				})
 			}
-		}
-		text, err := os.ReadFile(filepath.Join(root, "docs", "clients.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, commands, _ := strings.Cut(string(text), "\n## Commands\n")
-		commands, _, _ = strings.Cut(commands, "\n## ")
-		sections := strings.Split(commands, "\n### ")
-		first := shellBlocks(sections[0])
-		if len(first) != 1 || !strings.HasPrefix(first[0], "OUT=client\n") {
-			t.Fatalf("the commands for all languages are %q", first)
-		}
-		var ran []string
-		for _, section := range sections[1:] {
-			language, _, _ := strings.Cut(section, "\n")
-			blocks := shellBlocks(section)
-			if strings.Contains(section, "not run by our tests") && commandFiles[language] == nil {
-				continue
-			}
-			if len(blocks) != 1 || commandFiles[language] == nil {
-				t.Errorf("%s: %d blocks, and files that are expected: %v", language, len(blocks), commandFiles[language])
-				continue
-			}
-			ran = append(ran, language)
-			t.Run(language, func(t *testing.T) { testCommands(t, root, language, first[0]+blocks[0]) })
-		}
-		if want := slices.Sorted(maps.Keys(commandFiles)); !slices.Equal(slices.Sorted(slices.Values(ran)), want) {
-			t.Errorf("the page has commands for %q, not for %q", ran, want)
 		}
 		return program{}
 	})
+}
+
+// TestCommandsReadErrors checks that the lines of docs/clients.md that read errors are those of the
+// programs that the other tests run.
+func TestCommandsReadErrors(t *testing.T) {
+	root := filepath.Join("..", "..")
+	shown := regexp.MustCompile("(?s)\\]\\(\\.\\./([^)\n]+)\\) does:\n\n```[a-z]+\n(.*?)```").FindAllStringSubmatch(readClientsPage(t, root).text, -1)
+	if len(shown) != 6 {
+		t.Errorf("%d languages", len(shown))
+	}
+	flat := func(text string) string { return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(text, "") }
+	for _, s := range shown {
+		program, err := os.ReadFile(filepath.Join(root, s[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range strings.SplitSeq(s[2], "\n\n") {
+			if !strings.Contains(flat(string(program)), flat(strings.TrimSpace(part))) {
+				t.Errorf("%s does not have:\n%s", s[1], part)
+			}
+		}
+	}
+}
+
+// clientsPage is docs/clients.md with the commands of each language, which begin with those for all.
+type clientsPage struct {
+	text     string
+	commands map[string]string
+}
+
+func readClientsPage(t *testing.T, root string) clientsPage {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs", "clients.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := clientsPage{text: string(text), commands: make(map[string]string)}
+	_, commands, _ := strings.Cut(page.text, "\n## Commands\n")
+	commands, _, _ = strings.Cut(commands, "\n## ")
+	sections := strings.Split(commands, "\n### ")
+	first := shellBlocks(sections[0])
+	if len(first) != 1 {
+		t.Fatalf("the commands for all languages are %q", first)
+	}
+	for _, section := range sections[1:] {
+		language, _, _ := strings.Cut(section, "\n")
+		if strings.HasSuffix(language, " (not run by our tests)") {
+			continue
+		}
+		blocks := shellBlocks(section)
+		if len(blocks) != 1 {
+			t.Fatalf("%s has %d blocks", language, len(blocks))
+		}
+		page.commands[language] = first[0] + blocks[0]
+	}
+	return page
 }
 
 func shellBlocks(text string) (blocks []string) {
@@ -99,22 +158,135 @@ func shellBlocks(text string) (blocks []string) {
 	return blocks
 }
 
-func testCommands(t *testing.T, root, language, script string) {
+// generateAlone copies one folder of the contract into an empty one as proto, runs a language's
+// commands of docs/clients.md there, and returns it: the client is in its folder client.
+func generateAlone(t *testing.T, root, folder, language string) string {
 	t.Helper()
-	out := t.TempDir()
-	script = strings.Replace(script, "OUT=client\n", "OUT="+out+"\n", 1)
-	if language == "Python" {
-		script = strings.Replace(script, "python3", findPython(t), 1)
-	}
-	cmd := exec.CommandContext(waiting(t), "sh", "-ec", script)
-	cmd.Dir = root
-	if printed, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s%v\n%s", script, err, printed)
-	}
-	for name, want := range commandFiles[language] {
-		got, err := os.ReadFile(filepath.Join(out, name))
-		if err != nil || !strings.Contains(string(got), want) {
-			t.Errorf("%s: %v, or no %q in it", name, err, want)
+	tools := filepath.Join(root, ".tools", "bin")
+	for _, tool := range []string{
+		"protoc", "grpc_cpp_plugin", "grpc_java_plugin",
+		filepath.Join(tools, "buf"), filepath.Join(tools, "protoc-gen-go"), filepath.Join(tools, "protoc-gen-connect-go"),
+	} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing(t, "protoc with the plugins of gRPC and Go, and buf", err)
 		}
 	}
+	script := readClientsPage(t, root).commands[language]
+	if script == "" {
+		t.Fatalf("no commands for %s", language)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "proto"), os.DirFS(filepath.Join(root, folder))); err != nil {
+		t.Fatal(err)
+	}
+	if language == "TypeScript" { // what npm would install
+		if err := os.Symlink(filepath.Join(root, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(waiting(t), "sh", "-ec", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+tools+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	if printed, err := cmd.CombinedOutput(); err != nil || folder == "gen/proto" && len(printed) > 0 {
+		t.Fatalf("%s%v\n%s", script, err, printed)
+	}
+	return dir
+}
+
+// TestNoRules checks that gen/proto is proto without the rules: it has each element, and each
+// comment of one.
+func TestNoRules(t *testing.T) {
+	long(t)
+	prepared(t, func(t *testing.T, root string) program {
+		t.Helper()
+		described := make(map[string]map[string]*descriptorpb.FileDescriptorProto)
+		for _, folder := range contractFolders {
+			described[folder] = describe(t, filepath.Join(root, folder))
+		}
+		if n := len(described["gen/proto"]); n < 14 || n != len(described["proto"])-1 {
+			t.Errorf("%d files of %d", n, len(described["proto"]))
+		}
+		for name, got := range described["gen/proto"] {
+			want := described["proto"][name]
+			removeRules(t, want)
+			if gotComments, wantComments := comments(got), comments(want); !maps.Equal(gotComments, wantComments) {
+				t.Errorf("%s: %d comments, not %d", name, len(gotComments), len(wantComments))
+			}
+			got.SourceCodeInfo, want.SourceCodeInfo = nil, nil
+			if !proto.Equal(got, want) {
+				t.Errorf("%s differs in more than its rules", name)
+			}
+		}
+		return program{}
+	})
+}
+
+// describe returns the descriptors of a folder's files, as protoc has them.
+func describe(t *testing.T, folder string) map[string]*descriptorpb.FileDescriptorProto {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "described")
+	runIn(t, folder, "sh", "-ec", "protoc -I . --include_source_info -o "+out+" $(find . -name '*.proto')")
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(text, &set); err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]*descriptorpb.FileDescriptorProto)
+	for _, f := range set.GetFile() {
+		files[f.GetName()] = f
+	}
+	return files
+}
+
+// removeRules removes the import of buf.validate from a file, and each option that it declares.
+func removeRules(t *testing.T, f *descriptorpb.FileDescriptorProto) {
+	t.Helper()
+	f.Dependency = slices.DeleteFunc(f.Dependency, func(name string) bool { return strings.HasPrefix(name, "buf/") })
+	var remove func(m protoreflect.Message)
+	remove = func(m protoreflect.Message) {
+		m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			switch {
+			case field.Message() == nil:
+			case field.IsList():
+				for i := range v.List().Len() {
+					remove(v.List().Get(i).Message())
+				}
+			case field.Message().FullName() == "buf.validate.FieldRules", field.Message().FullName() == "buf.validate.MessageRules",
+				field.Message().FullName() == "buf.validate.OneofRules":
+				m.Clear(field)
+			default:
+				remove(v.Message())
+				if strings.HasSuffix(string(field.Message().Name()), "Options") && !hasFields(v.Message()) {
+					m.Clear(field)
+				}
+			}
+			return true
+		})
+	}
+	info := f.SourceCodeInfo
+	f.SourceCodeInfo = nil
+	remove(f.ProtoReflect())
+	f.SourceCodeInfo = info
+}
+
+func hasFields(m protoreflect.Message) bool {
+	has := len(m.GetUnknown()) > 0
+	m.Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool { has = true; return false })
+	return has
+}
+
+// comments returns the comments of a file's elements, by the element's path.
+func comments(f *descriptorpb.FileDescriptorProto) map[string]string {
+	const syntax, imports = "[12]", "[3 " // which are not the same
+	all := make(map[string]string)
+	for _, l := range f.GetSourceCodeInfo().GetLocation() {
+		text := strings.Join(append(l.GetLeadingDetachedComments(), l.GetLeadingComments(), l.GetTrailingComments()), "\x00")
+		if at := fmt.Sprint(l.GetPath()); strings.Trim(text, "\x00") != "" && at != syntax && !strings.HasPrefix(at, imports) {
+			all[at] = text
+		}
+	}
+	return all
 }

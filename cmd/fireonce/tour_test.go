@@ -32,18 +32,19 @@ var tourLines = []string{
 	"violation INVALID_ARGUMENT REQUEST_INVALID idempotency_key",
 }
 
-// TestTour runs the same calls with a generated client of each language: schedule, repeat,
-// conflict, read by key, stream with a cursor, cancel, resolve, and an error by field.
+// TestTour runs the same calls with a client of each language, which is generated from a copy of
+// the contract alone by the commands of docs/clients.md: schedule, repeat, conflict, read by key,
+// stream with a cursor, cancel, resolve, and an error by field.
 func TestTour(t *testing.T) {
 	long(t)
 	for name, prepare := range map[string]func(t *testing.T, root string) program{
-		"go": goTour, "python": pythonTour, "typescript": typescriptTour, "ruby": rubyTour, "java": javaTour,
+		"go": goTour, "python": pythonTour, "typescript": typescriptTour, "php": phpTour, "ruby": rubyTour, "java": javaTour,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := prepared(t, prepare)
 			at, receiver := startTour(t)
 			args := []string{"--server", at, "--receiver", receiver}
-			if name == "ruby" || name == "java" {
+			if name == "php" || name == "ruby" || name == "java" {
 				args = []string{at, receiver}
 			}
 			env := append([]string{
@@ -101,25 +102,48 @@ func startTour(t *testing.T, args ...string) (server, silent string) {
 	return p.url, strings.TrimSuffix(r.URL(""), "/")
 }
 
+// goTour builds the tour with the client's own code and the generated packages.
 func goTour(t *testing.T, root string) program {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "tour")
-	runIn(t, filepath.Join(root, "examples", "go"), "go", "build", "-o", binary, "./tour")
+	dir := generateAlone(t, root, "gen/proto", "Go")
+	for _, name := range []string{"authorize.go", "events.go", "fireonce.go", "repeat.go", "go.mod", "go.sum"} {
+		copyFile(t, filepath.Join(root, "clients", "go", name), filepath.Join(dir, "client", name))
+	}
+	copyFile(t, filepath.Join(root, "examples", "go.work.sum"), filepath.Join(dir, "go.work.sum"))
+	work := "go 1.24.0\n\nuse (\n\t./client\n\t./go\n)\n\nreplace github.com/fireonce/fireonce/clients/go v0.1.0 => ./client\n"
+	if err := os.WriteFile(filepath.Join(dir, "go.work"), []byte(work), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	copyFolder(t, filepath.Join(root, "examples", "go"), filepath.Join(dir, "go"))
+	binary := filepath.Join(dir, "run")
+	runIn(t, filepath.Join(dir, "go"), "go", "build", "-trimpath", "-o", binary, "./tour") // not compiled again for another dir
 	return program{args: []string{binary}}
 }
 
 func pythonTour(t *testing.T, root string) program {
 	t.Helper()
 	p := pythonProgram(t, root)
-	p.args[1] = filepath.Join(root, "examples", "python", "tour.py")
+	p.args[1] = filepath.Join(filepath.Dir(p.args[1]), "tour.py")
 	return p
 }
 
+// typescriptTour compiles the tour with the generated code in the place of gen/ts.
 func typescriptTour(t *testing.T, root string) program {
 	t.Helper()
-	p := typescriptProgram(t, root)
-	p.args[1] = filepath.Join(filepath.Dir(p.args[1]), "tour-node.js")
-	return p
+	tsc, node := findTypescript(t, root)
+	dir := generateAlone(t, root, "gen/proto", "TypeScript")
+	example := filepath.Join(dir, "examples", "typescript")
+	copyFolder(t, filepath.Join(root, "examples", "typescript", "src"), filepath.Join(example, "src"))
+	copyFile(t, filepath.Join(root, "examples", "typescript", "tsconfig.json"), filepath.Join(example, "tsconfig.json"))
+	copyFile(t, filepath.Join(root, "examples", "typescript", "package.json"), filepath.Join(dir, "package.json"))
+	if err := os.MkdirAll(filepath.Join(dir, "gen"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "client"), filepath.Join(dir, "gen", "ts")); err != nil {
+		t.Fatal(err)
+	}
+	runIn(t, example, tsc)
+	return program{args: []string{node, filepath.Join(example, "dist", "examples", "typescript", "src", "tour-node.js")}}
 }
 
 func rubyTour(t *testing.T, root string) program {
@@ -131,8 +155,21 @@ func rubyTour(t *testing.T, root string) program {
 	if err != nil {
 		missing(t, "Ruby with grpc, and protoc with its plugin", err)
 	}
-	gen := readmeBlock(t, root, "ruby")
-	return program{args: []string{ruby, "-I", gen, filepath.Join(root, "examples", "ruby", "tour.rb")}}
+	dir := generateAlone(t, root, "gen/proto", "Ruby")
+	return program{args: []string{ruby, "-I", filepath.Join(dir, "client"), filepath.Join(root, "examples", "ruby", "tour.rb")}}
+}
+
+func phpTour(t *testing.T, root string) program {
+	t.Helper()
+	php, err := exec.LookPath("php")
+	if err == nil {
+		_, err = os.Stat("/usr/share/php/Google/Protobuf/Internal/Message.php")
+	}
+	if err != nil {
+		missing(t, "PHP with its classes of Protocol Buffers", err)
+	}
+	dir := generateAlone(t, root, "gen/proto", "PHP")
+	return program{args: []string{php, "-d", "include_path=" + filepath.Join(dir, "client") + ":/usr/share/php", filepath.Join(root, "examples", "php", "tour.php")}}
 }
 
 func javaTour(t *testing.T, root string) program {
@@ -149,8 +186,23 @@ func javaTour(t *testing.T, root string) program {
 	}
 	// Halves the compile time: the program runs too briefly for the JVM's second compiler.
 	t.Setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-	gen := readmeBlock(t, root, "java")
-	return program{args: []string{java, "@" + filepath.Join(gen, "classpath"), "Tour"}}
+	text, err := os.ReadFile(filepath.Join(root, "examples", "java", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)<!-- tour_test.go runs this block -->\n```sh\n(.*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatal("the README of the Java example has no block that compiles")
+	}
+	dir := generateAlone(t, root, "gen/proto", "Java")
+	copyFile(t, filepath.Join(root, "examples", "java", "Tour.java"), filepath.Join(dir, "Tour.java"))
+	runIn(t, dir, "sh", "-ec", string(block[1]))
+	classpath, err := os.ReadFile(filepath.Join(dir, "classpath")) // names classes without their folder
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := strings.Fields(strings.Replace(string(classpath), "-cp classes", "-cp "+filepath.Join(dir, "classes"), 1))
+	return program{args: slices.Concat([]string{java}, args, []string{"Tour"})}
 }
 
 // browserTour compiles the tour and returns Chromium with the directory of the tour's code.
@@ -159,21 +211,22 @@ func browserTour(t *testing.T, root string) program {
 	return program{args: []string{findChromium(t), filepath.Dir(typescriptProgram(t, root).args[1])}}
 }
 
-// readmeBlock runs the commands of an example's README with another directory for the generated
-// files, and returns that directory.
-func readmeBlock(t *testing.T, root, language string) string {
+func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "examples", language, "README.md"))
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)<!-- tour_test.go runs this block -->\n```sh\n(.*?)```").FindSubmatch(text)
-	if block == nil {
-		t.Fatalf("the README of %s has no block that generates", language)
+}
+
+func copyFolder(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
 	}
-	gen := t.TempDir()
-	runIn(t, root, "sh", "-ec", strings.ReplaceAll(string(block[1]), "examples/"+language+"/gen", gen))
-	return gen
 }
 
 func runIn(t *testing.T, dir, name string, args ...string) {

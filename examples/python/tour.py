@@ -2,7 +2,7 @@
 stream with a cursor, cancel, resolve, and an error by field.
 
 Each step prints one line. `python3 tour.py --server URL --receiver URL`; the receiver must
-never answer. See ../../docs/clients.md.
+never answer. See ../../docs/calls.md.
 """
 
 import argparse

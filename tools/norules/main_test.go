@@ -93,5 +93,5 @@ message Order {
 
 // position returns the line and the column of the end of a text.
 func position(text string) (line, column int32) {
-	return int32(strings.Count(text, "\n")), int32(len(text) - strings.LastIndex(text, "\n") - 1) //nolint:gosec // it is short
+	return int32(strings.Count(text, "\n")), int32(len(text) - strings.LastIndex(text, "\n") - 1)
 }
