@@ -10,7 +10,6 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/contract"
-	"github.com/fireonce/fireonce/server/wire"
 )
 
 // Rules of this file: every error about a request is a list of FieldViolation, with one grammar
@@ -66,7 +65,7 @@ func invalid(more bool, found ...*fireoncev1.FieldViolation) *fault {
 			break
 		}
 		f.violations = append(f.violations, v)
-		words = append(words, wire.ViolationText(v))
+		words = append(words, contract.ViolationText(v))
 	}
 	if f.msg = cut(strings.Join(words, "; "), maxViolationBytes-len(moreViolations)); more {
 		f.msg += moreViolations

@@ -28,12 +28,12 @@ func TestUndecodableRequests(t *testing.T) {
 	t.Cleanup(h.CloseIdleConnections)
 	for body, want := range map[string][3]string{
 		``:                         {"", "json.syntax", "the request is empty"},
-		`{`:                        {"", "json.syntax", "not a JSON object"},
+		`{`:                        {"", "json.syntax", "not JSON: it ends too early"},
 		`[]`:                       {"", "json.syntax", "not a JSON object"},
-		`{"a" "HUSH"}`:             {"", "json.syntax", "not a JSON object"},
-		`{"schedulTime": "HUSH"}`:  {"", "json.unknown_field", "has an unknown field; did you mean"},
-		`{"payload": {"HUSH": 1}}`: {"payload", "json.unknown_field", "does not have (line 1, column 14)"},
-		"{\n \"payload\": {\"webhook\":\n {\"url\": 1}}}":                            {"payload.webhook.url", "json.value", "must be a string of UTF-8 (line 3, column 10)"},
+		`{"a" "HUSH"}`:             {"", "json.syntax", "not JSON: a comma or a colon is missing"},
+		`{"schedulTime": "HUSH"}`:  {"", "json.unknown_field", `has no field "schedulTime"; did you mean "scheduleTime"?`},
+		`{"payload": {"HUSH": 1}}`: {"payload", "json.unknown_field", "does not have; it has socialPost, "},
+		"{\n \"payload\": {\"webhook\":\n {\"url\": 1}}}":                            {"payload.webhook.url", "json.value", "must be a string of UTF-8, in double quotes (line 3, column 10)"},
 		`{"payload": {"webhook": {"headers": [{}, {"name": true}]}}}`:                {"payload.webhook.headers[1].name", "json.value", "must be a string"},
 		`{"payload": {"webhook": {"headers": "HUSH"}}}`:                              {"payload.webhook.headers", "json.value", "must be a list"},
 		`{"payload": {"webhook": "HUSH"}}`:                                           {"payload.webhook", "json.value", "must be an object"},

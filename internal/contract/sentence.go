@@ -116,13 +116,22 @@ func boundSentence(rule string, value protoreflect.Value) string {
 
 // OneOfValues lists the values of an enum that a request may have.
 func OneOfValues(e protoreflect.EnumDescriptor) string {
-	var names []string
-	for i := range min(e.Values().Len(), shownValues+1) {
+	names := valueNames(e)
+	more := ""
+	if len(names) > shownValues {
+		names, more = names[:shownValues], ", …"
+	}
+	return "must be one of " + strings.Join(names, ", ") + more
+}
+
+// valueNames returns the names of an enum's values that a request may have.
+func valueNames(e protoreflect.EnumDescriptor) (names []string) {
+	for i := range e.Values().Len() {
 		if v := e.Values().Get(i); v.Number() != 0 {
 			names = append(names, string(v.Name()))
 		}
 	}
-	return "must be one of " + strings.Join(names, ", ")
+	return names
 }
 
 // listed joins the values of a rule's list.

@@ -54,7 +54,7 @@ func (m Method) CheckElements(message []byte, inJSON bool) error {
 	case err == nil, errors.As(err, new(*wirelimit.TooMany)):
 		return err
 	case inJSON && errors.As(err, &broken):
-		err = explainMalformed(message, broken.At, m.Input)
+		err = undecodable(contract.ExplainMalformed(message, broken.At, m.Input))
 	}
 	if errors.As(err, new(*Undecodable)) {
 		return err

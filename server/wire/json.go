@@ -5,13 +5,13 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/contract"
 )
 
-// Rules of this file: JSON is read strictly, and an error quotes nothing that a client sent. A
-// value or a name may be a secret in the wrong place, and a client may log the error.
+// Rules of this file: JSON is read strictly, as internal/contract reads it, and answers have the values
+// that are false, 0 or empty.
 
 // strictJSON refuses fields that the contract does not have. A misspelt schedule_time that is
 // ignored would send immediately.
@@ -45,65 +45,22 @@ func (strictJSON) Unmarshal(data []byte, v any) error {
 	return markUndecodable(m, readJSON(data, m))
 }
 
-var errEmptyJSON = &Undecodable{&fireoncev1.FieldViolation{
-	Rule: ruleSyntax, Message: "the request is empty; one that sets nothing is {}",
-}}
-
 // readJSON decodes a message.
 func readJSON(text []byte, m proto.Message) error {
-	if len(text) == 0 {
-		return errEmptyJSON
-	}
-	if err := protojson.Unmarshal(text, m); err != nil {
-		return explainJSON(err, text, m.ProtoReflect().Descriptor())
+	if wrong := contract.ReadJSON(text, m); wrong != nil {
+		return undecodable(wrong)
 	}
 	return nil
 }
 
-// maxSlips is how far a name may be from the one that was meant.
-const maxSlips = 2
-
-// nearest returns the name of a field that is spelt much like name; empty: there is none.
-func nearest(md protoreflect.MessageDescriptor, name string) (meant string) {
-	best := maxSlips + 1
-	for i := range md.Fields().Len() {
-		fd := md.Fields().Get(i)
-		if d := slips(fd.JSONName(), name); d < best && d < len(fd.JSONName())/2 {
-			best, meant = d, fd.JSONName()
-		}
-		if fd.Message() == nil || fd.IsMap() {
-			continue
-		}
-		if deeper := nearest(fd.Message(), name); deeper != "" {
-			if d := slips(deeper, name); d < best {
-				best, meant = d, deeper
-			}
-		}
-	}
-	return meant
+// undecodable is a fault of a request in JSON.
+func undecodable(wrong *contract.JSONError) *Undecodable {
+	return &Undecodable{wrong.Violation("the request")}
 }
 
-// slips is the number of letters that were left out, added or changed. It is of no use
-// for names of very different length, and then any large number.
-func slips(a, b string) int {
-	if max(len(a)-len(b), len(b)-len(a)) > maxSlips {
-		return len(a) + len(b)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			corner = row[j+1]
-			row[j+1] = min(change, row[j]+1, corner+1)
-		}
-	}
-	return row[len(b)]
-}
+// Undecodable is a request that cannot be decoded as a message of the contract. Its words
+// are fit for a client.
+type Undecodable struct{ Found *fireoncev1.FieldViolation }
+
+// Error implements error.
+func (e *Undecodable) Error() string { return contract.ViolationText(e.Found) }

@@ -31,9 +31,9 @@ func TestJSONErrorsQuoteNoValue(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`{"scheduleTme": 1}`:                     `has an unknown field; did you mean "scheduleTime"?`,
-		`{"payload": {"email": {"subjet": ""}}}`: `has an unknown field; did you mean "subject"?`,
-		`{"nothing of the kind": 1}`:             `has a field that this contract does not have (line 1, column 2)`,
+		`{"scheduleTme": 1}`:                     `has no field "scheduleTme"; did you mean "scheduleTime"?`,
+		`{"payload": {"email": {"subjet": ""}}}`: `has no field "subjet"; did you mean "subject"?`,
+		`{"nothing of the kind": 1}`:             `has a field that this contract does not have; it has idempotencyKey, `,
 		`{"sk-live-\u0061\" 12": 1}`:             `has a field that this contract does not have`,
 	} {
 		err := readJSON([]byte(body), &fireoncev1.ScheduleJobRequest{})

@@ -1,25 +1,19 @@
-package wire
+package contract
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
-
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/internal/contract"
 )
 
 // Rules of this file: an error of protojson becomes a violation of the field that the
 // decoder was at. It knows a line and a column; the field is found by reading the text up
-// to there. Nothing that a client sent is quoted, and no key of a map.
+// to there. No value is quoted, and no key of a map.
 
 // The rules that JSON can break.
 const (
@@ -35,46 +29,45 @@ var (
 	unknownName = regexp.MustCompile(`(?s)unknown field ("(?:[^"\\]|\\.)*")`)
 )
 
-// Undecodable is a request that cannot be decoded as a message of the contract. Its words
-// are fit for a client.
-type Undecodable struct{ Found *fireoncev1.FieldViolation }
-
-// Error implements error.
-func (e *Undecodable) Error() string { return ViolationText(e.Found) }
-
-// ViolationText is a violation as a part of an error's message.
-func ViolationText(v *fireoncev1.FieldViolation) string {
-	if v.GetField() == "" {
-		return v.GetMessage()
-	}
-	return v.GetField() + ": " + v.GetMessage()
-}
-
-// explainJSON makes a violation of an error of protojson.
-func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *Undecodable {
+// explainJSON explains an error of protojson.
+func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *JSONError {
 	words := err.Error()
-	at, where := positionOf(words, text)
-	found := func(path, rule, msg string) *Undecodable {
-		return &Undecodable{&fireoncev1.FieldViolation{Field: path, Rule: rule, Message: msg + where}}
+	at, line, column := positionOf(words, text)
+	found := func(path, rule, sentence string) *JSONError {
+		return &JSONError{Field: path, Rule: rule, Sentence: sentence, Line: line, Column: column}
 	}
 	spot := spotAt(text, at, md)
 	switch quoted := unknownName.FindStringSubmatch(words); {
 	case quoted != nil:
 		name, _ := strconv.Unquote(quoted[1])
-		msg := "has a field that this contract does not have"
-		if meant := nearest(md, name); meant != "" {
-			msg = "has an unknown field; did you mean " + strconv.Quote(meant) + "?"
-		}
-		return found(spot.parent, ruleUnknown, msg)
+		return found(spot.parent, ruleUnknown, spot.unknownField(name))
 	case strings.Contains(words, "duplicate field"):
 		return found(spot.path, ruleTwice, "is set twice")
 	case strings.Contains(words, "is already set"):
-		return found(spot.parent, ruleTwice, "sets two fields of which only one may be set")
-	case spot.field == nil && spot.path == "", isSyntax(words) && (spot.field == nil || !json.Valid(text)):
-		return found("", ruleSyntax, "the request is not a JSON object of this contract")
+		return found(spot.parent, ruleTwice, spot.oneOf())
+	case isSyntax(words) && !json.Valid(text):
+		return explainSyntax(text)
+	case spot.field == nil && spot.path == "":
+		return found("", ruleSyntax, noObject)
 	default:
 		return found(spot.path, ruleValue, spot.wants())
 	}
+}
+
+// noObject is the sentence for JSON that is no object.
+const noObject = "is not a JSON object of this contract: one begins with { and ends with }"
+
+// oneOf returns a sentence about a field that is set beside another one of its oneof.
+func (s spot) oneOf() string {
+	if s.field == nil || s.field.ContainingOneof() == nil {
+		return "sets two fields of which only one may be set"
+	}
+	fields := s.field.ContainingOneof().Fields()
+	names := make([]string, fields.Len())
+	for i := range names {
+		names[i] = fields.Get(i).JSONName()
+	}
+	return "sets two fields of which only one may be set: " + strings.Join(names, ", ")
 }
 
 // isSyntax reports whether protojson calls a text malformed. It does so, too, where a value
@@ -83,30 +76,14 @@ func isSyntax(words string) bool {
 	return strings.Contains(words, "syntax error") || strings.Contains(words, "unexpected EOF")
 }
 
-// explainMalformed makes a violation of a text whose structure is not that of its
-// message, from the offset at on. The decoder, which knows the line, gets no more than
-// was counted: cut off there, it calls every text a syntax error.
-func explainMalformed(text []byte, at int, md protoreflect.MessageDescriptor) error {
-	err := readJSON(text[:at], dynamicpb.NewMessage(md))
-	wrong := new(Undecodable)
-	if !errors.As(err, &wrong) || wrong.Found.GetRule() != ruleSyntax || !json.Valid(text) {
-		return err
-	}
-	spot := spotAt(text, at-1, md)
-	if spot.field == nil {
-		return err
-	}
-	return &Undecodable{&fireoncev1.FieldViolation{Field: spot.path, Rule: ruleValue, Message: spot.wants()}}
-}
-
-// positionOf reads where the decoder was: an offset in the text, and words for a person.
-func positionOf(words string, text []byte) (at int, where string) {
+// positionOf reads where the decoder was: an offset in the text, and its line and column.
+func positionOf(words string, text []byte) (at, line, column int) {
 	found := jsonPosition.FindStringSubmatch(words)
 	if found == nil {
-		return len(text), ""
+		return len(text), 0, 0
 	}
-	line, _ := strconv.Atoi(found[1])
-	column, _ := strconv.Atoi(found[2])
+	line, _ = strconv.Atoi(found[1])
+	column, _ = strconv.Atoi(found[2])
 	for range line - 1 {
 		at += bytes.IndexByte(text[at:], '\n') + 1
 	}
@@ -114,7 +91,7 @@ func positionOf(words string, text []byte) (at int, where string) {
 		_, size := utf8.DecodeRune(text[at:])
 		at += size
 	}
-	return min(at, len(text)), fmt.Sprintf(" (line %d, column %d)", line, column)
+	return min(at, len(text)), line, column
 }
 
 // spot is a place in a JSON text of the contract.
@@ -123,6 +100,8 @@ type spot struct {
 	parent string                       // the path of the object that it is in
 	field  protoreflect.FieldDescriptor // nil: not known
 	single bool                         // one element of a list
+	value  json.Token
+	open   []*frame // the objects and lists around it, the outermost first
 }
 
 // frame is an object or a list that is open.
@@ -163,11 +142,13 @@ func spotAt(text []byte, at int, root protoreflect.MessageDescriptor) spot {
 		if name, ok := token.(string); ok && top != nil && !top.list && !top.named {
 			top.enter(name)
 			if now = top.next; done {
+				now.open = open
 				return now
 			}
 			continue
 		}
 		now = valueSpot(top)
+		now.value, now.open = token, open
 		if done {
 			return now
 		}
@@ -235,15 +216,27 @@ func (s spot) wants() string {
 	case fd.IsList() && !s.single:
 		return "must be a list"
 	}
+	text, isText := s.value.(string)
 	switch fd.Kind() {
 	case protoreflect.EnumKind:
-		return contract.OneOfValues(fd.Enum())
+		said := OneOfValues(fd.Enum())
+		if meant := nearValues(fd.Enum(), text); isText && len(meant) > 0 {
+			said += "; did you mean " + strings.Join(meant, " or ") + "?"
+		}
+		return said
 	case protoreflect.BoolKind:
 		return "must be true or false"
 	case protoreflect.StringKind:
-		return "must be a string of UTF-8"
+		if _, structure := s.value.(json.Delim); structure {
+			return `must be a string of UTF-8, in double quotes; JSON in it is written "{\"name\": 1}"`
+		}
+		return "must be a string of UTF-8, in double quotes"
 	case protoreflect.BytesKind:
-		return "must be a string of base64"
+		said := "must be a string of base64"
+		if plain := fd.ContainingMessage().Fields().ByName(fd.Name() + "_text"); plain != nil {
+			said += "; " + plain.JSONName() + " takes a text as it is"
+		}
+		return said
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		return "must be a number"
 	case protoreflect.MessageKind, protoreflect.GroupKind:

@@ -1,0 +1,115 @@
+package contract_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/contract"
+)
+
+// TestReadJSON checks that an error names the place, the field and what was probably meant.
+func TestReadJSON(t *testing.T) {
+	t.Parallel()
+	webhook := func(fields string) string { return `{"payload": {"webhook": {` + fields + `}}}` }
+	for text, want := range map[string]string{
+		// A field that fits elsewhere.
+		`{"connectionKey": "a", "url": "x"}`:                       `has no field "url"; did you mean "payload.webhook.url" or "payload.httpRequest.url"`,
+		webhook(`"connection_key": "a"`):                           `payload.webhook: has no field "connection_key"; it belongs in the outermost object (line 1, column 26)`,
+		`{"payload": {"headers": []}}`:                             `payload: has no field "headers"; did you mean "payload.webhook.headers"`,
+		`{"body_text": ""}`:                                        `did you mean "payload.webhook.body_text"`,
+		`{"bodyTxt": ""}`:                                          `did you mean "payload.webhook.bodyText"`,
+		"{\n  \"payload\": {\n    \"webhook\": {\"urll\": \"\"}}}": `payload.webhook: has no field "urll"; did you mean "url"? (line 3, column 17)`,
+		webhook(`"bodyXml": {}`):                                   `payload.webhook: has no field "bodyXml"; did you mean "body" or "bodyText"`,
+		webhook(`"body_xml": {}`):                                  `did you mean "body" or "body_text"`,
+		`{"Idempotency-Key": ""}`:                                  `has no field "Idempotency-Key"; did you mean "idempotencyKey"?`,
+		`{"IdempotencyKey": ""}`:                                   `did you mean "idempotencyKey"?`,
+		`{"schedule_tme": ""}`:                                     `did you mean "schedule_time"?`,
+		`{"scheduleTme": ""}`:                                      `did you mean "scheduleTime"?`,
+		`{"time": ""}`:                                             `did you mean "scheduleTime" or "timeZone" or "localTime"?`,
+		webhook(`"headers": [{}, {"nme": ""}]`):                    `payload.webhook.headers[1]: has no field "nme"; did you mean "name"?`,
+		webhook(`"headers": [{"qqq": ""}]`):                        `payload.webhook.headers[0]: has no field "qqq"; it has name, value`,
+		`{"sk_live_4242424242": 1}`:                                `has a field that this contract does not have`,
+		// Values.
+		`{"ambiguityPolicy": "HOLD"}`:                     `did you mean AMBIGUITY_POLICY_HOLD?`,
+		`{"ambiguityPolicy": "hold"}`:                     `did you mean AMBIGUITY_POLICY_HOLD?`,
+		`{"ambiguityPolicy": "AMBIGUITY_POLICY_RESENT"}`:  `did you mean AMBIGUITY_POLICY_RESEND?`,
+		`{"ambiguityPolicy": "sent"}`:                     `did you mean AMBIGUITY_POLICY_ASSUME_SENT?`,
+		`{"ambiguityPolicy": "qqq"}`:                      `ambiguity_policy: must be one of AMBIGUITY_POLICY_HOLD, `,
+		`{"idempotencyKey": 5}`:                           `idempotency_key: must be a string of UTF-8, in double quotes (line 1, column 20)`,
+		webhook(`"bodyText": {"a": 1}`):                   `payload.webhook.body_text: must be a string of UTF-8, in double quotes; JSON in it is written "{\"name\": 1}"`,
+		webhook(`"body": "{}"`):                           `payload.webhook.body: must be a string of base64; bodyText takes a text as it is`,
+		`{"idempotencyKey": "a", "idempotency_key": "b"}`: `idempotency_key: is set twice (line 1, column 25)`,
+		`{"connectionId": "a", "connectionKey": "b"}`:     `sets two fields of which only one may be set: connectionId, connectionKey`,
+		webhook(`"body": "", "bodyText": ""`):             `payload.webhook: sets two fields of which only one may be set: body, bodyText`,
+		`{"payload": {"webhook": {}, "email": {}}}`:       `payload: sets two fields of which only one may be set: socialPost, email, webhook, `,
+		`{"scheduleTime": "tomorrow"}`:                    `schedule_time: must be a time in RFC 3339`,
+		`{"scheduleTime": {}}`:                            `schedule_time: must be a time in RFC 3339`,
+		`{"labels": {"a": 1}}`:                            `labels: `,
+		// Texts that are no JSON.
+		"":                                      "the request is empty; one that sets nothing is {}",
+		"  ":                                    "the request is empty; one that sets nothing is {}",
+		"hello":                                 "the request is not JSON: an object begins with {",
+		"a=b&c=d":                               "the request is not JSON: an object begins with { and ends with }, and names and texts stand in double quotes (line 1, column 1)",
+		"[]":                                    "the request is not a JSON object of this contract",
+		`"a"`:                                   "the request is not a JSON object of this contract",
+		"7":                                     "the request is not a JSON object of this contract",
+		"null":                                  "the request is not a JSON object of this contract",
+		"{":                                     "the request is not JSON: it ends too early",
+		`{"idempotencyKey": "a`:                 "the request is not JSON: it ends too early",
+		"{\"idempotencyKey\": \"a\",\n}":        "the request is not JSON: there is a comma before }; leave that comma out (line 2, column 1)",
+		`{"labels": {}, "payload": {},}`:        "there is a comma before }",
+		`{"idempotencyKey": "a"},`:              "there is something after its end (line 1, column 24)",
+		`{"idempotencyKey": "a"} {}`:            "there is something after its end",
+		`{"idempotencyKey": "a",, "labels":{}}`: "there is a comma that nothing needs",
+		`{'idempotencyKey': 'a'}`:               "names and texts stand in double quotes (line 1, column 2)",
+		`{idempotencyKey: "a"}`:                 "names and texts stand in double quotes",
+		`{"idempotencyKey": a}`:                 "a value is a text in double quotes, a number",
+		`{"idempotencyKey": "a" "labels": {}}`:  "a comma or a colon is missing before this (line 1, column 24)",
+		"{\"idempotencyKey\": \"a\nb\"}":        `a line break in a text is written \n`,
+		`{"idempotencyKey": "C:\qux"}`:          `a \ in a text is written \\`,
+		"{ // why\n}":                           "it has no comments",
+		"# why\n{}":                             "it has no comments",
+		contract.Mark + "{}":                    "it begins with a byte order mark",
+		"\xff\xfe{\x00}\x00":                    "it is UTF-16",
+	} {
+		err := contract.ReadJSON([]byte(text), &fireoncev1.ScheduleJobRequest{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\n %v, want\n %s", text, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "4242") {
+			t.Errorf("%s: %v repeats what may be a secret", text, err)
+		}
+	}
+}
+
+// TestReadJSONAccepts checks that the spellings of the JSON mapping are read.
+func TestReadJSONAccepts(t *testing.T) {
+	t.Parallel()
+	want := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "a", AmbiguityPolicy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD}
+	for _, text := range []string{
+		`{"idempotencyKey": "a", "ambiguityPolicy": "AMBIGUITY_POLICY_HOLD"}`, `{"idempotency_key": "a", "ambiguity_policy": 1}`,
+		"\r\n{\"idempotencyKey\":\r\n\"a\", \"ambiguityPolicy\": 1, \"payload\": null}\r\n",
+	} {
+		got := &fireoncev1.ScheduleJobRequest{}
+		if err := contract.ReadJSON([]byte(text), got); err != nil || !proto.Equal(got, want) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestNoNameInACredential checks that nothing in a credential is repeated.
+func TestNoNameInACredential(t *testing.T) {
+	t.Parallel()
+	for text, m := range map[string]proto.Message{
+		`{"credential": {"webhookSecrets": {"whsecHush": 1}}}`: &fireoncev1.CreateConnectionRequest{},
+		`{"webhookSecrets": {"whsecHush": 1}}`:                 &fireoncev1.Credential{},
+		`{"whsecHush": 1}`:                                     &fireoncev1.Credential{},
+	} {
+		if err := contract.ReadJSON([]byte(text), m); err == nil || strings.Contains(err.Error(), "Hush") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
