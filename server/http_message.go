@@ -51,7 +51,13 @@ func (s *Server) withMessage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m, known := s.methods[r.URL.Path]
 		form := wire.FormOf(r)
-		if !known || !form.Known {
+		switch {
+		case !known:
+			s.noSuchPath(w, r)
+			return
+		case s.unreadable(w, r, m, form):
+			return
+		case !form.Known:
 			r.Body = http.NoBody // what is refused by its headers
 			next.ServeHTTP(w, r)
 			return
@@ -184,7 +190,10 @@ func (m *Message) readAll(ctx context.Context, buf []byte, in io.Reader, size in
 	if zipped {
 		unzip, _ := unzippers.Get().(*gzip.Reader)
 		defer unzippers.Put(unzip)
-		if err := unzip.Reset(in); err != nil {
+		switch err := unzip.Reset(in); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return buf, m.readError(ctx, gzip.ErrHeader)
+		case err != nil:
 			return buf, m.readError(ctx, err)
 		}
 		in, size = unzip, -1
@@ -213,7 +222,7 @@ func (m *Message) readError(ctx context.Context, err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errorWithoutReason(connect.CodeDeadlineExceeded, "the request did not arrive in time", id)
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
-		return errorWithoutReason(connect.CodeInvalidArgument, "the request is no gzip", id)
+		return errorWithoutReason(connect.CodeInvalidArgument, "the headers state that the request is compressed by gzip, and it is not", id)
 	default:
 		return errorWithoutReason(connect.CodeInvalidArgument, "the request ends before its message does, or is damaged", id)
 	}

@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"github.com/fireonce/fireonce/internal/metrics"
 )
@@ -52,6 +55,10 @@ func (o *Ops) HTTPServer() *http.Server {
 			return
 		}
 		startingPage(w, r)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeAs(w, r, http.StatusNotFound, connect.NewError(connect.CodeUnimplemented,
+			errors.New("this is the port for operations, with GET /metrics, "+statusPath+", /livez and /readyz; the API has a port of its own: --listen")))
 	})
 	return &http.Server{
 		Handler:           o.guarded(mux),

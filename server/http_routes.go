@@ -97,6 +97,7 @@ func (s *Server) routes() http.Handler {
 	probe(grpcreflect.NewHandlerV1(reflector, small, few))
 	probe(grpcreflect.NewHandlerV1Alpha(reflector, small, few))
 	mux.HandleFunc("GET /{$}", s.landing)
+	mux.Handle("/", protected(http.HandlerFunc(s.noSuchPath)))
 	connections := &connectionService{Server: s}
 	mux.HandleFunc("GET "+oauth.StartPath, connections.browserHandler(connections.oauthStart))
 	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))

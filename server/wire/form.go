@@ -9,6 +9,7 @@ import (
 // Form is how a message is written in a request.
 type Form struct {
 	Known        bool // handlers read it
+	KnownType    bool // they read it if it is not compressed, or by gzip
 	JSON, Framed bool
 	Gzip         bool
 }
@@ -23,7 +24,7 @@ func FormOf(r *http.Request) Form {
 		return formOfBody(r.Header)
 	case http.MethodGet:
 		q := r.URL.Query()
-		return withEncoding(Form{JSON: q.Get("encoding") == "json", Known: q.Get("encoding") == "json" || q.Get("encoding") == "proto"}, q.Get("compression"))
+		return withEncoding(Form{JSON: q.Get("encoding") == "json", KnownType: q.Get("encoding") == "json" || q.Get("encoding") == "proto"}, q.Get("compression"))
 	default:
 		return Form{}
 	}
@@ -31,8 +32,9 @@ func FormOf(r *http.Request) Form {
 
 func formOfBody(h http.Header) Form {
 	kind := h.Get("Content-Type")
+	var params map[string]string
 	if strings.ContainsAny(kind, "; ") || strings.ToLower(kind) != kind {
-		kind, _, _ = mime.ParseMediaType(kind)
+		kind, params, _ = mime.ParseMediaType(kind)
 	}
 	protocol, codec, framed := strings.Cut(strings.TrimPrefix(kind, "application/"), "+")
 	encoding := "Content-Encoding"
@@ -51,18 +53,15 @@ func formOfBody(h http.Header) Form {
 	default:
 		codec = protocol
 	}
-	return withEncoding(Form{JSON: codec == "json", Framed: framed, Known: codec == "json" || codec == "proto"}, h.Get(encoding))
+	known := codec == "json" && (len(params) == 0 || len(params) == 1 && strings.EqualFold(params["charset"], "utf-8")) ||
+		codec == "proto" && len(params) == 0
+	return withEncoding(Form{JSON: codec == "json", Framed: framed, KnownType: known}, h.Get(encoding))
 }
 
 // withEncoding adds the compression. A message of one that handlers do not know is not
 // known either.
 func withEncoding(f Form, encoding string) Form {
-	switch encoding {
-	case "", "identity":
-	case "gzip":
-		f.Gzip = true
-	default:
-		f.Known = false
-	}
+	f.Gzip = encoding == "gzip"
+	f.Known = f.KnownType && (f.Gzip || encoding == "" || encoding == "identity")
 	return f
 }
