@@ -32,18 +32,31 @@ type JSONError struct {
 }
 
 // Error implements error.
-func (e *JSONError) Error() string { return ViolationText(e.Violation("the request")) }
+func (e *JSONError) Error() string { return e.Text("the request") + e.place() }
 
-// Violation returns the fault as a violation of the whole, which has a name.
-func (e *JSONError) Violation(whole string) *fireoncev1.FieldViolation {
+// Text returns the fault of a whole, which has a name, without the place.
+func (e *JSONError) Text(whole string) string { return ViolationText(e.violation(whole)) }
+
+// Violation returns the fault as a violation of a request.
+func (e *JSONError) Violation() *fireoncev1.FieldViolation {
+	v := e.violation("the request")
+	v.Message += e.place()
+	return v
+}
+
+func (e *JSONError) violation(whole string) *fireoncev1.FieldViolation {
 	v := &fireoncev1.FieldViolation{Field: e.Field, Rule: e.Rule, Message: e.Sentence}
 	if e.Field == "" {
 		v.Message = whole + " " + v.GetMessage()
 	}
-	if e.Line > 0 {
-		v.Message += fmt.Sprintf(" (line %d, column %d)", e.Line, e.Column)
-	}
 	return v
+}
+
+func (e *JSONError) place() string {
+	if e.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (line %d, column %d)", e.Line, e.Column)
 }
 
 // ViolationText returns a violation as a part of an error's message.

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/fireonce/fireonce/internal/textfile"
 )
 
 // Rules of this file: an error of protojson becomes a violation of the field that the
@@ -52,6 +54,15 @@ func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *JSO
 	default:
 		return found(spot.path, ruleValue, spot.wants())
 	}
+}
+
+// explainSyntax explains a text that is no JSON.
+func explainSyntax(text []byte) *JSONError {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return &JSONError{Rule: ruleSyntax, Sentence: "is empty; one that sets nothing is {}"}
+	}
+	line, column, why := textfile.ExplainJSON(text)
+	return &JSONError{Rule: ruleSyntax, Sentence: "is not JSON: " + why, Line: line, Column: column}
 }
 
 // noObject is the sentence for JSON that is no object.

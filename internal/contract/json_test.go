@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/contract"
+	"github.com/fireonce/fireonce/internal/textfile"
 )
 
 // TestReadJSON checks that an error names the place, the field and what was probably meant.
@@ -61,8 +62,8 @@ func TestReadJSON(t *testing.T) {
 		`{"idempotencyKey": "a`:                 "the request is not JSON: it ends too early",
 		"{\"idempotencyKey\": \"a\",\n}":        "the request is not JSON: there is a comma before }; leave that comma out (line 2, column 1)",
 		`{"labels": {}, "payload": {},}`:        "there is a comma before }",
-		`{"idempotencyKey": "a"},`:              "there is something after its end (line 1, column 24)",
-		`{"idempotencyKey": "a"} {}`:            "there is something after its end",
+		`{"idempotencyKey": "a"},`:              "something follows the JSON object (line 1, column 24)",
+		`{"idempotencyKey": "a"} {}`:            "something follows the JSON object",
 		`{"idempotencyKey": "a",, "labels":{}}`: "there is a comma that nothing needs",
 		`{'idempotencyKey': 'a'}`:               "names and texts stand in double quotes (line 1, column 2)",
 		`{idempotencyKey: "a"}`:                 "names and texts stand in double quotes",
@@ -72,7 +73,7 @@ func TestReadJSON(t *testing.T) {
 		`{"idempotencyKey": "C:\qux"}`:          `a \ in a text is written \\`,
 		"{ // why\n}":                           "it has no comments",
 		"# why\n{}":                             "it has no comments",
-		contract.Mark + "{}":                    "it begins with a byte order mark",
+		textfile.Mark + "{}":                    "it begins with a byte order mark",
 		"\xff\xfe{\x00}\x00":                    "it is UTF-16",
 	} {
 		err := contract.ReadJSON([]byte(text), &fireoncev1.ScheduleJobRequest{})

@@ -8,12 +8,10 @@
 package oauth
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -27,6 +25,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector/platform"
 	"github.com/fireonce/fireonce/internal/redact"
+	"github.com/fireonce/fireonce/internal/textfile"
 )
 
 // The values of App.AuthStyle.
@@ -158,13 +157,8 @@ func parseApps(text []byte, from source, platforms []platform.Platform, insecure
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("more than %d bytes", maxFile)
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return nil, hushed(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON object")
+	if err := textfile.DecodeJSON(text, &in); err != nil {
+		return nil, err
 	}
 	if len(in.Apps) > maxApps {
 		return nil, fmt.Errorf("%d apps, at most %d", len(in.Apps), maxApps)
@@ -187,22 +181,6 @@ func parseApps(text []byte, from source, platforms []platform.Platform, insecure
 		out.byName[a.Name] = a
 	}
 	return out, out.checkRedirects()
-}
-
-// hushed returns the position of an error in JSON, without the text there: it may be a secret.
-func hushed(err error) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("no JSON, at byte %d", syntax.Offset)
-	case errors.As(err, &kind):
-		return fmt.Errorf("%s is no %s, at byte %d", kind.Field, kind.Type, kind.Offset)
-	case strings.HasPrefix(err.Error(), "json: unknown field "):
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	default:
-		return errors.New("no JSON object")
-	}
 }
 
 func (a *Apps) checkURLs(insecure bool) error {

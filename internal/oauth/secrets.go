@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fireonce/fireonce/internal/textfile"
 	"github.com/fireonce/fireonce/internal/vault"
 )
 
@@ -60,6 +61,9 @@ func readSecret(path string) (string, error) {
 		return "", err
 	case mode != nil:
 		return "", fmt.Errorf("%s: %w", path, mode)
+	}
+	if text, err = textfile.Plain(text); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
 }

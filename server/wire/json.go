@@ -55,7 +55,7 @@ func readJSON(text []byte, m proto.Message) error {
 
 // undecodable is a fault of a request in JSON.
 func undecodable(wrong *contract.JSONError) *Undecodable {
-	return &Undecodable{wrong.Violation("the request")}
+	return &Undecodable{wrong.Violation()}
 }
 
 // Undecodable is a request that cannot be decoded as a message of the contract. Its words

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/textfile"
 )
 
 // Rules of this file: files are checked when a handshake needs them, at most once a second,
@@ -163,7 +165,7 @@ func readFile(name string) ([]byte, error) {
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("%s has more than %d bytes", name, maxFile)
 	}
-	return data, err
+	return bytes.TrimPrefix(data, []byte(textfile.Mark)), err // PEM would overlook its first line
 }
 
 // FollowPair reads a certificate and follows its files. It fails if they cannot be used. It

@@ -1,24 +1,22 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/contract"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 const (
-	// maxLine bounds one line of a batch, in bytes.
+	// maxLine bounds one object of a batch, in bytes.
 	maxLine = maxPayloadFile
 	// batchJobs and batchBytes keep a call below the contract's bounds of 500 jobs
 	// and 16 MiB.
@@ -29,9 +27,10 @@ const (
 func batchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "batch", Usage: "schedule many jobs from a file", ArgsUsage: "FILE",
-		Description: "Each line is a ScheduleJobRequest of the contract in JSON; - reads standard input. Every line needs its\n" +
-			"key, so that the same file can be given again: lines that are stored already are repeats. One line is\n" +
-			"printed for each; the exit code is 1 if any failed.",
+		Description: "Each line is a ScheduleJobRequest of the contract in JSON; - reads standard input. An object may go over several\n" +
+			"lines, and a JSON list of objects will do. Every object needs its key, so that the same file can be given again:\n" +
+			"what is stored already is a repeat. One line is printed for each; the exit code is 1 if any failed.\n\n" +
+			`   {"idempotencyKey": "a", "connectionKey": "try", "payload": {"webhook": {"url": "http://127.0.0.1:8080/try"}}}`,
 		Flags: flags(), Action: action(batch),
 	}
 }
@@ -40,8 +39,10 @@ func batch(ctx context.Context, c *call) error {
 	if c.cmd.Args().Len() != 1 {
 		return exit.Usagef("name one file, or - for standard input")
 	}
-	in := c.cmd.Root().Reader
-	if name := c.cmd.Args().First(); name != "-" {
+	in, name := c.cmd.Root().Reader, c.cmd.Args().First()
+	if name == "-" {
+		name = "standard input"
+	} else {
 		f, err := os.Open(name)
 		if err != nil {
 			return exit.AsUsage(err)
@@ -49,7 +50,7 @@ func batch(ctx context.Context, c *call) error {
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	b := batcher{call: c}
+	b := batcher{call: c, file: name}
 	defer c.out.progress.Clear()
 	if err := b.read(ctx, in); err != nil {
 		return err
@@ -66,38 +67,48 @@ func batch(ctx context.Context, c *call) error {
 // batcher sends lines in groups.
 type batcher struct {
 	*call
+	file                      string
 	requests                  []*fireoncev1.ScheduleJobRequest
+	lines                     []int // on which they begin
 	size                      int
-	first                     int // line of the first request
 	created, repeated, failed int
 }
 
 func (b *batcher) read(ctx context.Context, in io.Reader) error {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxLine)
-	n := 0
-	for lines.Scan() {
-		n++
-		text := strings.TrimSpace(lines.Text())
-		req := &fireoncev1.ScheduleJobRequest{}
-		if err := protojson.Unmarshal([]byte(text), req); err != nil {
-			// The lines before it are sent, and their answers printed.
-			return errors.Join(b.send(ctx), exit.Usagef("line %d: not a ScheduleJobRequest of the contract in JSON%s", n, fieldUnknown(err)))
+	from := newObjects(in)
+	for {
+		o, err := from.next()
+		if errors.Is(err, io.EOF) {
+			return b.send(ctx)
 		}
-		if b.size+len(text) > batchBytes || len(b.requests) == batchJobs {
+		req := &fireoncev1.ScheduleJobRequest{}
+		if err == nil {
+			err = readRequest(o, req)
+		}
+		if err != nil {
+			// The objects before it are sent, and their answers printed.
+			return errors.Join(b.send(ctx), exit.Usagef("%s: %w", b.file, err))
+		}
+		if b.size+len(o.text) > batchBytes || len(b.requests) == batchJobs {
 			if err := b.send(ctx); err != nil {
 				return err
 			}
 		}
-		if len(b.requests) == 0 {
-			b.first = n
-		}
-		b.requests, b.size = append(b.requests, req), b.size+len(text)
+		b.requests, b.lines, b.size = append(b.requests, req), append(b.lines, o.line), b.size+len(o.text)
 	}
-	if err := lines.Err(); err != nil {
-		return errors.Join(b.send(ctx), exit.Usagef("after line %d: %w", n, err))
+}
+
+// readRequest decodes one object of a batch. Its errors have the place in the file.
+func readRequest(o *object, req *fireoncev1.ScheduleJobRequest) error {
+	wrong := contract.ReadJSON(o.text, req)
+	if wrong == nil {
+		return nil
 	}
-	return b.send(ctx)
+	line, column := o.line+max(wrong.Line, 1)-1, wrong.Column
+	if wrong.Line <= 1 {
+		column += o.column - 1
+	}
+	return fmt.Errorf("line %d, column %d: %s", line, column, wrong.Text("the ScheduleJobRequest"))
 }
 
 func (b *batcher) send(ctx context.Context) error {
@@ -106,15 +117,15 @@ func (b *batcher) send(ctx context.Context) error {
 	}
 	resp, err := Ask(ctx, b.Jobs.BatchScheduleJobs, &fireoncev1.BatchScheduleJobsRequest{Requests: b.requests})
 	if err != nil {
-		b.tell("lines %d to %d may or may not be stored; give the file again", b.first, b.first+len(b.requests)-1)
+		b.tell("lines %d to %d may or may not be stored; give the file again", b.lines[0], b.lines[len(b.lines)-1])
 		return err
 	}
 	for i, r := range resp.GetResults() {
-		if err := b.result(b.first+i, b.requests[i], r); err != nil {
+		if err := b.result(b.lines[i], b.requests[i], r); err != nil {
 			return err
 		}
 	}
-	b.requests, b.size = nil, 0
+	b.requests, b.lines, b.size = nil, nil, 0
 	b.out.progress.Show("%d lines sent", b.created+b.repeated+b.failed)
 	return nil
 }

@@ -110,7 +110,7 @@ func textOrFile(cmd *cli.Command, flag, fileFlag string) (string, error) {
 	case !cmd.IsSet(fileFlag):
 		return cmd.String(flag), nil
 	}
-	raw, err := readFile(cmd, cmd.String(fileFlag), maxBody)
+	raw, err := readText(cmd, cmd.String(fileFlag), maxBody)
 	if err != nil {
 		return "", exit.Usagef("--%s: %w", fileFlag, err)
 	}

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/redact"
+	"github.com/fireonce/fireonce/internal/textfile"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 )
@@ -64,7 +64,7 @@ func (c *Config) loadRemotes() error {
 	}
 	text, err := readFile(c.Connectors, maxConnectors)
 	if err == nil {
-		err = decodeStrictly(text, &file)
+		err = textfile.DecodeJSON(text, &file)
 	}
 	if err != nil {
 		return fmt.Errorf("connectors: %s: %w", c.Connectors, err)
@@ -80,7 +80,7 @@ func (c *Config) loadRemotes() error {
 }
 
 func (c *Config) readRemote(entry []byte, r *Remote) (err error) {
-	if err := decodeStrictly(entry, r); err != nil {
+	if err := textfile.DecodeJSON(entry, r); err != nil {
 		return err
 	}
 	for _, name := range []*string{&r.TokenFile, &r.CAFile, &r.ClientCertFile, &r.ClientKeyFile} {
@@ -102,19 +102,6 @@ func (c *Config) readRemote(entry []byte, r *Remote) (err error) {
 	return err
 }
 
-// decodeStrictly reads one JSON object, and refuses fields that it does not know.
-func decodeStrictly(text []byte, to any) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(to); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON object")
-	}
-	return nil
-}
-
 func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -131,6 +118,9 @@ func readFile(path string, limit int64) ([]byte, error) {
 func readToken(path string) (string, error) {
 	data, err := readFile(path, maxToken)
 	if err != nil {
+		return "", fmt.Errorf("token_file: %w", err)
+	}
+	if data, err = textfile.Plain(data); err != nil {
 		return "", fmt.Errorf("token_file: %w", err)
 	}
 	token := strings.TrimSpace(string(data))

@@ -3,7 +3,6 @@
 package profile
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/fireonce/fireonce/internal/textfile"
 )
 
 const (
@@ -87,10 +88,9 @@ func Load() (*File, error) {
 		return nil, fmt.Errorf("%s: %w", path, errors.Join(err, fmt.Errorf("it may have %d bytes", maxFile)))
 	}
 	out := new(File)
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields() // saving the file would lose fields that this program does not know
-	if err := d.Decode(out); err != nil {
-		return nil, fmt.Errorf("%s is not a file of profiles that this version supports; repair or remove it", path)
+	// Strictly: saving the file would lose fields that this program does not know.
+	if err := textfile.DecodeJSON(raw, out); err != nil {
+		return nil, fmt.Errorf("%s is not a file of profiles that this version supports; repair or remove it: %w", path, err)
 	}
 	if out.Profiles == nil {
 		out.Profiles = none.Profiles

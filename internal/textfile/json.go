@@ -1,45 +1,73 @@
-package contract
+package textfile
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
 // Rules of this file: a text that is no JSON is explained by the byte at which the parser stopped and the
-// one before it, because the parser's own words are for programmers of parsers.
+// one before it, because the parser's own words are for programmers of parsers. No error has a value of the text,
+// which may be a secret.
 
-// Mark is the byte order mark, with which some programs begin a text.
-const Mark = "\uFEFF"
-
-// explainSyntax explains a text that is no JSON.
-func explainSyntax(text []byte) *JSONError {
-	if len(bytes.TrimSpace(text)) == 0 {
-		return &JSONError{Rule: ruleSyntax, Sentence: "is empty; one that sets nothing is {}"}
+// DecodeJSON reads one JSON object of a file that an operator writes. It refuses fields that it does not know.
+func DecodeJSON(text []byte, to any) error {
+	text, err := Plain(text)
+	if err != nil {
+		return err
 	}
+	if !json.Valid(text) {
+		line, column, why := ExplainJSON(text)
+		return fmt.Errorf("line %d, column %d: no JSON: %s", line, column, why)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err = d.Decode(to)
+	if kind := new(json.UnmarshalTypeError); errors.As(err, &kind) {
+		line, column := place(text, int(kind.Offset))
+		return fmt.Errorf("line %d, column %d: %s is no %s", line, column, kind.Field, kind.Type)
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: ")) // an unknown field
+	}
+	return nil
+}
+
+// place returns the line and the column of an offset.
+func place(text []byte, at int) (line, column int) {
+	text = text[:min(at, len(text))]
+	return 1 + bytes.Count(text, []byte{'\n'}), 1 + utf8.RuneCount(text[bytes.LastIndexByte(text, '\n')+1:])
+}
+
+// ExplainJSON returns where a text is no JSON, and why.
+func ExplainJSON(text []byte) (line, column int, why string) {
 	at, why := syntaxOf(text)
-	line := 1 + bytes.Count(text[:at], []byte{'\n'})
-	column := 1 + utf8.RuneCount(text[bytes.LastIndexByte(text[:at], '\n')+1:at])
-	return &JSONError{Rule: ruleSyntax, Sentence: "is not JSON: " + why, Line: line, Column: column}
+	line, column = place(text, at)
+	return line, column, why
 }
 
 // syntaxOf returns where a text is no JSON, and why.
 func syntaxOf(text []byte) (at int, why string) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return 0, "it is empty"
+	}
 	in := json.NewDecoder(bytes.NewReader(text))
 	err := in.Decode(new(json.RawMessage))
 	var wrong *json.SyntaxError
 	switch {
 	case bytes.HasPrefix(text, []byte(Mark)):
 		return 0, "it begins with a byte order mark; leave that out"
-	case len(text) > 1 && (text[0] == 0 || text[1] == 0 || text[0] == 0xFE && text[1] == 0xFF || text[0] == 0xFF && text[1] == 0xFE):
+	case IsUTF16(text):
 		return 0, "it is UTF-16, and must be UTF-8"
 	case errors.As(err, &wrong):
 		at = max(int(wrong.Offset)-1, 0)
 	case err == nil:
 		at = int(in.InputOffset())
 		at += len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n"))
-		return at, "there is something after its end"
+		return at, "something follows the JSON object"
 	default:
 		return len(text), "it ends too early; a }, a ] or a \" is missing"
 	}
