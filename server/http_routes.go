@@ -36,6 +36,9 @@ const (
 	corsMaxAge = 2 * time.Hour
 )
 
+// TryPath is the path of Config.Try.
+const TryPath = "/try"
+
 // services are the names that health and reflection tell about.
 var services = []string{
 	fireoncev1connect.JobServiceName, fireoncev1connect.ConnectionServiceName, fireoncev1connect.StatsServiceName,
@@ -98,6 +101,9 @@ func (s *Server) routes() http.Handler {
 	probe(grpcreflect.NewHandlerV1Alpha(reflector, small, few))
 	mux.HandleFunc("GET /{$}", s.landing)
 	mux.Handle("/", protected(http.HandlerFunc(s.noSuchPath)))
+	if s.cfg.Try != nil && !s.auth.required {
+		mux.Handle(TryPath, protected(s.checkSite(s.cfg.Try)))
+	}
 	connections := &connectionService{Server: s}
 	mux.HandleFunc("GET "+oauth.StartPath, connections.browserHandler(connections.oauthStart))
 	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))

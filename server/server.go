@@ -99,6 +99,8 @@ type Config struct {
 	// AllowedHosts are names other than loopback ones that a call may be addressed
 	// to when no key is required, without port.
 	AllowedHosts []string
+	// Try answers at TryPath, unless calls need a key: a receiver for trying. Nil: nothing does.
+	Try http.Handler
 	// NewID makes ids; nil: UUIDs of version 7.
 	NewID func() job.ID
 	// Media probes the files of jobs that are scheduled, for warnings; nil: they are not probed.

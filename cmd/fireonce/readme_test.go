@@ -103,6 +103,9 @@ func TestReadme(t *testing.T) {
 	for _, printed := range marked(t, readmePage, readmeReceives) {
 		comparePrinted(t, readmePage, printed, b.receiver.logs())
 	}
+	for _, printed := range marked(t, readmePage, readmeServes) {
+		comparePrinted(t, readmePage, printed, b.server.logs())
+	}
 	// The page that a browser sees.
 	resp, err := http.Get(b.server.url)
 	if err != nil {

@@ -25,6 +25,7 @@ const (
 	readmeRuns     marker = "readme_test.go runs this block"
 	readmeCompares marker = "readme_test.go compares this output"
 	readmeReceives marker = "readme_test.go compares this with what the receiver prints"
+	readmeServes   marker = "readme_test.go compares this with what the server prints"
 	sandboxStarts  marker = "sandbox_test.go starts this"
 	sandboxRuns    marker = "sandbox_test.go runs this block"
 	accountsRuns   marker = "accounts_test.go runs this block"
@@ -33,7 +34,7 @@ const (
 
 // consumed lists the markers of a page whose blocks tests run.
 var consumed = map[string][]marker{
-	readmePage:     {readmeStarts, readmeRuns, readmeCompares, readmeReceives, sandboxStarts, sandboxRuns},
+	readmePage:     {readmeStarts, readmeRuns, readmeCompares, readmeReceives, readmeServes, sandboxStarts, sandboxRuns},
 	quickstartPage: {readmeStarts, readmeRuns, readmeCompares},
 	accountsPage:   {sandboxStarts, sandboxRuns, accountsRuns, threadRuns},
 }

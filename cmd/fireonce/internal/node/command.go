@@ -76,6 +76,7 @@ func serveCommand(version string) *cli.Command {
 			if err != nil {
 				return err
 			}
+			cfg.Try = cmd.Root().ErrWriter
 			return serve(ctx, cmd, cfg)
 		},
 	}

@@ -5,6 +5,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -83,6 +84,8 @@ type Config struct {
 	AllowHTTP bool
 	// Dev is for development on one machine: it implies AllowHTTP, and allows loopback receivers.
 	Dev bool
+	// Try is where a receiver for trying, which Dev serves, prints what arrives; nil: there is none.
+	Try io.Writer
 	// Sandbox is for the fakes of `fireonce sandbox`: only loopback addresses are reached, and the
 	// waits after an unknown outcome are seconds (see sandbox.go). No flag of `serve` sets it. It
 	// needs Dev, and every one of PlatformURLs.

@@ -74,6 +74,8 @@ type Node struct {
 	// authority obtains the certificate; nil: it is in files.
 	authority *certs.Authority
 	meta      store.Meta
+	// try is a call for the first try; empty: there is none.
+	try string
 
 	// worker is this process's name in attempts and events.
 	worker  string
@@ -172,7 +174,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		Store: n.store, Creator: n.cfg.creator(eng.DirectStart(n.store)), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Metrics: n.metrics, Tracer: n.tracer, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: n.worker, Namespace: n.meta.Namespace, StoreID: n.meta.StoreID, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
-		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry),
+		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry), Try: n.cfg.receiver(),
 	}); err != nil {
 		return err
 	}
@@ -183,6 +185,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		n.cfg.Log.Warn(w)
 	}
 	n.run(eng, n.keep(registry))
+	n.try = n.offerTry(ctx)
 	return nil
 }
 
@@ -256,7 +259,7 @@ func (n *Node) URL() string { return n.scheme() + "://" + n.listener.Addr().Stri
 // Port is the API's port.
 func (n *Node) Port() int { return n.listener.Addr().(*net.TCPAddr).Port }
 
-// Ready returns one line with the addresses and the database.
+// Ready returns one line with the addresses and the database, and with --dev another one with a call to try.
 func (n *Node) Ready() string {
 	key := "API key required"
 	if !n.cfg.keyRequired() {
@@ -275,6 +278,8 @@ func (n *Node) Ready() string {
 	line := fmt.Sprintf("fireonce %s ready: %s, database %s, %s", n.cfg.Version, where, n.database, key)
 	if n.meta.Quarantined != "" {
 		line += ", QUARANTINED: nothing will be sent (" + n.meta.Quarantined + "); see `fireonce recover --help`"
+	} else if n.try != "" {
+		line += "\n" + n.try
 	}
 	return line
 }

@@ -105,7 +105,7 @@ func newServeFlags(version string) *serveFlags {
 	f.yes(&c.RequireAPIKey, "require-api-key", "refuse calls without an API key, even where FIREONCE_API_KEY is not set")
 	f.text(&f.allowEgress, "allow-egress", "", "ranges, `CIDR,…`, that jobs may call in addition to public addresses")
 	f.yes(&c.AllowHTTP, "allow-http", "jobs may call http:// URLs")
-	f.yes(&c.Dev, "dev", "for one machine: --allow-http, and jobs may call loopback addresses")
+	f.yes(&c.Dev, "dev", "for one machine: --allow-http, jobs may call loopback addresses, and a receiver with connection try")
 
 	f.group = "TLS"
 	f.text(&c.TLS.Pair.Cert, "tls-cert", "", "the PEM `FILE` of a certificate with its chain; read again when it changes")
