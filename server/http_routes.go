@@ -66,7 +66,7 @@ func NewHTTPServer(addr string, handler http.Handler) *http.Server {
 }
 
 // routes puts the parts together. From the outside in: headers, time, Host check, CORS,
-// request id; then, for the API alone, the site, the key before a byte of the body is
+// request id, the lines of JSON; then, for the API alone, the site, the key before a byte of the body is
 // read, the message (http_message.go), and the interceptors.
 func (s *Server) routes() http.Handler {
 	options := []connect.HandlerOption{
@@ -109,7 +109,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))
 	mux.HandleFunc("POST "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))
 	mux.Handle("GET "+statusPath, protected(s.checkSite(s.authenticated(http.HandlerFunc(s.status)))))
-	return limitHeaders(s.withDeadlines(s.checkHost(s.cors(withRequestID(mux)))))
+	return limitHeaders(s.withDeadlines(s.checkHost(s.cors(withRequestID(indentForPeople(mux))))))
 }
 
 // maxRequest is the size of a request that a procedure reads.
