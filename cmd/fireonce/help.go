@@ -29,7 +29,13 @@ var (
 
 func init() {
 	name := cli.FlagStringer
-	cli.FlagStringer = func(f cli.Flag) string { return twice.ReplaceAllString(name(f), "") }
+	cli.FlagStringer = func(f cli.Flag) string {
+		text := twice.ReplaceAllString(name(f), "")
+		if r, ok := f.(cli.RequiredFlag); ok && r.IsRequired() {
+			text += " (required)"
+		}
+		return text
+	}
 	cli.HelpPrinter = func(out io.Writer, page string, data any) {
 		var text strings.Builder
 		cli.DefaultPrintHelp(&text, page, data)

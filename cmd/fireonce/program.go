@@ -36,9 +36,29 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	}
 	exit.Print(p.Stderr, err)
 	if exit.IsUsage(err) {
-		fmt.Fprintln(p.Stderr, "  see --help")
+		fmt.Fprintf(p.Stderr, "  see `%s --help`\n", commandIn(root, given))
 	}
 	return exit.Code(err)
+}
+
+// commandIn returns the command that a command line names, as far as it exists.
+func commandIn(at *cli.Command, args []string) string {
+	name := at.Name
+	for _, arg := range args[min(1, len(args)):] {
+		if strings.HasPrefix(arg, "-") {
+			continue
+		}
+		sub := at.Command(arg)
+		if sub == nil {
+			if len(at.Commands) == 0 {
+				break
+			}
+			continue // the value of a flag
+		}
+		at = sub
+		name += " " + sub.Name
+	}
+	return name
 }
 
 // wantsJSON reports whether a command line asks for JSON, even if it does not parse.

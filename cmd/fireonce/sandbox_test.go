@@ -505,7 +505,7 @@ func TestSandboxCommand(t *testing.T) {
 	}
 	run := exec.CommandContext(waiting(t), "sh", "-ec", script)
 	got, err := run.CombinedOutput()
-	if err != nil || strings.Count(script, "lose the answer") != 2 || !strings.Contains(string(got), "AMBIGUOUS → SUCCEEDED") || !strings.Contains(string(got), `"created":true`) {
+	if err != nil || strings.Count(script, "lose the answer") != 2 || !strings.Contains(string(got), "AMBIGUOUS → SUCCEEDED") || !strings.Contains(string(got), `"created": true`) {
 		t.Errorf("%v\n%s\n%s\n%s", err, script, got, said.String())
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {

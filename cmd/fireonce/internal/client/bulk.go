@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 // Rules of this file: a call on many jobs has a preview. Without --confirm it prints what would
@@ -49,6 +51,7 @@ func bulkCommand() *cli.Command {
 func bulkFlags() []cli.Flag {
 	return append(filterFlags(),
 		textFlag("confirm", "do it, for jobs unchanged since this `TIME`, as printed without this flag"),
+		boolFlag("dry-run", "only count, which is the default"),
 	)
 }
 
@@ -76,6 +79,9 @@ func bulk[Q proto.Message, R interface {
 		return err
 	}
 	dry, total := !c.cmd.IsSet("confirm"), &fireoncev1.BulkResult{}
+	if !dry && c.cmd.Bool("dry-run") {
+		return exit.Usagef("--dry-run only counts, and --confirm changes; leave one of the two out")
+	}
 	defer c.out.progress.Clear()
 	for result, err := range bulkPages(ctx, filter, dry, method, req) {
 		if err != nil {

@@ -210,7 +210,7 @@ func flags(own ...cli.Flag) []cli.Flag {
 
 // CommonFlags are the flags of every client command. They may stand before the command, too.
 func CommonFlags() []cli.Flag {
-	return append(ServerFlags(), OutputFlags()...)
+	return inCategory("Server and output", append(ServerFlags(), OutputFlags()...)...)
 }
 
 // job reads the job that the arguments name.

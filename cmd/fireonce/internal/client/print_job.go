@@ -50,18 +50,17 @@ func blockedLine(b *fireoncev1.BlockedReason) string {
 
 func (p *printer) job(j *fireoncev1.Job) {
 	p.fields(
-		"Job", j.GetJobId(),
 		"State", stateLine(j),
 		"Blocked", blockedLine(j.GetBlockedReason()),
+		"Next", nextLine(j),
 		"Key", j.GetIdempotencyKey(),
 		"Connection", j.GetConnectionId(),
+		"Job", j.GetJobId(),
 		"Class", word(j.GetEffectClass()),
 		"Scheduled for", stamp(j.GetScheduleTime()),
 		"Replies to", j.GetReplyToJobId(),
 		"Waits until", stamp(j.GetWaitDeadline()),
 		"Start before", stamp(j.GetStartDeadline()),
-		"Next attempt", stamp(j.GetNextAttemptTime()),
-		"Next look", stamp(j.GetNextLookTime()),
 		"RESEND from", resendLine(j),
 		"Policy", word(j.GetAmbiguityPolicy()),
 		"Attempts", attemptsLine(j),
@@ -89,6 +88,22 @@ func stateLine(j *fireoncev1.Job) string {
 	}
 }
 
+// nextLine returns what the server does next about a job; empty: nothing, or what Blocked says.
+func nextLine(j *fireoncev1.Job) string {
+	switch {
+	case j.GetEndTime() != nil:
+		return ""
+	case j.GetNextLookTime() != nil:
+		return "a look at the target, " + stamp(j.GetNextLookTime()) + away(j.GetNextLookTime())
+	case j.GetNextAttemptTime() != nil:
+		return fmt.Sprintf("attempt %d, %s%s", j.GetAttemptCount()+1, stamp(j.GetNextAttemptTime()), away(j.GetNextAttemptTime()))
+	case j.GetState() == fireoncev1.JobState_JOB_STATE_SCHEDULED && j.GetBlockedReason() == nil:
+		return "the first attempt, " + stamp(j.GetScheduleTime()) + away(j.GetScheduleTime())
+	default:
+		return ""
+	}
+}
+
 // resendLine returns from when a person may choose RESEND; empty: they may already.
 func resendLine(j *fireoncev1.Job) string {
 	if t := j.GetResendAllowedTime(); t != nil && t.AsTime().After(time.Now()) {
@@ -100,7 +115,7 @@ func resendLine(j *fireoncev1.Job) string {
 func attemptsLine(j *fireoncev1.Job) string {
 	line := strconv.Itoa(int(j.GetAttemptCount()))
 	if j.GetFailureCount() > 0 {
-		line += fmt.Sprintf(", %d of %d failures used", j.GetFailureCount(), j.GetRetryPolicy().GetMaxAttempts())
+		line += fmt.Sprintf("; %d of %d tries failed", j.GetFailureCount(), j.GetRetryPolicy().GetMaxAttempts())
 	}
 	if j.GetRound() > 1 {
 		line += fmt.Sprintf(", round %d", j.GetRound())
@@ -219,10 +234,16 @@ func (p *printer) jobs(jobs []*fireoncev1.Job) {
 	p.table(rows)
 }
 
-// tries prints attempts, and the looks at the target, oldest first.
-func (p *printer) tries(attempts []*fireoncev1.Attempt, looks []*fireoncev1.Observation) {
+// tries prints attempts, and the looks at the target, oldest first. A database that was restored may lack attempts
+// that were made.
+func (p *printer) tries(attempts []*fireoncev1.Attempt, looks []*fireoncev1.Observation, restored *fireoncev1.JobEvent) {
 	p.line("")
-	if len(attempts) == 0 {
+	switch {
+	case len(attempts) > 0:
+	case restored != nil:
+		p.line("No attempt is known to this database, which was restored: an attempt may have been made before %s.", clock(restored.GetEventTime()))
+		return
+	default:
 		p.line("No attempt: nothing was sent.")
 		return
 	}

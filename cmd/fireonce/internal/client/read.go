@@ -37,7 +37,7 @@ func get(ctx context.Context, c *call) error {
 			&fireoncev1.ListJobObservationsResponse{Observations: h.looks}, &fireoncev1.ListJobEventsResponse{Events: h.events})
 	}
 	c.out.job(resp.GetJob())
-	c.out.tries(h.attempts, h.looks)
+	c.out.tries(h.attempts, h.looks, h.restored())
 	c.out.line("")
 	c.out.heading("Events")
 	for _, e := range h.events {
@@ -51,6 +51,16 @@ type jobHistory struct {
 	attempts []*fireoncev1.Attempt
 	looks    []*fireoncev1.Observation // newest first
 	events   []*fireoncev1.JobEvent
+}
+
+// restored returns the event of the database's restore; nil: there was none in the job's time.
+func (h *jobHistory) restored() *fireoncev1.JobEvent {
+	for _, e := range h.events {
+		if e.GetJobChanged().GetCause() == fireoncev1.EventCause_EVENT_CAUSE_RESTORED {
+			return e
+		}
+	}
+	return nil
 }
 
 // history reads a job's attempts, looks and events, page by page.

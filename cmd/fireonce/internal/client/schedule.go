@@ -186,13 +186,21 @@ func when(cmd *cli.Command, now time.Time) (*timestamppb.Timestamp, *fireoncev1.
 // tableTime is how tables show a time.
 const tableTime = "2006-01-02 15:04:05.000 -07:00"
 
+// zoneHint returns how a time without an offset is given, where that is possible.
+func zoneHint(flag, text string) string {
+	if _, err := time.Parse("2006-01-02T15:04:05", text); err != nil || flag != "at" {
+		return ""
+	}
+	return "; --zone Europe/Vienna beside it makes it a local time"
+}
+
 func parseTime(flag, text string) (*timestamppb.Timestamp, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		t, err = time.Parse(tableTime, text)
 	}
 	if err != nil {
-		return nil, exit.Usagef("--%s %q is not an RFC 3339 time, e.g. 2030-01-31T09:00:00+01:00", flag, text)
+		return nil, exit.Usagef("--%s %q is not an RFC 3339 time, e.g. 2030-01-31T09:00:00+01:00, or 2030-01-31T08:00:00Z for UTC%s", flag, text, zoneHint(flag, text))
 	}
 	return timestamppb.New(t), nil
 }

@@ -102,7 +102,11 @@ func release(ctx context.Context, cmd *cli.Command, d Database, s store.Store, s
 		return err
 	}
 	if as == asHold {
-		fmt.Fprintf(out, "%d jobs need a person's decision; see `fireonce list --state needs-resolution`\n", held)
+		need := "jobs need"
+		if held == 1 {
+			need = "job needs"
+		}
+		fmt.Fprintf(out, "%d %s a person's decision; see `fireonce list --state needs-resolution`\n", held, need)
 	}
 	if meta, err = s.Meta(ctx); err != nil {
 		return err

@@ -58,7 +58,7 @@ func TestRecoverWithoutQuarantine(t *testing.T) {
 			t.Errorf("recover %v: %s", args, out)
 		}
 	}
-	if out := run("--as", "hold", "--since", since); !strings.HasPrefix(out, "1 jobs need a person") {
+	if out := run("--as", "hold", "--since", since); !strings.HasPrefix(out, "1 job needs a person") {
 		t.Errorf("recover --as hold: %s", out)
 	}
 	s = open()
