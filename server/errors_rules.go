@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"buf.build/go/protovalidate"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -80,10 +82,19 @@ func elements(m protoreflect.Message, limit int) (n int) {
 	return n
 }
 
-// fault is the error that a client gets.
+// fault is the error that a client gets. That an address is no URI is left out beside a rule that says what it must be.
 func (b *ruleViolations) fault() *fault {
-	return invalid(b.more, convertAll(b.found.Violations, violation)...)
+	found, explained := convertAll(b.found.Violations, violation), map[string]bool{}
+	for _, v := range found {
+		explained[v.GetField()] = explained[v.GetField()] || v.GetRule() != ruleURI
+	}
+	return invalid(b.more, slices.DeleteFunc(found, func(v *fireoncev1.FieldViolation) bool {
+		return v.GetRule() == ruleURI && explained[v.GetField()]
+	})...)
 }
+
+// ruleURI is the rule of protovalidate for an address.
+const ruleURI = "string.uri"
 
 // ruleChecker checks requests by the contract's rules.
 type ruleChecker struct{ server *Server }

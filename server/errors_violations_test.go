@@ -206,3 +206,16 @@ func TestMarksAreOurs(t *testing.T) {
 		}
 	})
 }
+
+// TestOneFaultOfAnAddress checks that an address which is no URI has one violation.
+func TestOneFaultOfAnAddress(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	for _, url := range []string{"x", "http://127.0.0.1/ a", "ftp://x"} {
+		_, answer := f.do(http.MethodPost, scheduleJob, `{"idempotencyKey": "a", "connectionId": "`+f.conn+`", "payload": {"webhook": {"url": "`+url+`"}}}`,
+			map[string]string{"Content-Type": "application/json"})
+		if strings.Count(answer, `"field":"payload.webhook.url"`) != 1 || strings.Contains(answer, "valid URI") {
+			t.Errorf("%s: %s", url, answer)
+		}
+	}
+}

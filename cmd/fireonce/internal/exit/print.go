@@ -30,6 +30,9 @@ func Print(w io.Writer, err error) {
 	if len(detail.GetViolations()) > 1 { // they repeat it
 		message = "the request is not valid"
 	}
+	if detail.GetStateConflict() != nil {
+		message, _, _ = strings.Cut(message, "; allowed: ") // its states follow
+	}
 	fmt.Fprintf(w, "fireonce: %s: %s\n", status(wire), terminal.Plain(message))
 	printDetail(w, detail)
 	if retry != nil {
@@ -71,7 +74,7 @@ func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
 		for _, s := range c.GetAllowedStates() {
 			allowed = append(allowed, state(s))
 		}
-		fmt.Fprintf(w, "  state: %s; possible in: %s\n", state(c.GetCurrentState()), strings.Join(allowed, ", "))
+		fmt.Fprintf(w, "  possible in: %s\n", strings.Join(allowed, ", "))
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.GetMetadata())) {
