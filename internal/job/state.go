@@ -84,6 +84,37 @@ func (s State) InFlight() bool { return s == Claimed || s == Sending }
 // content may be armed.
 func (s State) Gated() bool { return s == Sending || s == Ambiguous || s == Accepted }
 
+// Phase is a State as far as most callers need it. The numbers are the contract's.
+type Phase uint8
+
+// The phases.
+const (
+	// PhaseWaiting waits for its time, its next attempt, or a hold to end.
+	PhaseWaiting Phase = iota + 1
+	// PhaseRunning is being worked on, by a server or by the platform.
+	PhaseRunning
+	// PhaseUnknown may have been sent, and there is no proof either way.
+	PhaseUnknown
+	// PhaseEnded has a result.
+	PhaseEnded
+)
+
+// phases has the phase of every State.
+var phases = [...]Phase{
+	Scheduled: PhaseWaiting, Retrying: PhaseWaiting,
+	Claimed: PhaseRunning, Sending: PhaseRunning, Accepted: PhaseRunning,
+	Ambiguous: PhaseUnknown, NeedsResolution: PhaseUnknown,
+	Succeeded: PhaseEnded, Failed: PhaseEnded, Canceled: PhaseEnded, Expired: PhaseEnded,
+}
+
+// Phase returns the phase of s; zero: s is no state.
+func (s State) Phase() Phase {
+	if !s.Valid() {
+		return 0
+	}
+	return phases[s]
+}
+
 // Transition is one legal move. From is zero for a job's creation.
 type Transition struct{ From, To State }
 
