@@ -55,6 +55,10 @@ type Jobs interface {
 	// position and limit are ignored. The bounds are CountIndexed and CountLooked.
 	Count(ctx context.Context, q JobQuery, by GroupBy) (JobCounts, error)
 
+	// JobNames reads what users call jobs of a project by, at most MaxBatch. It has none of a
+	// job that does not exist, or no longer.
+	JobNames(ctx context.Context, project string, ids []job.ID) (map[job.ID]JobName, error)
+
 	// Attempts reads a job's attempts with numbers above after, oldest first.
 	Attempts(ctx context.Context, ref Ref, after, limit int) ([]job.Attempt, error)
 
@@ -112,6 +116,12 @@ type Created struct {
 	// Err is set when this item alone could not be stored. ErrNotFound: its connection does
 	// not exist or is deleted, or, as a RemovedError, its key is bound to a removed job.
 	Err error
+}
+
+// JobName is what users call a job by.
+type JobName struct {
+	Key    string
+	Labels map[string]string
 }
 
 // Order of a list.

@@ -74,6 +74,42 @@ func (q *Queries) JobHistories(ctx context.Context, arg JobHistoriesParams) ([]J
 	return items, nil
 }
 
+const jobNames = `-- name: JobNames :many
+SELECT id, project, idem_key, labels FROM jobs WHERE id = ANY ($1::uuid[])
+`
+
+type JobNamesRow struct {
+	ID      job.ID
+	Project string
+	IdemKey string
+	Labels  column.Labels
+}
+
+func (q *Queries) JobNames(ctx context.Context, ids []job.ID) ([]JobNamesRow, error) {
+	rows, err := q.db.Query(ctx, jobNames, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []JobNamesRow
+	for rows.Next() {
+		var i JobNamesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.IdemKey,
+			&i.Labels,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const jobTexts = `-- name: JobTexts :many
 SELECT sequence, reason, detail FROM event_texts WHERE job_id = $1 AND sequence > $2 AND sequence <= $3
 `
@@ -100,35 +136,6 @@ func (q *Queries) JobTexts(ctx context.Context, arg JobTextsParams) ([]JobTextsR
 	for rows.Next() {
 		var i JobTextsRow
 		if err := rows.Scan(&i.Sequence, &i.Reason, &i.Detail); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const labelsOf = `-- name: LabelsOf :many
-SELECT id, labels FROM jobs WHERE id = ANY ($1::uuid[])
-`
-
-type LabelsOfRow struct {
-	ID     job.ID
-	Labels column.Labels
-}
-
-func (q *Queries) LabelsOf(ctx context.Context, ids []job.ID) ([]LabelsOfRow, error) {
-	rows, err := q.db.Query(ctx, labelsOf, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LabelsOfRow
-	for rows.Next() {
-		var i LabelsOfRow
-		if err := rows.Scan(&i.ID, &i.Labels); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -33,6 +34,19 @@ func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 			return job.Snapshot{}, err
 		}
 		return r.snapshot(t.now), nil
+	})
+}
+
+// JobNames implements store.Store.
+func (s *Store) JobNames(ctx context.Context, project string, ids []job.ID) (map[job.ID]store.JobName, error) {
+	return call(ctx, s, "job names", func(t *tx) (map[job.ID]store.JobName, error) {
+		out := make(map[job.ID]store.JobName, len(ids))
+		for _, id := range ids {
+			if r, err := t.find(store.Ref{Project: project, ID: id}); err == nil {
+				out[id] = store.JobName{Key: r.job.Key, Labels: maps.Clone(r.job.Labels)}
+			}
+		}
+		return out, nil
 	})
 }
 

@@ -421,6 +421,8 @@ func (p *script) readAll() {
 		ref := store.Ref{Project: "default", ID: id}
 		s, err := p.s.Job(p.ctx(), ref)
 		p.note("job", err, plain(s))
+		names, err := p.s.JobNames(p.ctx(), "default", []job.ID{id})
+		p.note("names", err, names[id])
 		attempts, err := p.s.Attempts(p.ctx(), ref, 0, 0)
 		p.note("attempts", err, attempts)
 		looks, err := p.s.Observations(p.ctx(), ref, 0, 0)

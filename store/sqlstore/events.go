@@ -123,7 +123,7 @@ func (v View) labeled(ctx context.Context, entries []logpage.Entry, labels map[s
 	for i := range entries {
 		has[entries[i].Job] = false
 	}
-	rows, err := v.Q.LabelsOf(ctx, slices.Collect(maps.Keys(has)))
+	rows, err := v.Q.JobNames(ctx, slices.Collect(maps.Keys(has)))
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
 	}

@@ -20,5 +20,5 @@ SELECT sequence, reason, detail FROM event_texts WHERE job_id = @job_id AND sequ
 -- name: TextsAt :many
 SELECT position, reason, detail FROM event_texts WHERE position = ANY (@positions::bigint[]);
 
--- name: LabelsOf :many
-SELECT id, labels FROM jobs WHERE id = ANY (@ids::uuid[]);
+-- name: JobNames :many
+SELECT id, project, idem_key, labels FROM jobs WHERE id = ANY (@ids::uuid[]);

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -52,6 +53,23 @@ func (v View) own(ctx context.Context, ref store.Ref) (job.ID, error) {
 		return id, store.ErrNotFound
 	}
 	return id, orNotFound(err)
+}
+
+// JobNames implements store.Store.
+func (r *Roles) JobNames(ctx context.Context, project string, ids []job.ID) (map[job.ID]store.JobName, error) {
+	return readOne(ctx, r, "job names", func(ctx context.Context, v View) (map[job.ID]store.JobName, error) {
+		rows, err := v.Q.JobNames(ctx, ids)
+		out := make(map[job.ID]store.JobName, len(rows))
+		for _, r := range rows {
+			if r.Project != project {
+				continue
+			}
+			labels, _, bad := store.DecodeTerms(r.Labels, nil)
+			err = errors.Join(err, bad)
+			out[r.ID] = store.JobName{Key: r.IdemKey, Labels: labels}
+		}
+		return out, err
+	})
 }
 
 // Attempts implements store.Store.

@@ -32,6 +32,7 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 			_, err := f.s.Series(c, store.SeriesQuery{Project: project, Width: store.Day})
 			return err
 		},
+		"JobNames":     func(c context.Context) error { _, err := f.s.JobNames(c, project, []job.ID{ref.ID}); return err },
 		"Attempts":     func(c context.Context) error { _, err := f.s.Attempts(c, ref, 0, 1); return err },
 		"Observations": func(c context.Context) error { _, err := f.s.Observations(c, ref, 0, 1); return err },
 		"Events":       func(c context.Context) error { _, err := f.s.Events(c, store.EventQuery{}); return err },

@@ -10,6 +10,7 @@ import (
 
 var readTests = []test{
 	{"a job by id and by key", readJob},
+	{"names of jobs", readNames},
 	{"what is known of attempts", readSnapshot},
 	{"attempts", readAttempts},
 	{"answers of attempts", readAnswers},
@@ -29,6 +30,20 @@ func readJob(f *fixture) {
 	f.fails(err, store.ErrNotFound)
 	_, err = f.s.Job(f.ctx, store.Ref{Project: project, Key: "no such key"})
 	f.fails(err, store.ErrNotFound)
+}
+
+func readNames(f *fixture) {
+	a := f.submit(func(j *store.NewJob) { j.Spec.Labels = map[string]string{"user": "42"} })
+	b := f.submit()
+	got, err := f.s.JobNames(f.ctx, project, []job.ID{a.ID, f.id(), b.ID})
+	f.ok(err)
+	f.is(got, map[job.ID]store.JobName{a.ID: {Key: a.Key, Labels: a.Labels}, b.ID: {Key: b.Key, Labels: b.Labels}}, "names")
+	got, err = f.s.JobNames(f.ctx, "another project", []job.ID{a.ID})
+	f.ok(err)
+	f.is(len(got), 0, "names in another project")
+	got, err = f.s.JobNames(f.ctx, project, nil)
+	f.ok(err)
+	f.is(len(got), 0, "names of nothing")
 }
 
 func readSnapshot(f *fixture) {
