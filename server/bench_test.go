@@ -55,3 +55,33 @@ func BenchmarkCanonical(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkListJobEvents reads pages of the log: many events of other jobs each, and the newest
+// one alone, as a stream at the log's end does.
+func BenchmarkListJobEvents(b *testing.B) {
+	f := start(b)
+	c := overGRPC(f)
+	const stored = 500
+	for i := range stored {
+		f.schedule(f.request(strconv.Itoa(i)))
+	}
+	last, err := ask[fireoncev1.ListJobEventsResponse](b, c, jobsPath+"ListJobEvents", &fireoncev1.ListJobEventsRequest{PageSize: stored - 1})
+	f.must(err)
+	for _, tt := range []struct {
+		name string
+		req  *fireoncev1.ListJobEventsRequest
+	}{
+		{"events=100", &fireoncev1.ListJobEventsRequest{PageSize: 100}},
+		{"events=1", &fireoncev1.ListJobEventsRequest{PageSize: 1, AfterCursor: last.GetNextCursor()}},
+		{"events=100/jobs", &fireoncev1.ListJobEventsRequest{PageSize: 100, IncludeJob: true}},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.call(b.Context(), jobsPath+"ListJobEvents", tt.req, &fireoncev1.ListJobEventsResponse{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

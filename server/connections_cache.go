@@ -29,13 +29,14 @@ const (
 // connectionCache caches the connections that submits read.
 type connectionCache struct {
 	store store.Connections
-	seen  *cache.TTL[connectionCacheKey, *store.Connection]
+	seen  *cache.TTL[ownedID, *store.Connection]
 	// ids has the connections that were read by their keys. A key names one connection for
 	// as long as that exists.
 	ids *cache.TTL[namedKey, job.ID]
 }
 
-type connectionCacheKey struct {
+// ownedID is an object of a project.
+type ownedID struct {
 	project string
 	id      job.ID
 }
@@ -45,7 +46,7 @@ type namedKey struct{ project, key string }
 func newConnectionCache(s store.Connections, limit time.Duration) *connectionCache {
 	return &connectionCache{
 		store: s,
-		seen: cache.New[connectionCacheKey, *store.Connection](cache.Options{
+		seen: cache.New[ownedID, *store.Connection](cache.Options{
 			Max: maxConnectionsCached, Age: connectionMaxAge, Refresh: connectionRefresh, Timeout: limit,
 		}),
 		ids: cache.New[namedKey, job.ID](cache.Options{Max: maxConnectionsCached}),
@@ -55,7 +56,7 @@ func newConnectionCache(s store.Connections, limit time.Duration) *connectionCac
 // connection returns a connection as it was at most connectionMaxAge, and the time of one read,
 // ago. Callers share it: it is never written to.
 func (c *connectionCache) connection(ctx context.Context, project string, id job.ID) (*store.Connection, error) {
-	conn, err := c.seen.Load(ctx, connectionCacheKey{project, id}, func(ctx context.Context) (*store.Connection, error) {
+	conn, err := c.seen.Load(ctx, ownedID{project, id}, func(ctx context.Context) (*store.Connection, error) {
 		conn, err := c.store.Connection(ctx, store.Ref{Project: project, ID: id})
 		return &conn, err
 	})
@@ -92,5 +93,5 @@ func (s *Server) changeConnection(ctx context.Context, c store.ConnectionChange)
 
 // forget makes the next submit read a connection, which this server has changed.
 func (c *connectionCache) forget(project string, id job.ID) {
-	c.seen.Delete(connectionCacheKey{project, id})
+	c.seen.Delete(ownedID{project, id})
 }

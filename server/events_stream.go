@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -98,6 +100,9 @@ func (s *Server) feed(ctx context.Context, filter *fireoncev1.EventFilter, limit
 		query.Jobs = append(query.Jobs, snap.ID)
 	}
 	if query.Connections, err = s.addNamedConnections(ctx, project, query.Connections, filter.GetConnectionKeys()); err != nil {
+		return nil, err
+	}
+	if query.Schedule, err = s.namedSchedule(ctx, project, query.Schedule, filter.GetScheduleKey()); err != nil {
 		return nil, err
 	}
 	query.Limit = limit
@@ -289,7 +294,9 @@ func (f *feed) messages(ctx context.Context, page store.EventPage) ([]*fireoncev
 	for _, e := range page.Events {
 		changed := changeToWire(e)
 		changed.Attempt = now.attempts[attemptKey{e.Job, e.Attempt}]
-		changed.Job = now.jobs[e.Job]
+		changed.IdempotencyKey, changed.Labels = now.named[e.Job].Key, now.named[e.Job].Labels
+		changed.ConnectionKey, changed.ScheduleKey = now.keys[e.Connection], now.keys[e.Schedule]
+		changed.Job = now.jobs[changed.GetJobId()]
 		at := e.Position
 		if f.kind == jobCursor {
 			at = e.Sequence
@@ -322,45 +329,58 @@ type attemptKey struct {
 	number int
 }
 
-// referred are the attempts and jobs of events, as read now.
+// referred is what a page's events refer to, as read now.
 type referred struct {
 	attempts map[attemptKey]*fireoncev1.Attempt
-	jobs     map[job.ID]*fireoncev1.Job
+	// named are the jobs that are stored still: history outlives them.
+	named map[job.ID]store.JobName
+	jobs  map[string]*fireoncev1.Job
+	// keys are those of connections and schedules.
+	keys map[job.ID]string
 }
 
-// readNow reads the attempts and jobs of a page's events, those of each job once.
-func (f *feed) readNow(ctx context.Context, events []job.Event) (referred, error) {
-	out := referred{attempts: map[attemptKey]*fireoncev1.Attempt{}, jobs: map[job.ID]*fireoncev1.Job{}}
-	view := f.server.newJobConverter(ctx, f.query.Project)
+// readNow reads what a page's events refer to: the attempts of each job once, and all jobs,
+// connections and schedules together.
+func (f *feed) readNow(ctx context.Context, events []job.Event) (out referred, err error) {
+	if len(events) == 0 {
+		return out, nil
+	}
+	out = referred{attempts: map[attemptKey]*fireoncev1.Attempt{}, jobs: map[string]*fireoncev1.Job{}}
 	first := map[job.ID]int{}
+	var connections, schedules []job.ID
 	for _, e := range events {
 		if n, seen := first[e.Job]; !seen || n == 0 || e.Attempt > 0 && e.Attempt < n {
 			first[e.Job] = e.Attempt
 		}
+		connections, schedules = append(connections, e.Connection), append(schedules, e.Schedule)
 	}
 	for id, n := range first {
-		ref := store.Ref{Project: f.query.Project, ID: id}
-		if n > 0 {
-			attempts, err := f.server.store.Attempts(ctx, ref, n-1, store.MaxBatch)
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return out, fmt.Errorf("read attempts: %w", err)
-			}
-			for _, a := range attempts {
-				out.attempts[attemptKey{id, a.Number}] = attemptToWire(a)
-			}
+		if n == 0 {
+			continue
 		}
-		if f.includeJob {
-			snap, err := f.server.store.Job(ctx, ref)
-			if errors.Is(err, store.ErrNotFound) {
-				continue // its history outlives it
-			}
-			if err != nil {
-				return out, fmt.Errorf("read the job: %w", err)
-			}
-			out.jobs[id] = view.job(ctx, snap)
+		attempts, err := f.server.store.Attempts(ctx, store.Ref{Project: f.query.Project, ID: id}, n-1, store.MaxBatch)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return out, fmt.Errorf("read attempts: %w", err)
+		}
+		for _, a := range attempts {
+			out.attempts[attemptKey{id, a.Number}] = attemptToWire(a)
 		}
 	}
-	return out, nil
+	ids := slices.Collect(maps.Keys(first))
+	if out.named, err = f.server.store.JobNames(ctx, f.query.Project, ids); err != nil {
+		return out, fmt.Errorf("read the names of jobs: %w", err)
+	}
+	if f.includeJob {
+		page, err := f.server.store.List(ctx, store.JobQuery{Project: f.query.Project, Jobs: ids, Limit: len(ids)})
+		if err != nil {
+			return out, fmt.Errorf("read jobs: %w", err)
+		}
+		for _, j := range f.server.newJobConverter(ctx, f.query.Project).jobs(ctx, page.Jobs) {
+			out.jobs[j.GetJobId()] = j
+		}
+	}
+	out.keys, err = f.server.keys.keys(ctx, f.query.Project, connections, schedules)
+	return out, err
 }
 
 func (f *feed) cursorAt(incarnation, at int64) string {

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -99,9 +101,27 @@ func newBlockedReason(kind fireoncev1.BlockedReason_Kind, message string) *fireo
 	return &fireoncev1.BlockedReason{Kind: kind, Message: message}
 }
 
+// jobs converts jobs, whose connections it reads together.
+func (v *jobConverter) jobs(ctx context.Context, snaps []job.Snapshot) []*fireoncev1.Job {
+	ids := make(map[job.ID]bool, len(snaps))
+	for _, snap := range snaps {
+		ids[snap.Connection] = true
+	}
+	found, _ := connectionsOf(ctx, v.server.store, v.project, slices.Collect(maps.Keys(ids)))
+	for i, c := range found {
+		v.conns[c.ID] = &found[i]
+	}
+	return convertAll(snaps, func(snap job.Snapshot) *fireoncev1.Job { return v.job(ctx, snap) })
+}
+
 // job converts a job without its payload.
 func (v *jobConverter) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
 	out := jobToWire(snap.Job)
+	out.ConnectionKey = v.connection(ctx, snap.Connection).Key
+	if !snap.Schedule.IsZero() {
+		keys, _ := v.server.keys.keys(ctx, v.project, nil, []job.ID{snap.Schedule})
+		out.ScheduleKey = keys[snap.Schedule]
+	}
 	switch {
 	case snap.State.Runnable():
 		out.BlockedReason = v.blocked(ctx, snap)

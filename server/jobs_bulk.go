@@ -200,7 +200,7 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 	if r.dryRun {
 		for _, snap := range jobs {
 			if r.decide(ctx, snap, &store.Change{}) {
-				r.changed(snap.ID)
+				r.changed(snap)
 			}
 		}
 		return nil
@@ -217,14 +217,14 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 			switch a.Err {
 			case nil:
 				r.jobs.cfg.Metrics.Ended(snap.State, a.Snapshot)
-				r.changed(snap.ID)
+				r.changed(snap)
 			default:
-				r.refused(ctx, snap.ID, r.jobs.notWritten(ctx, store.Ref{ID: snap.ID}, snap, c, a.Err))
+				r.refused(ctx, snap, r.jobs.notWritten(ctx, store.Ref{ID: snap.ID}, snap, c, a.Err))
 			}
 			return nil
 		})
 	for _, snap := range moved {
-		r.refused(ctx, snap.ID, err)
+		r.refused(ctx, snap, err)
 	}
 	if len(moved) > 0 {
 		return nil // each of them has the error
@@ -241,18 +241,21 @@ func (r *bulkRun) decide(ctx context.Context, snap job.Snapshot, c *store.Change
 	c.Actor = r.who.actor
 	write, err := r.jobs.decide(ctx, jobChange{ask: always(r.call.evidence), reason: r.call.reason}, snap, c)
 	if err != nil {
-		r.refused(ctx, snap.ID, err)
+		r.refused(ctx, snap, err)
 	}
 	return write && err == nil
 }
 
 func idOf(snap job.Snapshot) job.ID { return snap.ID }
 
-func (r *bulkRun) changed(id job.ID) {
+func (r *bulkRun) changed(snap job.Snapshot) {
 	r.out.Changed++
-	r.out.ChangedJobIds = append(r.out.ChangedJobIds, id.String())
+	r.out.ChangedJobIds = append(r.out.ChangedJobIds, snap.ID.String())
+	r.out.ChangedKeys = append(r.out.ChangedKeys, snap.Key)
 }
 
-func (r *bulkRun) refused(ctx context.Context, id job.ID, err error) {
-	r.out.Failures = append(r.out.Failures, &fireoncev1.BulkFailure{JobId: id.String(), Error: r.jobs.itemError(ctx, r.call.item, err)})
+func (r *bulkRun) refused(ctx context.Context, snap job.Snapshot, err error) {
+	r.out.Failures = append(r.out.Failures, &fireoncev1.BulkFailure{
+		JobId: snap.ID.String(), IdempotencyKey: snap.Key, Error: r.jobs.itemError(ctx, r.call.item, err),
+	})
 }

@@ -25,10 +25,8 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
-	out := &fireoncev1.ListJobsResponse{EventsCursor: s.tokens.cursor(project, page.Incarnation, page.Position)}
-	view := s.newJobConverter(ctx, project)
-	for _, snap := range page.Jobs {
-		out.Jobs = append(out.Jobs, view.job(ctx, snap))
+	out := &fireoncev1.ListJobsResponse{
+		Jobs: s.newJobConverter(ctx, project).jobs(ctx, page.Jobs), EventsCursor: s.tokens.cursor(project, page.Incarnation, page.Position),
 	}
 	if page.More {
 		out.NextPageToken = p.nextToken(page.Next.ID, page.Next.At.UnixMicro())
@@ -44,6 +42,9 @@ func (s *Server) selection(ctx context.Context, project string, f *fireoncev1.Jo
 	}
 	q, err := filterFromWire(project, f)
 	if err != nil {
+		return q, err
+	}
+	if q.Schedule, err = s.namedSchedule(ctx, project, q.Schedule, f.GetScheduleKey()); err != nil {
 		return q, err
 	}
 	q.Connections, err = s.addNamedConnections(ctx, project, q.Connections, f.GetConnectionKeys())

@@ -257,7 +257,7 @@ func (in *validator) lookUp(ctx context.Context, request scheduleRequest, refuse
 	case refused != nil:
 		return nil, refused
 	default:
-		return validated(request)
+		return in.validated(ctx, request)
 	}
 }
 
@@ -313,9 +313,10 @@ func (in *validator) repeated(ctx context.Context, request scheduleRequest, boun
 }
 
 // validated shows the job that would be stored. It has no id and no state.
-func validated(request scheduleRequest) (*fireoncev1.ScheduleJobResponse, error) {
+func (in *validator) validated(ctx context.Context, request scheduleRequest) (*fireoncev1.ScheduleJobResponse, error) {
 	j := job.Job{Spec: request.spec, Status: job.Status{ScheduleTime: request.at, Class: request.class}}
 	j.ID = job.ID{}
 	out, err := withPayload(jobToWire(j), request.spec.Payload)
+	out.ConnectionKey = in.view.connection(ctx, j.Connection).Key
 	return &fireoncev1.ScheduleJobResponse{Job: out, LocalTimeMark: request.mark}, err
 }

@@ -114,8 +114,11 @@ func (s *scanStore) Items(ctx context.Context, q store.ItemQuery) (store.ItemPag
 	return scan(ctx, s, q.Project, func() (store.ItemPage, error) { return s.Store.Items(ctx, q) })
 }
 
-// ListConnections implements store.Connections.
+// ListConnections implements store.Connections. Connections that are named are no scan.
 func (s *scanStore) ListConnections(ctx context.Context, q store.ConnectionQuery) (store.ConnectionPage, error) {
+	if len(q.Connections) > 0 {
+		return s.Store.ListConnections(ctx, q)
+	}
 	return scan(ctx, s, q.Project, func() (store.ConnectionPage, error) { return s.Store.ListConnections(ctx, q) })
 }
 

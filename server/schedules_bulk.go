@@ -103,13 +103,14 @@ func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.
 		return nil
 	case errors.As(err, &f):
 		out.Failures = append(out.Failures, &fireoncev1.BulkScheduleFailure{
-			ScheduleId: idToWire(of.ID), Error: s.itemError(ctx, b.item, err),
+			ScheduleId: idToWire(of.ID), IdempotencyKey: of.Key, Error: s.itemError(ctx, b.item, err),
 		})
 	case err != nil && !errors.Is(err, errDryRun):
 		return err
 	default:
 		out.Changed++
 		out.ChangedScheduleIds = append(out.ChangedScheduleIds, idToWire(of.ID))
+		out.ChangedKeys = append(out.ChangedKeys, of.Key)
 	}
 	out.Matched++
 	return nil

@@ -270,6 +270,11 @@ func (s *scheduleService) validated(
 	if err != nil {
 		return nil, err
 	}
+	keys, err := s.keys.keys(ctx, fresh.Project, []job.ID{fresh.Connection}, nil)
+	if err != nil {
+		return nil, err
+	}
+	out.ConnectionKey = keys[fresh.Connection]
 	out.NextFireTime = timeToWire(fresh.Next)
 	beats, _, err := schedule.Preview(ctx, times, now.Add(time.Nanosecond), time.Time{}, fewest(shownFirings, req.GetSpec().GetMaxFirings()))
 	if err != nil {

@@ -144,6 +144,11 @@ func (s *scheduleService) scheduleAt(ctx context.Context, of store.Schedule, now
 	if err != nil {
 		return nil, fmt.Errorf("read the stored schedule %s: %w", of.ID, err)
 	}
+	keys, err := s.keys.keys(ctx, of.Project, []job.ID{of.Connection}, nil)
+	if err != nil {
+		return nil, err
+	}
+	out.ConnectionKey = keys[of.Connection]
 	if of.State == store.ScheduleActive {
 		out.NextFireTime = timeToWire(s.nextFire(ctx, of, now))
 		if !of.Next.IsZero() && now.Sub(of.Next) > firing.Late {

@@ -128,7 +128,7 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 	bound, err := s.store.Item(ctx, store.ItemRef{Project: of.Project, Schedule: of.ID, Key: req.GetIdempotencyKey()})
 	switch {
 	case err == nil && bad == nil:
-		return s.repeatedItem(content, bound)
+		return s.repeatedItem(of, content, bound)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("look up the key: %w", err)
 	case bad != nil:
@@ -157,28 +157,28 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 		return nil, notFoundAs(itemQuota(of, fmt.Errorf("store the item: %w", err)), scheduleNotFound(store.Ref{ID: of.ID}))
 	}
 	if !created {
-		return s.repeatedItem(content, item)
+		return s.repeatedItem(of, content, item)
 	}
 	s.logScheduleChange(ctx, "an item was added", of, "item_id", item.ID.String())
-	wire, err := itemToWire(item)
+	wire, err := itemToWire(of, item)
 	return &fireoncev1.AddScheduleItemResponse{Item: wire, Created: true}, err
 }
 
 // repeatedItem answers a request whose key is bound, or refuses it as another one.
-func (s *scheduleService) repeatedItem(want itemContent, bound store.ScheduleItem) (*fireoncev1.AddScheduleItemResponse, error) {
+func (s *scheduleService) repeatedItem(of store.Schedule, want itemContent, bound store.ScheduleItem) (*fireoncev1.AddScheduleItemResponse, error) {
 	if differ := want.print.Diff(bound.Fingerprint); len(differ) > 0 {
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{
 			Holder: &fireoncev1.IdempotencyConflict_ScheduleId{ScheduleId: idToWire(bound.Schedule)}, MismatchedFields: differ,
 		})
 	}
-	wire, err := itemToWire(bound)
+	wire, err := itemToWire(of, bound)
 	return &fireoncev1.AddScheduleItemResponse{Item: wire}, err
 }
 
-// itemToWire converts an item.
-func itemToWire(i store.ScheduleItem) (*fireoncev1.ScheduleItem, error) {
+// itemToWire converts an item of a schedule.
+func itemToWire(of store.Schedule, i store.ScheduleItem) (*fireoncev1.ScheduleItem, error) {
 	out := &fireoncev1.ScheduleItem{
-		ScheduleId: idToWire(i.Schedule), ItemId: idToWire(i.ID), IdempotencyKey: i.Key, Labels: maps.Clone(i.Labels),
+		ScheduleId: idToWire(i.Schedule), ScheduleKey: of.Key, ItemId: idToWire(i.ID), IdempotencyKey: i.Key, Labels: maps.Clone(i.Labels),
 		State: fireoncev1.ScheduleItemState(i.State), Position: int32(i.Position), FiringName: i.Firing, JobId: idToWire(i.Job),
 		RefuseReason: text(i.Reason), CreateTime: timeToWire(i.Created), CreatedBy: i.CreatedBy, UpdateTime: timeToWire(i.Updated),
 		Etag: etagOf(i.ID, i.Version),
@@ -217,7 +217,7 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	}
 	out := &fireoncev1.ListScheduleItemsResponse{Waiting: int32(page.Waiting)}
 	for _, i := range page.Items {
-		wire, err := itemToWire(i)
+		wire, err := itemToWire(of, i)
 		if err != nil {
 			return nil, err
 		}
@@ -309,7 +309,7 @@ func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, r itemC
 	if err != nil {
 		return nil, err
 	}
-	return itemToWire(after)
+	return itemToWire(of, after)
 }
 
 func itemNotFound(of store.Schedule, id job.ID) *fault {

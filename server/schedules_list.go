@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/store"
 )
@@ -29,6 +30,11 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 	}
 	now, err := s.storeNow(ctx)
 	if err != nil {
+		return nil, err
+	}
+	// Read together here, the keys are in the cache below.
+	connections := convertAll(page.Schedules, func(of store.Schedule) job.ID { return of.Connection })
+	if _, err := s.keys.keys(ctx, project, connections, nil); err != nil {
 		return nil, err
 	}
 	out, size := &fireoncev1.ListSchedulesResponse{}, 0

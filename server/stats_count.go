@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -21,7 +22,8 @@ func (s *statsService) CountJobs(ctx context.Context, req *fireoncev1.CountJobsR
 	if err != nil {
 		return nil, fmt.Errorf("count jobs: %w", err)
 	}
-	return countsToWire(q, groupings[req.GetGroupBy()], counts), nil
+	keys, err := s.keys.keys(ctx, q.Project, convertAll(counts.Groups, func(g store.JobGroup) job.ID { return g.Connection }), nil)
+	return countsToWire(q, groupings[req.GetGroupBy()], counts, keys), err
 }
 
 var groupings = map[fireoncev1.CountDimension]store.GroupBy{

@@ -32,7 +32,11 @@ func (s *statsService) QueryStats(ctx context.Context, req *fireoncev1.QueryStat
 	if err != nil {
 		return nil, fmt.Errorf("read the counts: %w", err)
 	}
-	out := seriesToWire(req, series)
+	keys, err := s.keys.keys(ctx, q.Project, convertAll(series.Rows, func(r store.SeriesRow) job.ID { return r.Connection }), nil)
+	if err != nil {
+		return nil, err
+	}
+	out := seriesToWire(req, series, keys)
 	return out, seriesFits(out)
 }
 

@@ -26,7 +26,7 @@ func TestSeriesFits(t *testing.T) {
 	}
 	for bins, ok := range map[bool]bool{true: false, false: true} {
 		req := &fireoncev1.QueryStatsRequest{IncludeBins: bins}
-		out := seriesToWire(req, store.Series{Rows: rows})
+		out := seriesToWire(req, store.Series{Rows: rows}, nil)
 		if err := seriesFits(out); (err == nil) != ok {
 			t.Errorf("bins %t: %d bytes: %v", bins, proto.Size(out), err)
 		}

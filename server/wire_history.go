@@ -57,15 +57,18 @@ func observationToWire(o job.Observation) *fireoncev1.Observation {
 	}
 }
 
-// changeToWire converts an event, less the attempt and the job as read now.
+// changeToWire converts an event, less what it does not have itself: keys, labels, the attempt
+// and the job as read now.
 func changeToWire(e job.Event) *fireoncev1.JobChanged {
 	return &fireoncev1.JobChanged{
-		JobId: idToWire(e.Job), Sequence: e.Sequence, OldState: stateToWire(e.From), NewState: stateToWire(e.To),
+		JobId: idToWire(e.Job), ConnectionId: idToWire(e.Connection), ScheduleId: idToWire(e.Schedule),
+		Sequence: e.Sequence, OldState: stateToWire(e.From), NewState: stateToWire(e.To),
+		Phase: phaseToWire(e.To), Ended: e.To.Terminal() && e.To != e.From,
 		Cause: fireoncev1.EventCause(e.Cause), Actor: e.Actor, Reason: e.Reason, Detail: text(e.Detail),
 	}
 }
 
-// eventsFromWire makes a stream's query, less its position and jobs that it names by key.
+// eventsFromWire makes a stream's query, less its position and what it names by key.
 func eventsFromWire(project string, f *fireoncev1.EventFilter) (store.EventQuery, error) {
 	q := store.EventQuery{Project: project, Labels: f.GetLabels(), Ended: f.GetEndedOnly()}
 	var err error

@@ -36,6 +36,7 @@ func castAll[B, A ~int | ~uint8 | ~int32](list []A) []B {
 }
 
 func stateToWire(s job.State) fireoncev1.JobState    { return fireoncev1.JobState(s) }
+func phaseToWire(s job.State) fireoncev1.Phase       { return fireoncev1.Phase(s.Phase()) }
 func classToWire(c job.Class) fireoncev1.EffectClass { return fireoncev1.EffectClass(c) }
 
 func failureToWire(k job.FailureKind) fireoncev1.FailureKind {
@@ -130,7 +131,7 @@ func retryToWire(r job.RetryPolicy) *fireoncev1.RetryPolicy {
 	}
 }
 
-// jobToWire converts what one row has: no payload, no attempt.
+// jobToWire converts what one row has: no payload, no attempt, no keys but the job's.
 func jobToWire(j job.Job) *fireoncev1.Job {
 	out := &fireoncev1.Job{
 		JobId: idToWire(j.ID), ProjectId: j.Project, IdempotencyKey: j.Key, EffectKey: j.OwnEffectKey,
@@ -138,7 +139,7 @@ func jobToWire(j job.Job) *fireoncev1.Job {
 		StartWindow: durationToWire(j.Window()),
 		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(j.Retry), AmbiguityPolicy: fireoncev1.AmbiguityPolicy(j.Policy),
 		Labels: j.Labels, ReplyToJobId: idToWire(j.ReplyTo), ScheduleId: idToWire(j.Schedule),
-		State: stateToWire(j.State), EffectClass: classToWire(j.Class),
+		State: stateToWire(j.State), Phase: phaseToWire(j.State), EffectClass: classToWire(j.Class),
 		AttemptCount: int32(j.Attempt), FailureCount: int32(j.Failures), Round: int32(j.Round),
 		LastError: errorToWire(j.LastError), Effect: effectToWire(j.Effect),
 		Resolution:        resolutionToWire(j.Resolution),
@@ -230,6 +231,9 @@ func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, er
 		ErrorKinds: castAll[job.FailureKind](f.GetErrorKinds()), Classes: castAll[job.Class](f.GetEffectClasses()),
 	}
 	var err error
+	if q.States, err = inPhases(q.States, f.GetPhases()); err != nil {
+		return q, err
+	}
 	if q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds()); err != nil {
 		return q, err
 	}
@@ -261,4 +265,22 @@ func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, er
 		return q, badField("filter.recipient", "not_blank", "is blank; leave it out, or name a recipient")
 	}
 	return q, nil
+}
+
+// inPhases returns the states of a filter that are in one of its phases. No states, and no
+// phases, are all.
+func inPhases(states []job.State, phases []fireoncev1.Phase) ([]job.State, error) {
+	if len(phases) == 0 {
+		return states, nil
+	}
+	var out []job.State
+	for _, s := range job.States {
+		if slices.Contains(phases, phaseToWire(s)) && (len(states) == 0 || slices.Contains(states, s)) {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return nil, badField("filter.phases", "some_state", "none of filter.states is in one of these phases")
+	}
+	return out, nil
 }

@@ -131,3 +131,16 @@ func (s *Server) addNamedConnections(ctx context.Context, project string, ids []
 	}
 	return ids, nil
 }
+
+// namedSchedule returns the schedule of a filter, which names it by its id or by its key.
+func (s *Server) namedSchedule(ctx context.Context, project string, id job.ID, key string) (job.ID, error) {
+	if key == "" {
+		return id, nil
+	}
+	ref := store.Ref{Project: project, Key: key}
+	found, err := s.store.Schedule(ctx, ref)
+	if err != nil {
+		return id, notFoundAs(fmt.Errorf("read the schedule: %w", err), subjectOfItem.noSchedule(ref))
+	}
+	return found.ID, nil
+}

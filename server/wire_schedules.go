@@ -20,11 +20,12 @@ func encoded(m proto.Message) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// scheduleToWire converts a stored schedule, less next_fire_time.
+// scheduleToWire converts a stored schedule, less next_fire_time and connection_key.
 func scheduleToWire(s store.Schedule) (*fireoncev1.Schedule, error) {
 	out := &fireoncev1.Schedule{
 		ScheduleId: idToWire(s.ID), ProjectId: s.Project, IdempotencyKey: s.Key, DisplayName: s.DisplayName,
-		Spec: &fireoncev1.ScheduleSpec{}, Policies: &fireoncev1.SchedulePolicies{}, Labels: s.Labels,
+		ConnectionId: idToWire(s.Connection),
+		Spec:         &fireoncev1.ScheduleSpec{}, Policies: &fireoncev1.SchedulePolicies{}, Labels: s.Labels,
 		State: fireoncev1.ScheduleState(s.State), PauseCause: fireoncev1.SchedulePauseCause(s.Cause()),
 		Note: text(s.Note), RefusedDecisions: s.RefusedDecisions, PauseTime: timeToWire(s.PausedAt), SkippedNames: s.Skips, Counts: firingCountsToWire(s.Counts),
 		CreateTime: timeToWire(s.Created), UpdateTime: timeToWire(s.Updated), DeleteTime: timeToWire(s.Deleted),

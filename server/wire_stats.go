@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -24,23 +25,40 @@ func statsToWire(st store.Stats, meta store.Meta) *fireoncev1.GetStatsResponse {
 		out.StartLagP50, out.StartLagP99 = durationpb.New(st.StartLagP50), durationpb.New(st.StartLagP99)
 	}
 	for _, state := range job.States {
-		out.StateCounts = append(out.StateCounts, &fireoncev1.StateCount{
-			State: stateToWire(state), Count: st.Counts[state],
-		})
+		out.StateCounts = append(out.StateCounts, stateCount(state, st.Counts[state]))
 	}
 	return out
 }
 
-func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts) *fireoncev1.CountJobsResponse {
+func stateCount(s job.State, n int64) *fireoncev1.StateCount {
+	return &fireoncev1.StateCount{State: stateToWire(s), Phase: phaseToWire(s), Count: n}
+}
+
+// addToPhase adds the jobs of a state to those of its phase.
+func addToPhase(out *fireoncev1.CountJobsResponse, n *fireoncev1.StateCount) {
+	i, found := slices.BinarySearchFunc(out.GetPhaseCounts(), n.GetPhase(), func(c *fireoncev1.PhaseCount, p fireoncev1.Phase) int {
+		return cmp.Compare(c.GetPhase(), p)
+	})
+	if !found {
+		out.PhaseCounts = slices.Insert(out.GetPhaseCounts(), i, &fireoncev1.PhaseCount{Phase: n.GetPhase()})
+	}
+	out.PhaseCounts[i].Count += n.GetCount()
+	out.PhaseCounts[i].Capped = out.PhaseCounts[i].Capped || n.GetCapped()
+}
+
+func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts, keys map[job.ID]string) *fireoncev1.CountJobsResponse {
 	out := &fireoncev1.CountJobsResponse{AsOfTime: timeToWire(counts.Now)}
 	for _, state := range q.CountedStates() {
 		n := counts.States[state]
-		out.StateCounts = append(out.StateCounts, &fireoncev1.StateCount{State: stateToWire(state), Count: n.Count, Capped: n.Capped})
+		counted := stateCount(state, n.Count)
+		counted.Capped = n.Capped
+		out.StateCounts = append(out.StateCounts, counted)
+		addToPhase(out, counted)
 		out.Count += n.Count
 		out.Capped = out.Capped || n.Capped
 	}
 	for _, g := range counts.Groups {
-		group := &fireoncev1.CountJobsResponse_Group{Count: g.Count}
+		group := &fireoncev1.CountJobsResponse_Group{Count: g.Count, ConnectionKey: keys[g.Connection]}
 		switch by {
 		case store.ByConnection:
 			group.Value = &fireoncev1.CountJobsResponse_Group_ConnectionId{ConnectionId: g.Connection.String()}
@@ -55,7 +73,7 @@ func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts) *f
 	return out
 }
 
-func seriesToWire(req *fireoncev1.QueryStatsRequest, series store.Series) *fireoncev1.QueryStatsResponse {
+func seriesToWire(req *fireoncev1.QueryStatsRequest, series store.Series, keys map[job.ID]string) *fireoncev1.QueryStatsResponse {
 	out := &fireoncev1.QueryStatsResponse{AsOfTime: timeToWire(series.AsOf)}
 	wants := func(m fireoncev1.StatsMeasure) bool {
 		return len(req.GetMeasures()) == 0 || slices.Contains(req.GetMeasures(), m)
@@ -63,9 +81,7 @@ func seriesToWire(req *fireoncev1.QueryStatsRequest, series store.Series) *fireo
 	for _, r := range series.Rows {
 		row := &fireoncev1.StatsRow{
 			StartTime: timeToWire(r.Start), Connector: r.Connector, EffectClass: fireoncev1.EffectClass(r.Class),
-		}
-		if !r.Connection.IsZero() {
-			row.ConnectionId = r.Connection.String()
+			ConnectionId: idToWire(r.Connection), ConnectionKey: keys[r.Connection],
 		}
 		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_THROUGHPUT) {
 			row.ScheduledCount, row.StartedCount = r.Counts[store.CountScheduled], r.Counts[store.CountStarted]
@@ -89,7 +105,7 @@ func endsToWire(r store.SeriesRow) []*fireoncev1.StateCount {
 	var out []*fireoncev1.StateCount
 	for _, state := range job.States {
 		if n := r.Counts[store.CountEnded+store.Measure(state)]; state.Terminal() && n > 0 {
-			out = append(out, &fireoncev1.StateCount{State: stateToWire(state), Count: n})
+			out = append(out, stateCount(state, n))
 		}
 	}
 	return out

@@ -281,13 +281,28 @@ func (*JobEvent_Heartbeat) isJobEvent_Event() {}
 type JobChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The job's key. Empty: the job was removed since.
+	IdempotencyKey string `protobuf:"bytes,12,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	ConnectionId   string `protobuf:"bytes,13,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// The key under which the connection was created. Empty: it was erased.
+	ConnectionKey string `protobuf:"bytes,14,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
+	// The recurring schedule that made the job, if any, and the key under which it was created.
+	ScheduleId  string `protobuf:"bytes,15,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	ScheduleKey string `protobuf:"bytes,16,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
+	// The job's labels, *as read now*. Empty, too: the job was removed since.
+	Labels map[string]string `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Per job, starts at 1, no gaps. Delivery is at least once and in this order
 	// per job; drop any sequence not above the last one seen.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Unspecified for the first event of a job.
-	OldState JobState   `protobuf:"varint,3,opt,name=old_state,json=oldState,proto3,enum=fireonce.v1.JobState" json:"old_state,omitempty"`
-	NewState JobState   `protobuf:"varint,4,opt,name=new_state,json=newState,proto3,enum=fireonce.v1.JobState" json:"new_state,omitempty"`
-	Cause    EventCause `protobuf:"varint,5,opt,name=cause,proto3,enum=fireonce.v1.EventCause" json:"cause,omitempty"`
+	OldState JobState `protobuf:"varint,3,opt,name=old_state,json=oldState,proto3,enum=fireonce.v1.JobState" json:"old_state,omitempty"`
+	NewState JobState `protobuf:"varint,4,opt,name=new_state,json=newState,proto3,enum=fireonce.v1.JobState" json:"new_state,omitempty"`
+	// The phase of new_state.
+	Phase Phase `protobuf:"varint,18,opt,name=phase,proto3,enum=fireonce.v1.Phase" json:"phase,omitempty"`
+	// This change ended the job: new_state is terminal, and old_state is another. Of a job
+	// that goes on after its end (RetryJob, late evidence) several changes have it.
+	Ended bool       `protobuf:"varint,19,opt,name=ended,proto3" json:"ended,omitempty"`
+	Cause EventCause `protobuf:"varint,5,opt,name=cause,proto3,enum=fireonce.v1.EventCause" json:"cause,omitempty"`
 	// The author. A client: "api:NAME/ID" with the name and the id of its API key, "api:ID"
 	// if the key has no name, "api:key" for the operator's key, "api" if no key is
 	// required. The service itself: the name of the server process, as Attempt.worker.
@@ -346,6 +361,48 @@ func (x *JobChanged) GetJobId() string {
 	return ""
 }
 
+func (x *JobChanged) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *JobChanged) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *JobChanged) GetConnectionKey() string {
+	if x != nil {
+		return x.ConnectionKey
+	}
+	return ""
+}
+
+func (x *JobChanged) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *JobChanged) GetScheduleKey() string {
+	if x != nil {
+		return x.ScheduleKey
+	}
+	return ""
+}
+
+func (x *JobChanged) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 func (x *JobChanged) GetSequence() int64 {
 	if x != nil {
 		return x.Sequence
@@ -365,6 +422,20 @@ func (x *JobChanged) GetNewState() JobState {
 		return x.NewState
 	}
 	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *JobChanged) GetPhase() Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Phase_PHASE_UNSPECIFIED
+}
+
+func (x *JobChanged) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
 }
 
 func (x *JobChanged) GetCause() EventCause {
@@ -474,13 +545,22 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\vjob_changed\x18\x03 \x01(\v2\x17.fireonce.v1.JobChangedH\x00R\n" +
 	"jobChanged\x126\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x16.fireonce.v1.HeartbeatH\x00R\theartbeatB\a\n" +
-	"\x05event\"\x9b\x03\n" +
+	"\x05event\"\x8c\x06\n" +
 	"\n" +
 	"JobChanged\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1a\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12'\n" +
+	"\x0fidempotency_key\x18\f \x01(\tR\x0eidempotencyKey\x12#\n" +
+	"\rconnection_id\x18\r \x01(\tR\fconnectionId\x12%\n" +
+	"\x0econnection_key\x18\x0e \x01(\tR\rconnectionKey\x12\x1f\n" +
+	"\vschedule_id\x18\x0f \x01(\tR\n" +
+	"scheduleId\x12!\n" +
+	"\fschedule_key\x18\x10 \x01(\tR\vscheduleKey\x12;\n" +
+	"\x06labels\x18\x11 \x03(\v2#.fireonce.v1.JobChanged.LabelsEntryR\x06labels\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x122\n" +
 	"\told_state\x18\x03 \x01(\x0e2\x15.fireonce.v1.JobStateR\boldState\x122\n" +
-	"\tnew_state\x18\x04 \x01(\x0e2\x15.fireonce.v1.JobStateR\bnewState\x12-\n" +
+	"\tnew_state\x18\x04 \x01(\x0e2\x15.fireonce.v1.JobStateR\bnewState\x12(\n" +
+	"\x05phase\x18\x12 \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12\x14\n" +
+	"\x05ended\x18\x13 \x01(\bR\x05ended\x12-\n" +
 	"\x05cause\x18\x05 \x01(\x0e2\x17.fireonce.v1.EventCauseR\x05cause\x12\x14\n" +
 	"\x05actor\x18\x06 \x01(\tR\x05actor\x12\x16\n" +
 	"\x06reason\x18\a \x01(\tR\x06reason\x12\x16\n" +
@@ -488,7 +568,10 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\aattempt\x18\t \x01(\v2\x14.fireonce.v1.AttemptR\aattempt\x12\"\n" +
 	"\x03job\x18\n" +
 	" \x01(\v2\x10.fireonce.v1.JobR\x03job\x12)\n" +
-	"\x10content_withheld\x18\v \x01(\bR\x0fcontentWithheld\"H\n" +
+	"\x10content_withheld\x18\v \x01(\bR\x0fcontentWithheld\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
 	"\tHeartbeat\x12;\n" +
 	"\vserver_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"serverTime*\xd9\x05\n" +
@@ -536,32 +619,36 @@ func file_fireonce_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fireonce_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_fireonce_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_fireonce_v1_event_proto_goTypes = []any{
 	(EventCause)(0),               // 0: fireonce.v1.EventCause
 	(*JobEvent)(nil),              // 1: fireonce.v1.JobEvent
 	(*JobChanged)(nil),            // 2: fireonce.v1.JobChanged
 	(*Heartbeat)(nil),             // 3: fireonce.v1.Heartbeat
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
-	(JobState)(0),                 // 5: fireonce.v1.JobState
-	(*Attempt)(nil),               // 6: fireonce.v1.Attempt
-	(*Job)(nil),                   // 7: fireonce.v1.Job
+	nil,                           // 4: fireonce.v1.JobChanged.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(JobState)(0),                 // 6: fireonce.v1.JobState
+	(Phase)(0),                    // 7: fireonce.v1.Phase
+	(*Attempt)(nil),               // 8: fireonce.v1.Attempt
+	(*Job)(nil),                   // 9: fireonce.v1.Job
 }
 var file_fireonce_v1_event_proto_depIdxs = []int32{
-	4, // 0: fireonce.v1.JobEvent.event_time:type_name -> google.protobuf.Timestamp
-	2, // 1: fireonce.v1.JobEvent.job_changed:type_name -> fireonce.v1.JobChanged
-	3, // 2: fireonce.v1.JobEvent.heartbeat:type_name -> fireonce.v1.Heartbeat
-	5, // 3: fireonce.v1.JobChanged.old_state:type_name -> fireonce.v1.JobState
-	5, // 4: fireonce.v1.JobChanged.new_state:type_name -> fireonce.v1.JobState
-	0, // 5: fireonce.v1.JobChanged.cause:type_name -> fireonce.v1.EventCause
-	6, // 6: fireonce.v1.JobChanged.attempt:type_name -> fireonce.v1.Attempt
-	7, // 7: fireonce.v1.JobChanged.job:type_name -> fireonce.v1.Job
-	4, // 8: fireonce.v1.Heartbeat.server_time:type_name -> google.protobuf.Timestamp
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	5,  // 0: fireonce.v1.JobEvent.event_time:type_name -> google.protobuf.Timestamp
+	2,  // 1: fireonce.v1.JobEvent.job_changed:type_name -> fireonce.v1.JobChanged
+	3,  // 2: fireonce.v1.JobEvent.heartbeat:type_name -> fireonce.v1.Heartbeat
+	4,  // 3: fireonce.v1.JobChanged.labels:type_name -> fireonce.v1.JobChanged.LabelsEntry
+	6,  // 4: fireonce.v1.JobChanged.old_state:type_name -> fireonce.v1.JobState
+	6,  // 5: fireonce.v1.JobChanged.new_state:type_name -> fireonce.v1.JobState
+	7,  // 6: fireonce.v1.JobChanged.phase:type_name -> fireonce.v1.Phase
+	0,  // 7: fireonce.v1.JobChanged.cause:type_name -> fireonce.v1.EventCause
+	8,  // 8: fireonce.v1.JobChanged.attempt:type_name -> fireonce.v1.Attempt
+	9,  // 9: fireonce.v1.JobChanged.job:type_name -> fireonce.v1.Job
+	5,  // 10: fireonce.v1.Heartbeat.server_time:type_name -> google.protobuf.Timestamp
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_event_proto_init() }
@@ -580,7 +667,7 @@ func file_fireonce_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_event_proto_rawDesc), len(file_fireonce_v1_event_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -122,6 +122,72 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{0}
 }
 
+// Where a job stands, as far as most callers need to know: a state says more, and each belongs
+// to one phase. No values are added: what a client does in a phase stays right when a state is
+// added to it.
+type Phase int32
+
+const (
+	Phase_PHASE_UNSPECIFIED Phase = 0
+	// SCHEDULED, RETRYING. It waits for its time, for its next attempt, or for what
+	// blocked_reason names. Nothing is under way: it can be canceled, moved, or made due now.
+	Phase_PHASE_WAITING Phase = 1
+	// CLAIMED, SENDING, ACCEPTED. A server or the platform works on it. Wait: it passes by itself.
+	Phase_PHASE_RUNNING Phase = 2
+	// AMBIGUOUS, NEEDS_RESOLUTION. It may have been sent, and there is no proof either way. Do not
+	// send it by other means. In AMBIGUOUS Fireonce still looks for the effect;
+	// NEEDS_RESOLUTION waits for a person, who calls ResolveJob.
+	Phase_PHASE_UNKNOWN Phase = 3
+	// SUCCEEDED, FAILED, CANCELED, EXPIRED. The state is the result. Only RetryJob, or a late
+	// proof of success, moves a job on from here.
+	Phase_PHASE_ENDED Phase = 4
+)
+
+// Enum value maps for Phase.
+var (
+	Phase_name = map[int32]string{
+		0: "PHASE_UNSPECIFIED",
+		1: "PHASE_WAITING",
+		2: "PHASE_RUNNING",
+		3: "PHASE_UNKNOWN",
+		4: "PHASE_ENDED",
+	}
+	Phase_value = map[string]int32{
+		"PHASE_UNSPECIFIED": 0,
+		"PHASE_WAITING":     1,
+		"PHASE_RUNNING":     2,
+		"PHASE_UNKNOWN":     3,
+		"PHASE_ENDED":       4,
+	}
+)
+
+func (x Phase) Enum() *Phase {
+	p := new(Phase)
+	*p = x
+	return p
+}
+
+func (x Phase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Phase) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_job_proto_enumTypes[1].Descriptor()
+}
+
+func (Phase) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_job_proto_enumTypes[1]
+}
+
+func (x Phase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Phase.Descriptor instead.
+func (Phase) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{1}
+}
+
 // Kind of a failure. New values may be added.
 type FailureKind int32
 
@@ -199,11 +265,11 @@ func (x FailureKind) String() string {
 }
 
 func (FailureKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[1].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[2].Descriptor()
 }
 
 func (FailureKind) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[1]
+	return &file_fireonce_v1_job_proto_enumTypes[2]
 }
 
 func (x FailureKind) Number() protoreflect.EnumNumber {
@@ -212,7 +278,7 @@ func (x FailureKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FailureKind.Descriptor instead.
 func (FailureKind) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{1}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{2}
 }
 
 // How the target allows a duplicate to be prevented. A property of the connection,
@@ -262,11 +328,11 @@ func (x EffectClass) String() string {
 }
 
 func (EffectClass) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[2].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[3].Descriptor()
 }
 
 func (EffectClass) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[2]
+	return &file_fireonce_v1_job_proto_enumTypes[3]
 }
 
 func (x EffectClass) Number() protoreflect.EnumNumber {
@@ -275,7 +341,7 @@ func (x EffectClass) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EffectClass.Descriptor instead.
 func (EffectClass) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
 // What to do when an outcome stays unknown after every automatic step.
@@ -320,11 +386,11 @@ func (x AmbiguityPolicy) String() string {
 }
 
 func (AmbiguityPolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[3].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[4].Descriptor()
 }
 
 func (AmbiguityPolicy) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[3]
+	return &file_fireonce_v1_job_proto_enumTypes[4]
 }
 
 func (x AmbiguityPolicy) Number() protoreflect.EnumNumber {
@@ -333,7 +399,7 @@ func (x AmbiguityPolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AmbiguityPolicy.Descriptor instead.
 func (AmbiguityPolicy) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 // Why a connection is in its state, and what to do about it. New values may be added: in
@@ -424,11 +490,11 @@ func (x ConnectionStateCause) String() string {
 }
 
 func (ConnectionStateCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[4].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[5].Descriptor()
 }
 
 func (ConnectionStateCause) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[4]
+	return &file_fireonce_v1_job_proto_enumTypes[5]
 }
 
 func (x ConnectionStateCause) Number() protoreflect.EnumNumber {
@@ -437,7 +503,7 @@ func (x ConnectionStateCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConnectionStateCause.Descriptor instead.
 func (ConnectionStateCause) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 // How an attempt ended. Unspecified: it has not ended.
@@ -497,11 +563,11 @@ func (x AttemptOutcome) String() string {
 }
 
 func (AttemptOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[5].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[6].Descriptor()
 }
 
 func (AttemptOutcome) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[5]
+	return &file_fireonce_v1_job_proto_enumTypes[6]
 }
 
 func (x AttemptOutcome) Number() protoreflect.EnumNumber {
@@ -510,7 +576,7 @@ func (x AttemptOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptOutcome.Descriptor instead.
 func (AttemptOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 // Why a body is not kept. New values may be added.
@@ -549,11 +615,11 @@ func (x BodyOmission) String() string {
 }
 
 func (BodyOmission) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[6].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[7].Descriptor()
 }
 
 func (BodyOmission) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[6]
+	return &file_fireonce_v1_job_proto_enumTypes[7]
 }
 
 func (x BodyOmission) Number() protoreflect.EnumNumber {
@@ -562,7 +628,7 @@ func (x BodyOmission) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BodyOmission.Descriptor instead.
 func (BodyOmission) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 // What the job waits for. New values may be added.
@@ -647,11 +713,11 @@ func (x BlockedReason_Kind) String() string {
 }
 
 func (BlockedReason_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[7].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[8].Descriptor()
 }
 
 func (BlockedReason_Kind) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[7]
+	return &file_fireonce_v1_job_proto_enumTypes[8]
 }
 
 func (x BlockedReason_Kind) Number() protoreflect.EnumNumber {
@@ -712,11 +778,11 @@ func (x Observation_Verdict) String() string {
 }
 
 func (Observation_Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[8].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[9].Descriptor()
 }
 
 func (Observation_Verdict) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[8]
+	return &file_fireonce_v1_job_proto_enumTypes[9]
 }
 
 func (x Observation_Verdict) Number() protoreflect.EnumNumber {
@@ -776,11 +842,11 @@ func (x Effect_Proof) String() string {
 }
 
 func (Effect_Proof) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[9].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[10].Descriptor()
 }
 
 func (Effect_Proof) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[9]
+	return &file_fireonce_v1_job_proto_enumTypes[10]
 }
 
 func (x Effect_Proof) Number() protoreflect.EnumNumber {
@@ -836,11 +902,11 @@ func (x Resolution_Decision) String() string {
 }
 
 func (Resolution_Decision) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[10].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[11].Descriptor()
 }
 
 func (Resolution_Decision) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[10]
+	return &file_fireonce_v1_job_proto_enumTypes[11]
 }
 
 func (x Resolution_Decision) Number() protoreflect.EnumNumber {
@@ -863,6 +929,9 @@ type Job struct {
 	// The key under which the job is stored, supplied or derived.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	ConnectionId   string `protobuf:"bytes,4,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// The key under which the connection was created. It stays after a deletion; empty: the
+	// connection was erased.
+	ConnectionKey string `protobuf:"bytes,42,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
 	// Left out of lists and events, and without the scope payloads:read.
 	Payload *Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Canonical time: UTC, truncated to microseconds. Use this value, never a
@@ -885,8 +954,12 @@ type Job struct {
 	// The job whose effect this one answers (a thread), if any.
 	ReplyToJobId string `protobuf:"bytes,13,opt,name=reply_to_job_id,json=replyToJobId,proto3" json:"reply_to_job_id,omitempty"`
 	// The recurring schedule that made this job, if any.
-	ScheduleId  string      `protobuf:"bytes,14,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	State       JobState    `protobuf:"varint,15,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	ScheduleId string `protobuf:"bytes,14,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The key under which that schedule was created. Empty: there is none, or it was erased.
+	ScheduleKey string   `protobuf:"bytes,43,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
+	State       JobState `protobuf:"varint,15,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	// The phase of the state.
+	Phase       Phase       `protobuf:"varint,44,opt,name=phase,proto3,enum=fireonce.v1.Phase" json:"phase,omitempty"`
 	EffectClass EffectClass `protobuf:"varint,16,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
 	// When the next attempt is due. Set in SCHEDULED and RETRYING.
 	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
@@ -1008,6 +1081,13 @@ func (x *Job) GetConnectionId() string {
 	return ""
 }
 
+func (x *Job) GetConnectionKey() string {
+	if x != nil {
+		return x.ConnectionKey
+	}
+	return ""
+}
+
 func (x *Job) GetPayload() *Payload {
 	if x != nil {
 		return x.Payload
@@ -1078,11 +1158,25 @@ func (x *Job) GetScheduleId() string {
 	return ""
 }
 
+func (x *Job) GetScheduleKey() string {
+	if x != nil {
+		return x.ScheduleKey
+	}
+	return ""
+}
+
 func (x *Job) GetState() JobState {
 	if x != nil {
 		return x.State
 	}
 	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *Job) GetPhase() Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Phase_PHASE_UNSPECIFIED
 }
 
 func (x *Job) GetEffectClass() EffectClass {
@@ -2364,13 +2458,14 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x10\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x11\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x02 \x01(\tR\tprojectId\x12'\n" +
 	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12#\n" +
-	"\rconnection_id\x18\x04 \x01(\tR\fconnectionId\x12.\n" +
+	"\rconnection_id\x18\x04 \x01(\tR\fconnectionId\x12%\n" +
+	"\x0econnection_key\x18* \x01(\tR\rconnectionKey\x12.\n" +
 	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12?\n" +
 	"\rschedule_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12<\n" +
 	"\fstart_window\x18\a \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12A\n" +
@@ -2382,8 +2477,10 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2\x1c.fireonce.v1.Job.LabelsEntryR\x06labels\x12%\n" +
 	"\x0freply_to_job_id\x18\r \x01(\tR\freplyToJobId\x12\x1f\n" +
 	"\vschedule_id\x18\x0e \x01(\tR\n" +
-	"scheduleId\x12+\n" +
-	"\x05state\x18\x0f \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12;\n" +
+	"scheduleId\x12!\n" +
+	"\fschedule_key\x18+ \x01(\tR\vscheduleKey\x12+\n" +
+	"\x05state\x18\x0f \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12(\n" +
+	"\x05phase\x18, \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12;\n" +
 	"\feffect_class\x18\x10 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x12F\n" +
 	"\x11next_attempt_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\x12@\n" +
 	"\x0enext_look_time\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\fnextLookTime\x12#\n" +
@@ -2573,7 +2670,13 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10JOB_STATE_FAILED\x10\t\x12\x16\n" +
 	"\x12JOB_STATE_CANCELED\x10\n" +
 	"\x12\x15\n" +
-	"\x11JOB_STATE_EXPIRED\x10\v*\xf9\x02\n" +
+	"\x11JOB_STATE_EXPIRED\x10\v*h\n" +
+	"\x05Phase\x12\x15\n" +
+	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rPHASE_WAITING\x10\x01\x12\x11\n" +
+	"\rPHASE_RUNNING\x10\x02\x12\x11\n" +
+	"\rPHASE_UNKNOWN\x10\x03\x12\x0f\n" +
+	"\vPHASE_ENDED\x10\x04*\xf9\x02\n" +
 	"\vFailureKind\x12\x1c\n" +
 	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11FAILURE_KIND_AUTH\x10\x01\x12\x1a\n" +
@@ -2640,103 +2743,105 @@ func file_fireonce_v1_job_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_job_proto_rawDescData
 }
 
-var file_fireonce_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_fireonce_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 12)
 var file_fireonce_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_fireonce_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: fireonce.v1.JobState
-	(FailureKind)(0),              // 1: fireonce.v1.FailureKind
-	(EffectClass)(0),              // 2: fireonce.v1.EffectClass
-	(AmbiguityPolicy)(0),          // 3: fireonce.v1.AmbiguityPolicy
-	(ConnectionStateCause)(0),     // 4: fireonce.v1.ConnectionStateCause
-	(AttemptOutcome)(0),           // 5: fireonce.v1.AttemptOutcome
-	(BodyOmission)(0),             // 6: fireonce.v1.BodyOmission
-	(BlockedReason_Kind)(0),       // 7: fireonce.v1.BlockedReason.Kind
-	(Observation_Verdict)(0),      // 8: fireonce.v1.Observation.Verdict
-	(Effect_Proof)(0),             // 9: fireonce.v1.Effect.Proof
-	(Resolution_Decision)(0),      // 10: fireonce.v1.Resolution.Decision
-	(*Job)(nil),                   // 11: fireonce.v1.Job
-	(*BlockedReason)(nil),         // 12: fireonce.v1.BlockedReason
-	(*SkipIfPresent)(nil),         // 13: fireonce.v1.SkipIfPresent
-	(*RetryPolicy)(nil),           // 14: fireonce.v1.RetryPolicy
-	(*JobError)(nil),              // 15: fireonce.v1.JobError
-	(*Attempt)(nil),               // 16: fireonce.v1.Attempt
-	(*Answer)(nil),                // 17: fireonce.v1.Answer
-	(*AnswerHeader)(nil),          // 18: fireonce.v1.AnswerHeader
-	(*Observation)(nil),           // 19: fireonce.v1.Observation
-	(*Effect)(nil),                // 20: fireonce.v1.Effect
-	(*Resolution)(nil),            // 21: fireonce.v1.Resolution
-	(*ErasedJob)(nil),             // 22: fireonce.v1.ErasedJob
-	nil,                           // 23: fireonce.v1.Job.LabelsEntry
-	(*Payload)(nil),               // 24: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*Firing)(nil),                // 27: fireonce.v1.Firing
+	(Phase)(0),                    // 1: fireonce.v1.Phase
+	(FailureKind)(0),              // 2: fireonce.v1.FailureKind
+	(EffectClass)(0),              // 3: fireonce.v1.EffectClass
+	(AmbiguityPolicy)(0),          // 4: fireonce.v1.AmbiguityPolicy
+	(ConnectionStateCause)(0),     // 5: fireonce.v1.ConnectionStateCause
+	(AttemptOutcome)(0),           // 6: fireonce.v1.AttemptOutcome
+	(BodyOmission)(0),             // 7: fireonce.v1.BodyOmission
+	(BlockedReason_Kind)(0),       // 8: fireonce.v1.BlockedReason.Kind
+	(Observation_Verdict)(0),      // 9: fireonce.v1.Observation.Verdict
+	(Effect_Proof)(0),             // 10: fireonce.v1.Effect.Proof
+	(Resolution_Decision)(0),      // 11: fireonce.v1.Resolution.Decision
+	(*Job)(nil),                   // 12: fireonce.v1.Job
+	(*BlockedReason)(nil),         // 13: fireonce.v1.BlockedReason
+	(*SkipIfPresent)(nil),         // 14: fireonce.v1.SkipIfPresent
+	(*RetryPolicy)(nil),           // 15: fireonce.v1.RetryPolicy
+	(*JobError)(nil),              // 16: fireonce.v1.JobError
+	(*Attempt)(nil),               // 17: fireonce.v1.Attempt
+	(*Answer)(nil),                // 18: fireonce.v1.Answer
+	(*AnswerHeader)(nil),          // 19: fireonce.v1.AnswerHeader
+	(*Observation)(nil),           // 20: fireonce.v1.Observation
+	(*Effect)(nil),                // 21: fireonce.v1.Effect
+	(*Resolution)(nil),            // 22: fireonce.v1.Resolution
+	(*ErasedJob)(nil),             // 23: fireonce.v1.ErasedJob
+	nil,                           // 24: fireonce.v1.Job.LabelsEntry
+	(*Payload)(nil),               // 25: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*Firing)(nil),                // 28: fireonce.v1.Firing
 }
 var file_fireonce_v1_job_proto_depIdxs = []int32{
-	24, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
-	25, // 1: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
-	26, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
-	25, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
-	14, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	3,  // 5: fireonce.v1.Job.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	23, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
+	25, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
+	26, // 1: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
+	27, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
+	26, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
+	15, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	4,  // 5: fireonce.v1.Job.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	24, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
 	0,  // 7: fireonce.v1.Job.state:type_name -> fireonce.v1.JobState
-	2,  // 8: fireonce.v1.Job.effect_class:type_name -> fireonce.v1.EffectClass
-	25, // 9: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
-	25, // 10: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
-	16, // 11: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
-	15, // 12: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
-	20, // 13: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
-	21, // 14: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
-	25, // 15: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
-	25, // 16: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
-	25, // 17: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
-	25, // 18: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	25, // 19: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
-	26, // 20: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
-	25, // 21: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
-	26, // 22: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
-	12, // 23: fireonce.v1.Job.blocked_reason:type_name -> fireonce.v1.BlockedReason
-	25, // 24: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
-	27, // 25: fireonce.v1.Job.firing:type_name -> fireonce.v1.Firing
-	13, // 26: fireonce.v1.Job.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
-	7,  // 27: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
-	25, // 28: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
-	4,  // 29: fireonce.v1.BlockedReason.connection_cause:type_name -> fireonce.v1.ConnectionStateCause
-	26, // 30: fireonce.v1.SkipIfPresent.max_age:type_name -> google.protobuf.Duration
-	26, // 31: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
-	26, // 32: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
-	1,  // 33: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
-	25, // 34: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
-	25, // 35: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
-	25, // 36: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
-	25, // 37: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
-	25, // 38: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
-	25, // 39: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
-	5,  // 40: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
-	1,  // 41: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
-	17, // 42: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
-	18, // 43: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
-	6,  // 44: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
-	25, // 45: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
-	8,  // 46: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
-	25, // 47: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
-	9,  // 48: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
-	10, // 49: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
-	25, // 50: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
-	0,  // 51: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
-	2,  // 52: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
-	25, // 53: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
-	25, // 54: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
-	25, // 55: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
-	9,  // 56: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
-	25, // 57: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
-	25, // 58: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	1,  // 8: fireonce.v1.Job.phase:type_name -> fireonce.v1.Phase
+	3,  // 9: fireonce.v1.Job.effect_class:type_name -> fireonce.v1.EffectClass
+	26, // 10: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
+	26, // 11: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
+	17, // 12: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
+	16, // 13: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
+	21, // 14: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
+	22, // 15: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
+	26, // 16: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
+	26, // 17: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
+	26, // 18: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
+	26, // 19: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	26, // 20: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
+	27, // 21: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
+	26, // 22: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
+	27, // 23: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
+	13, // 24: fireonce.v1.Job.blocked_reason:type_name -> fireonce.v1.BlockedReason
+	26, // 25: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
+	28, // 26: fireonce.v1.Job.firing:type_name -> fireonce.v1.Firing
+	14, // 27: fireonce.v1.Job.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
+	8,  // 28: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
+	26, // 29: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 30: fireonce.v1.BlockedReason.connection_cause:type_name -> fireonce.v1.ConnectionStateCause
+	27, // 31: fireonce.v1.SkipIfPresent.max_age:type_name -> google.protobuf.Duration
+	27, // 32: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
+	27, // 33: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
+	2,  // 34: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
+	26, // 35: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
+	26, // 36: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
+	26, // 37: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
+	26, // 38: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
+	26, // 39: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
+	26, // 40: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
+	6,  // 41: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
+	2,  // 42: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
+	18, // 43: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
+	19, // 44: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
+	7,  // 45: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
+	26, // 46: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	9,  // 47: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
+	26, // 48: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
+	10, // 49: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
+	11, // 50: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
+	26, // 51: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
+	0,  // 52: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
+	3,  // 53: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
+	26, // 54: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
+	26, // 55: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
+	26, // 56: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
+	10, // 57: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
+	26, // 58: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
+	26, // 59: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_proto_init() }
@@ -2751,7 +2856,7 @@ func file_fireonce_v1_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_proto_rawDesc), len(file_fireonce_v1_job_proto_rawDesc)),
-			NumEnums:      11,
+			NumEnums:      12,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -922,7 +922,12 @@ type JobFilter struct {
 	EndTimeBefore *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=end_time_before,json=endTimeBefore,proto3" json:"end_time_before,omitempty"`
 	// The job has been in its state for at least this long, by the store's clock. At most 5
 	// years.
-	StateAge      *durationpb.Duration `protobuf:"bytes,19,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
+	StateAge *durationpb.Duration `protobuf:"bytes,19,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
+	// The states of these phases. With states, a job must match both.
+	Phases []Phase `protobuf:"varint,20,rep,packed,name=phases,proto3,enum=fireonce.v1.Phase" json:"phases,omitempty"`
+	// Instead of schedule_id: the key under which the schedule was created. A key of no schedule
+	// is NOT_FOUND / SCHEDULE_NOT_FOUND.
+	ScheduleKey   string `protobuf:"bytes,21,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1090,6 +1095,20 @@ func (x *JobFilter) GetStateAge() *durationpb.Duration {
 	return nil
 }
 
+func (x *JobFilter) GetPhases() []Phase {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+func (x *JobFilter) GetScheduleKey() string {
+	if x != nil {
+		return x.ScheduleKey
+	}
+	return ""
+}
+
 type ListJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unset: all jobs of the project.
@@ -1243,8 +1262,11 @@ type EventFilter struct {
 	// Connections by their keys: one list with connection_ids. A key of no connection is
 	// NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
 	ConnectionKeys []string `protobuf:"bytes,7,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Instead of schedule_id: the key under which the schedule was created. A key of no schedule
+	// is NOT_FOUND / SCHEDULE_NOT_FOUND.
+	ScheduleKey   string `protobuf:"bytes,8,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EventFilter) Reset() {
@@ -1324,6 +1346,13 @@ func (x *EventFilter) GetConnectionKeys() []string {
 		return x.ConnectionKeys
 	}
 	return nil
+}
+
+func (x *EventFilter) GetScheduleKey() string {
+	if x != nil {
+		return x.ScheduleKey
+	}
+	return ""
 }
 
 type StreamJobEventsRequest struct {
@@ -3164,6 +3193,8 @@ type BulkResult struct {
 	Changed int32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
 	// The changed jobs, or those that would be changed. At most 500.
 	ChangedJobIds []string `protobuf:"bytes,3,rep,name=changed_job_ids,json=changedJobIds,proto3" json:"changed_job_ids,omitempty"`
+	// Their idempotency keys, in the same order.
+	ChangedKeys []string `protobuf:"bytes,7,rep,name=changed_keys,json=changedKeys,proto3" json:"changed_keys,omitempty"`
 	// The refused jobs, each with its reason. At most 500.
 	Failures []*BulkFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
 	// There may be more jobs: call again with this page_token. Empty: done.
@@ -3226,6 +3257,13 @@ func (x *BulkResult) GetChangedJobIds() []string {
 	return nil
 }
 
+func (x *BulkResult) GetChangedKeys() []string {
+	if x != nil {
+		return x.ChangedKeys
+	}
+	return nil
+}
+
 func (x *BulkResult) GetFailures() []*BulkFailure {
 	if x != nil {
 		return x.Failures
@@ -3249,11 +3287,12 @@ func (x *BulkResult) GetAsOfTime() *timestamppb.Timestamp {
 
 // One job that a bulk call could not change.
 type BulkFailure struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Error         *ItemError             `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	JobId          string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Error          *ItemError             `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *BulkFailure) Reset() {
@@ -3289,6 +3328,13 @@ func (*BulkFailure) Descriptor() ([]byte, []int) {
 func (x *BulkFailure) GetJobId() string {
 	if x != nil {
 		return x.JobId
+	}
+	return ""
+}
+
+func (x *BulkFailure) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
 	}
 	return ""
 }
@@ -3874,7 +3920,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"Y\n" +
 	"\x0eGetJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12#\n" +
-	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\x8d\v\n" +
+	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\x8a\r\n" +
 	"\tJobFilter\x12B\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateB\x13\xbaH\x10\x92\x01\r\x10\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x126\n" +
 	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
@@ -3898,10 +3944,13 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x12create_time_before\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x10createTimeBefore\x12>\n" +
 	"\rend_time_from\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\vendTimeFrom\x12B\n" +
 	"\x0fend_time_before\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\rendTimeBefore\x12G\n" +
-	"\tstate_age\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\bstateAge\x1a9\n" +
+	"\tstate_age\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\bstateAge\x12?\n" +
+	"\x06phases\x18\x14 \x03(\x0e2\x12.fireonce.v1.PhaseB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06phases\x12:\n" +
+	"\fschedule_key\x18\x15 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\vscheduleKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:~\xbaH{\x1ay\n" +
+	"\x13job_filter.schedule\x12/set at most one of schedule_id and schedule_key\x1a1this.schedule_id == '' || this.schedule_key == ''\"\xdc\x01\n" +
 	"\x0fListJobsRequest\x12.\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x125\n" +
 	"\x05order\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobOrderB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12$\n" +
@@ -3911,7 +3960,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x10ListJobsResponse\x12$\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x10.fireonce.v1.JobR\x04jobs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\revents_cursor\x18\x03 \x01(\tR\feventsCursor\"\x88\x04\n" +
+	"\revents_cursor\x18\x03 \x01(\tR\feventsCursor\"\xc7\x05\n" +
 	"\vEventFilter\x12(\n" +
 	"\ajob_ids\x18\x01 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x06jobIds\x126\n" +
 	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
@@ -3921,10 +3970,12 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
 	"ended_only\x18\x05 \x01(\bR\tendedOnly\x12F\n" +
 	"\x10idempotency_keys\x18\x06 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10d\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0fidempotencyKeys\x12D\n" +
-	"\x0fconnection_keys\x18\a \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x1a9\n" +
+	"\x0fconnection_keys\x18\a \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x12:\n" +
+	"\fschedule_key\x18\b \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\vscheduleKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x80\x01\xbaH}\x1a{\n" +
+	"\x15event_filter.schedule\x12/set at most one of schedule_id and schedule_key\x1a1this.schedule_id == '' || this.schedule_key == ''\"\xe1\x02\n" +
 	"\x16StreamJobEventsRequest\x120\n" +
 	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12D\n" +
 	"\fafter_cursor\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$H\x00R\vafterCursor\x12$\n" +
@@ -4028,7 +4079,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x17resolve_job.external_id\x12(external_id goes only with DECISION_SENT\x1a1this.external_id == '' || int(this.decision) == 1B\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"8\n" +
 	"\x12ResolveJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xcb\b\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xbe\x03\n" +
 	"\x15BulkCancelJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
@@ -4036,22 +4087,21 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x125\n" +
-	"\x06reason\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason:\xb1\x06\xbaH\xad\x06\x1a\xaa\x06\n" +
-	"\x17bulk_cancel_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\"I\n" +
+	"\x06reason\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason:\xa4\x01\xbaH\xa0\x01\x1a\x9d\x01\n" +
+	"\x17bulk_cancel_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\"I\n" +
 	"\x16BulkCancelJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\x84\t\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xf7\x03\n" +
 	"\x14BulkRetryJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
 	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xa2\a\xbaH\x9e\a\x1a\xa9\x06\n" +
-	"\x16bulk_retry_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\x1ap\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\x95\x02\xbaH\x91\x02\x1a\x9c\x01\n" +
+	"\x16bulk_retry_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\x1ap\n" +
 	"\x1abulk_retry_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"H\n" +
 	"\x15BulkRetryJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xcb\n" +
-	"\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xbe\x05\n" +
 	"\x16BulkResolveJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
@@ -4062,22 +4112,24 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\bdecision\x18\x05 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12D\n" +
 	"\x04note\x18\x06 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12/\n" +
-	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler:\xa6\a\xbaH\xa2\a\x1a\xab\x06\n" +
-	"\x18bulk_resolve_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\x1ar\n" +
+	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler:\x99\x02\xbaH\x95\x02\x1a\x9e\x01\n" +
+	"\x18bulk_resolve_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\x1ar\n" +
 	"\x1cbulk_resolve_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"J\n" +
 	"\x17BulkResolveJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\x80\x02\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xa3\x02\n" +
 	"\n" +
 	"BulkResult\x12\x18\n" +
 	"\amatched\x18\x01 \x01(\x05R\amatched\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\x05R\achanged\x12&\n" +
-	"\x0fchanged_job_ids\x18\x03 \x03(\tR\rchangedJobIds\x124\n" +
+	"\x0fchanged_job_ids\x18\x03 \x03(\tR\rchangedJobIds\x12!\n" +
+	"\fchanged_keys\x18\a \x03(\tR\vchangedKeys\x124\n" +
 	"\bfailures\x18\x04 \x03(\v2\x18.fireonce.v1.BulkFailureR\bfailures\x12&\n" +
 	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\x128\n" +
 	"\n" +
-	"as_of_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"R\n" +
+	"as_of_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"{\n" +
 	"\vBulkFailure\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12,\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12'\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12,\n" +
 	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"S\n" +
 	"\rRunDueRequest\x12B\n" +
 	"\bmax_wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b2*\x00R\amaxWait\"z\n" +
@@ -4219,12 +4271,13 @@ var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(JobState)(0),                            // 61: fireonce.v1.JobState
 	(FailureKind)(0),                         // 62: fireonce.v1.FailureKind
 	(EffectClass)(0),                         // 63: fireonce.v1.EffectClass
-	(*JobEvent)(nil),                         // 64: fireonce.v1.JobEvent
-	(*fieldmaskpb.FieldMask)(nil),            // 65: google.protobuf.FieldMask
-	(*ErasedJob)(nil),                        // 66: fireonce.v1.ErasedJob
-	(Resolution_Decision)(0),                 // 67: fireonce.v1.Resolution.Decision
-	(*Attempt)(nil),                          // 68: fireonce.v1.Attempt
-	(*Observation)(nil),                      // 69: fireonce.v1.Observation
+	(Phase)(0),                               // 64: fireonce.v1.Phase
+	(*JobEvent)(nil),                         // 65: fireonce.v1.JobEvent
+	(*fieldmaskpb.FieldMask)(nil),            // 66: google.protobuf.FieldMask
+	(*ErasedJob)(nil),                        // 67: fireonce.v1.ErasedJob
+	(Resolution_Decision)(0),                 // 68: fireonce.v1.Resolution.Decision
+	(*Attempt)(nil),                          // 69: fireonce.v1.Attempt
+	(*Observation)(nil),                      // 70: fireonce.v1.Observation
 }
 var file_fireonce_v1_job_service_proto_depIdxs = []int32{
 	51, // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
@@ -4256,96 +4309,97 @@ var file_fireonce_v1_job_service_proto_depIdxs = []int32{
 	52, // 26: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
 	52, // 27: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
 	53, // 28: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
-	10, // 29: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	1,  // 30: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
-	58, // 31: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
-	49, // 32: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
-	13, // 33: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	53, // 34: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
-	64, // 35: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
-	13, // 36: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	64, // 37: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
-	65, // 38: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
-	51, // 39: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
-	50, // 40: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
-	55, // 41: fireonce.v1.UpdateJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	54, // 42: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	53, // 43: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	58, // 44: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
-	58, // 45: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
-	66, // 46: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
-	52, // 47: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	56, // 48: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
-	53, // 49: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	58, // 50: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
-	59, // 51: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
-	58, // 52: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
-	52, // 53: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
-	58, // 54: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
-	67, // 55: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	58, // 56: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
-	10, // 57: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52, // 58: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	38, // 59: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	10, // 60: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52, // 61: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	38, // 62: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	10, // 63: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52, // 64: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	67, // 65: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	38, // 66: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	39, // 67: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
-	52, // 68: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
-	7,  // 69: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
-	53, // 70: fireonce.v1.RunDueRequest.max_wait:type_name -> google.protobuf.Duration
-	52, // 71: fireonce.v1.RunDueResponse.next_due_time:type_name -> google.protobuf.Timestamp
-	68, // 72: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
-	69, // 73: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
-	3,  // 74: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
-	7,  // 75: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
-	2,  // 76: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
-	5,  // 77: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
-	8,  // 78: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
-	11, // 79: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
-	14, // 80: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
-	18, // 81: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
-	20, // 82: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
-	24, // 83: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
-	26, // 84: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
-	28, // 85: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
-	30, // 86: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
-	32, // 87: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
-	34, // 88: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
-	36, // 89: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
-	22, // 90: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
-	40, // 91: fireonce.v1.JobService.RunDue:input_type -> fireonce.v1.RunDueRequest
-	42, // 92: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
-	44, // 93: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
-	16, // 94: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
-	3,  // 95: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
-	6,  // 96: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
-	9,  // 97: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
-	12, // 98: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
-	15, // 99: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
-	19, // 100: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
-	21, // 101: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
-	25, // 102: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
-	27, // 103: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
-	29, // 104: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
-	31, // 105: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
-	33, // 106: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
-	35, // 107: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
-	37, // 108: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
-	23, // 109: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
-	41, // 110: fireonce.v1.JobService.RunDue:output_type -> fireonce.v1.RunDueResponse
-	43, // 111: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
-	45, // 112: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
-	17, // 113: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
-	95, // [95:114] is the sub-list for method output_type
-	76, // [76:95] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	64, // 29: fireonce.v1.JobFilter.phases:type_name -> fireonce.v1.Phase
+	10, // 30: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	1,  // 31: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
+	58, // 32: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
+	49, // 33: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
+	13, // 34: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	53, // 35: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
+	65, // 36: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
+	13, // 37: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	65, // 38: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
+	66, // 39: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
+	51, // 40: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
+	50, // 41: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
+	55, // 42: fireonce.v1.UpdateJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	54, // 43: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	53, // 44: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	58, // 45: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
+	58, // 46: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
+	67, // 47: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
+	52, // 48: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	56, // 49: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	53, // 50: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	58, // 51: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
+	59, // 52: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	58, // 53: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
+	52, // 54: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
+	58, // 55: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
+	68, // 56: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	58, // 57: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
+	10, // 58: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	52, // 59: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	38, // 60: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	10, // 61: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	52, // 62: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	38, // 63: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	10, // 64: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	52, // 65: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	68, // 66: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	38, // 67: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	39, // 68: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
+	52, // 69: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
+	7,  // 70: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
+	53, // 71: fireonce.v1.RunDueRequest.max_wait:type_name -> google.protobuf.Duration
+	52, // 72: fireonce.v1.RunDueResponse.next_due_time:type_name -> google.protobuf.Timestamp
+	69, // 73: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
+	70, // 74: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
+	3,  // 75: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
+	7,  // 76: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
+	2,  // 77: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
+	5,  // 78: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
+	8,  // 79: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
+	11, // 80: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
+	14, // 81: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
+	18, // 82: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
+	20, // 83: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
+	24, // 84: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
+	26, // 85: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
+	28, // 86: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
+	30, // 87: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
+	32, // 88: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
+	34, // 89: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
+	36, // 90: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
+	22, // 91: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
+	40, // 92: fireonce.v1.JobService.RunDue:input_type -> fireonce.v1.RunDueRequest
+	42, // 93: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
+	44, // 94: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
+	16, // 95: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
+	3,  // 96: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
+	6,  // 97: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
+	9,  // 98: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
+	12, // 99: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
+	15, // 100: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
+	19, // 101: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
+	21, // 102: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
+	25, // 103: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
+	27, // 104: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
+	29, // 105: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
+	31, // 106: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
+	33, // 107: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
+	35, // 108: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
+	37, // 109: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
+	23, // 110: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
+	41, // 111: fireonce.v1.JobService.RunDue:output_type -> fireonce.v1.RunDueResponse
+	43, // 112: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
+	45, // 113: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
+	17, // 114: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
+	96, // [96:115] is the sub-list for method output_type
+	77, // [77:96] is the sub-list for method input_type
+	77, // [77:77] is the sub-list for extension type_name
+	77, // [77:77] is the sub-list for extension extendee
+	0,  // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_service_proto_init() }

@@ -1138,6 +1138,10 @@ type Schedule struct {
 	Spec        *ScheduleSpec `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Unset in a deleted schedule.
 	JobTemplate *JobTemplate `protobuf:"bytes,6,opt,name=job_template,json=jobTemplate,proto3" json:"job_template,omitempty"`
+	// The connection of job_template, also of a deleted schedule, and the key under which it was
+	// created; empty: it was erased.
+	ConnectionId  string `protobuf:"bytes,26,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	ConnectionKey string `protobuf:"bytes,27,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
 	// The policies in force, with defaults filled in.
 	Policies *SchedulePolicies `protobuf:"bytes,7,opt,name=policies,proto3" json:"policies,omitempty"`
 	// The schedule's own: ScheduleFilter finds schedules by them. Jobs have those of
@@ -1256,6 +1260,20 @@ func (x *Schedule) GetJobTemplate() *JobTemplate {
 		return x.JobTemplate
 	}
 	return nil
+}
+
+func (x *Schedule) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *Schedule) GetConnectionKey() string {
+	if x != nil {
+		return x.ConnectionKey
+	}
+	return ""
 }
 
 func (x *Schedule) GetPolicies() *SchedulePolicies {
@@ -1625,6 +1643,8 @@ func (x *PlannedFiring) GetStartDeadline() *timestamppb.Timestamp {
 type ScheduleItem struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The key under which the schedule was created.
+	ScheduleKey string `protobuf:"bytes,16,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
 	// UUIDv7, lower case. Set by the server.
 	ItemId string `protobuf:"bytes,2,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
 	// The key under which it was added. It stays bound to it forever, in its schedule.
@@ -1688,6 +1708,13 @@ func (*ScheduleItem) Descriptor() ([]byte, []int) {
 func (x *ScheduleItem) GetScheduleId() string {
 	if x != nil {
 		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *ScheduleItem) GetScheduleKey() string {
+	if x != nil {
+		return x.ScheduleKey
 	}
 	return ""
 }
@@ -1858,7 +1885,8 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x12pause_on_auth_hold\x18\x06 \x01(\bR\x0fpauseOnAuthHold\x12G\n" +
 	"\tcool_down\x18\a \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x012\x00R\bcoolDown\x12*\n" +
 	"\vmax_per_day\x18\b \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\tmaxPerDay\"\xee\t\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\tmaxPerDay\"\xba\n" +
+	"\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1d\n" +
@@ -1867,7 +1895,9 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12!\n" +
 	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\x12-\n" +
 	"\x04spec\x18\x05 \x01(\v2\x19.fireonce.v1.ScheduleSpecR\x04spec\x12;\n" +
-	"\fjob_template\x18\x06 \x01(\v2\x18.fireonce.v1.JobTemplateR\vjobTemplate\x129\n" +
+	"\fjob_template\x18\x06 \x01(\v2\x18.fireonce.v1.JobTemplateR\vjobTemplate\x12#\n" +
+	"\rconnection_id\x18\x1a \x01(\tR\fconnectionId\x12%\n" +
+	"\x0econnection_key\x18\x1b \x01(\tR\rconnectionKey\x129\n" +
 	"\bpolicies\x18\a \x01(\v2\x1d.fireonce.v1.SchedulePoliciesR\bpolicies\x129\n" +
 	"\x06labels\x18\b \x03(\v2!.fireonce.v1.Schedule.LabelsEntryR\x06labels\x120\n" +
 	"\x05state\x18\t \x01(\x0e2\x1a.fireonce.v1.ScheduleStateR\x05state\x12@\n" +
@@ -1919,10 +1949,11 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x06source\x18\x06 \x01(\tR\x06source\x12\x18\n" +
 	"\askipped\x18\a \x01(\bR\askipped\x12\x17\n" +
 	"\aitem_id\x18\b \x01(\tR\x06itemId\x12A\n" +
-	"\x0estart_deadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rstartDeadline\"\xa2\x05\n" +
+	"\x0estart_deadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rstartDeadline\"\xc5\x05\n" +
 	"\fScheduleItem\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
-	"scheduleId\x12\x17\n" +
+	"scheduleId\x12!\n" +
+	"\fschedule_key\x18\x10 \x01(\tR\vscheduleKey\x12\x17\n" +
 	"\aitem_id\x18\x02 \x01(\tR\x06itemId\x12'\n" +
 	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12.\n" +
 	"\apayload\x18\x04 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12=\n" +

@@ -1420,6 +1420,8 @@ type BulkScheduleResult struct {
 	Changed int32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
 	// The changed schedules, or those that would be changed. At most 500.
 	ChangedScheduleIds []string `protobuf:"bytes,3,rep,name=changed_schedule_ids,json=changedScheduleIds,proto3" json:"changed_schedule_ids,omitempty"`
+	// Their idempotency keys, in the same order.
+	ChangedKeys []string `protobuf:"bytes,6,rep,name=changed_keys,json=changedKeys,proto3" json:"changed_keys,omitempty"`
 	// The refused schedules, each with its reason. At most 500.
 	Failures []*BulkScheduleFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
 	// There may be more schedules: call again with this page_token. Empty: done.
@@ -1479,6 +1481,13 @@ func (x *BulkScheduleResult) GetChangedScheduleIds() []string {
 	return nil
 }
 
+func (x *BulkScheduleResult) GetChangedKeys() []string {
+	if x != nil {
+		return x.ChangedKeys
+	}
+	return nil
+}
+
 func (x *BulkScheduleResult) GetFailures() []*BulkScheduleFailure {
 	if x != nil {
 		return x.Failures
@@ -1495,11 +1504,12 @@ func (x *BulkScheduleResult) GetNextPageToken() string {
 
 // One schedule that a bulk call could not change.
 type BulkScheduleFailure struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	Error         *ItemError             `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId     string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Error          *ItemError             `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *BulkScheduleFailure) Reset() {
@@ -1535,6 +1545,13 @@ func (*BulkScheduleFailure) Descriptor() ([]byte, []int) {
 func (x *BulkScheduleFailure) GetScheduleId() string {
 	if x != nil {
 		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *BulkScheduleFailure) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
 	}
 	return ""
 }
@@ -3363,34 +3380,36 @@ const file_fireonce_v1_schedule_service_proto_rawDesc = "" +
 	"\x04note\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04noteB\x11\n" +
 	"\bschedule\x12\x05\xbaH\x02\b\x01\"K\n" +
 	"\x16ResumeScheduleResponse\x121\n" +
-	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\"\xa0\x04\n" +
+	"\bschedule\x18\x01 \x01(\v2\x15.fireonce.v1.ScheduleR\bschedule\"\x97\x03\n" +
 	"\x19BulkPauseSchedulesRequest\x12;\n" +
 	"\x06filter\x18\x01 \x01(\v2\x1b.fireonce.v1.ScheduleFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x121\n" +
 	"\x04note\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xbb\x02\xbaH\xb7\x02\x1a\xb4\x02\n" +
-	"\x1bbulk_pause_schedules.filter\x12Jfilter must select by something; an empty filter would take every schedule\x1a\xc8\x01!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.pause_causes) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || size(this.filter.labels) > 0\"U\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xb2\x01\xbaH\xae\x01\x1a\xab\x01\n" +
+	"\x1bbulk_pause_schedules.filter\x12Jfilter must select by something; an empty filter would take every schedule\x1a@!has(this.filter) || this.filter != fireonce.v1.ScheduleFilter{}\"U\n" +
 	"\x1aBulkPauseSchedulesResponse\x127\n" +
-	"\x06result\x18\x01 \x01(\v2\x1f.fireonce.v1.BulkScheduleResultR\x06result\"\xa2\x04\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.fireonce.v1.BulkScheduleResultR\x06result\"\x99\x03\n" +
 	"\x1aBulkResumeSchedulesRequest\x12;\n" +
 	"\x06filter\x18\x01 \x01(\v2\x1b.fireonce.v1.ScheduleFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x121\n" +
 	"\x04note\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xbc\x02\xbaH\xb8\x02\x1a\xb5\x02\n" +
-	"\x1cbulk_resume_schedules.filter\x12Jfilter must select by something; an empty filter would take every schedule\x1a\xc8\x01!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.pause_causes) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || size(this.filter.labels) > 0\"V\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xb3\x01\xbaH\xaf\x01\x1a\xac\x01\n" +
+	"\x1cbulk_resume_schedules.filter\x12Jfilter must select by something; an empty filter would take every schedule\x1a@!has(this.filter) || this.filter != fireonce.v1.ScheduleFilter{}\"V\n" +
 	"\x1bBulkResumeSchedulesResponse\x127\n" +
-	"\x06result\x18\x01 \x01(\v2\x1f.fireonce.v1.BulkScheduleResultR\x06result\"\xe0\x01\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.fireonce.v1.BulkScheduleResultR\x06result\"\x83\x02\n" +
 	"\x12BulkScheduleResult\x12\x18\n" +
 	"\amatched\x18\x01 \x01(\x05R\amatched\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\x05R\achanged\x120\n" +
-	"\x14changed_schedule_ids\x18\x03 \x03(\tR\x12changedScheduleIds\x12<\n" +
+	"\x14changed_schedule_ids\x18\x03 \x03(\tR\x12changedScheduleIds\x12!\n" +
+	"\fchanged_keys\x18\x06 \x03(\tR\vchangedKeys\x12<\n" +
 	"\bfailures\x18\x04 \x03(\v2 .fireonce.v1.BulkScheduleFailureR\bfailures\x12&\n" +
-	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"d\n" +
+	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"\x8d\x01\n" +
 	"\x13BulkScheduleFailure\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
-	"scheduleId\x12,\n" +
+	"scheduleId\x12'\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12,\n" +
 	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\x81\x02\n" +
 	"\x16TriggerScheduleRequest\x12+\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +

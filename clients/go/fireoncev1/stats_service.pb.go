@@ -367,7 +367,7 @@ func (x ClockDoubt_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ClockDoubt_Kind.Descriptor instead.
 func (ClockDoubt_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{3, 0}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type GetStatsRequest struct {
@@ -469,7 +469,9 @@ func (*GetStatsRequest_ConnectionKey) isGetStatsRequest_Connection() {}
 type StateCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State JobState               `protobuf:"varint,1,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
-	Count int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// The phase of the state.
+	Phase Phase `protobuf:"varint,4,opt,name=phase,proto3,enum=fireonce.v1.Phase" json:"phase,omitempty"`
+	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// The count is a lower bound. GetStats never sets it.
 	Capped        bool `protobuf:"varint,3,opt,name=capped,proto3" json:"capped,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -513,6 +515,13 @@ func (x *StateCount) GetState() JobState {
 	return JobState_JOB_STATE_UNSPECIFIED
 }
 
+func (x *StateCount) GetPhase() Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Phase_PHASE_UNSPECIFIED
+}
+
 func (x *StateCount) GetCount() int64 {
 	if x != nil {
 		return x.Count
@@ -521,6 +530,68 @@ func (x *StateCount) GetCount() int64 {
 }
 
 func (x *StateCount) GetCapped() bool {
+	if x != nil {
+		return x.Capped
+	}
+	return false
+}
+
+// Jobs in one phase.
+type PhaseCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Phase Phase                  `protobuf:"varint,1,opt,name=phase,proto3,enum=fireonce.v1.Phase" json:"phase,omitempty"`
+	Count int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// The count is a lower bound.
+	Capped        bool `protobuf:"varint,3,opt,name=capped,proto3" json:"capped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PhaseCount) Reset() {
+	*x = PhaseCount{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PhaseCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PhaseCount) ProtoMessage() {}
+
+func (x *PhaseCount) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PhaseCount.ProtoReflect.Descriptor instead.
+func (*PhaseCount) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PhaseCount) GetPhase() Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Phase_PHASE_UNSPECIFIED
+}
+
+func (x *PhaseCount) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *PhaseCount) GetCapped() bool {
 	if x != nil {
 		return x.Capped
 	}
@@ -567,7 +638,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[2]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +650,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[2]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +663,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetStatsResponse) GetStateCounts() []*StateCount {
@@ -695,7 +766,7 @@ type ClockDoubt struct {
 
 func (x *ClockDoubt) Reset() {
 	*x = ClockDoubt{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +778,7 @@ func (x *ClockDoubt) String() string {
 func (*ClockDoubt) ProtoMessage() {}
 
 func (x *ClockDoubt) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +791,7 @@ func (x *ClockDoubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockDoubt.ProtoReflect.Descriptor instead.
 func (*ClockDoubt) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{3}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ClockDoubt) GetKind() ClockDoubt_Kind {
@@ -763,7 +834,7 @@ type CountJobsRequest struct {
 
 func (x *CountJobsRequest) Reset() {
 	*x = CountJobsRequest{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +846,7 @@ func (x *CountJobsRequest) String() string {
 func (*CountJobsRequest) ProtoMessage() {}
 
 func (x *CountJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +859,7 @@ func (x *CountJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountJobsRequest.ProtoReflect.Descriptor instead.
 func (*CountJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CountJobsRequest) GetFilter() *JobFilter {
@@ -809,6 +880,8 @@ type CountJobsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every state that the filter allows, in the order of its number.
 	StateCounts []*StateCount `protobuf:"bytes,1,rep,name=state_counts,json=stateCounts,proto3" json:"state_counts,omitempty"`
+	// Their sums by phase, in the order of its number.
+	PhaseCounts []*PhaseCount `protobuf:"bytes,6,rep,name=phase_counts,json=phaseCounts,proto3" json:"phase_counts,omitempty"`
 	// Sum of state_counts.
 	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// A state's count is capped: the sum is a lower bound.
@@ -824,7 +897,7 @@ type CountJobsResponse struct {
 
 func (x *CountJobsResponse) Reset() {
 	*x = CountJobsResponse{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +909,7 @@ func (x *CountJobsResponse) String() string {
 func (*CountJobsResponse) ProtoMessage() {}
 
 func (x *CountJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,12 +922,19 @@ func (x *CountJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountJobsResponse.ProtoReflect.Descriptor instead.
 func (*CountJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CountJobsResponse) GetStateCounts() []*StateCount {
 	if x != nil {
 		return x.StateCounts
+	}
+	return nil
+}
+
+func (x *CountJobsResponse) GetPhaseCounts() []*PhaseCount {
+	if x != nil {
+		return x.PhaseCounts
 	}
 	return nil
 }
@@ -905,7 +985,7 @@ type StatsFilter struct {
 
 func (x *StatsFilter) Reset() {
 	*x = StatsFilter{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +997,7 @@ func (x *StatsFilter) String() string {
 func (*StatsFilter) ProtoMessage() {}
 
 func (x *StatsFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1010,7 @@ func (x *StatsFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsFilter.ProtoReflect.Descriptor instead.
 func (*StatsFilter) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StatsFilter) GetConnectionIds() []string {
@@ -983,7 +1063,7 @@ type QueryStatsRequest struct {
 
 func (x *QueryStatsRequest) Reset() {
 	*x = QueryStatsRequest{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1075,7 @@ func (x *QueryStatsRequest) String() string {
 func (*QueryStatsRequest) ProtoMessage() {}
 
 func (x *QueryStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1088,7 @@ func (x *QueryStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryStatsRequest.ProtoReflect.Descriptor instead.
 func (*QueryStatsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QueryStatsRequest) GetMeasures() []StatsMeasure {
@@ -1073,7 +1153,7 @@ type QueryStatsResponse struct {
 
 func (x *QueryStatsResponse) Reset() {
 	*x = QueryStatsResponse{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1165,7 @@ func (x *QueryStatsResponse) String() string {
 func (*QueryStatsResponse) ProtoMessage() {}
 
 func (x *QueryStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1178,7 @@ func (x *QueryStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryStatsResponse.ProtoReflect.Descriptor instead.
 func (*QueryStatsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *QueryStatsResponse) GetRows() []*StatsRow {
@@ -1122,6 +1202,8 @@ type StatsRow struct {
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Set if it is a dimension.
 	ConnectionId string `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// With connection_id: the key under which the connection was created. Empty: it was erased.
+	ConnectionKey string `protobuf:"bytes,14,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
 	// Set if it is a dimension.
 	Connector string `protobuf:"bytes,3,opt,name=connector,proto3" json:"connector,omitempty"`
 	// Set if it is a dimension. The class of the job, which its first attempt fixes.
@@ -1154,7 +1236,7 @@ type StatsRow struct {
 
 func (x *StatsRow) Reset() {
 	*x = StatsRow{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1248,7 @@ func (x *StatsRow) String() string {
 func (*StatsRow) ProtoMessage() {}
 
 func (x *StatsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1261,7 @@ func (x *StatsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRow.ProtoReflect.Descriptor instead.
 func (*StatsRow) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StatsRow) GetStartTime() *timestamppb.Timestamp {
@@ -1192,6 +1274,13 @@ func (x *StatsRow) GetStartTime() *timestamppb.Timestamp {
 func (x *StatsRow) GetConnectionId() string {
 	if x != nil {
 		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *StatsRow) GetConnectionKey() string {
+	if x != nil {
+		return x.ConnectionKey
 	}
 	return ""
 }
@@ -1290,7 +1379,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1391,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1404,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Histogram) GetCount() int64 {
@@ -1370,7 +1459,7 @@ type GetStatsResponse_QuotaUse struct {
 
 func (x *GetStatsResponse_QuotaUse) Reset() {
 	*x = GetStatsResponse_QuotaUse{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1471,7 @@ func (x *GetStatsResponse_QuotaUse) String() string {
 func (*GetStatsResponse_QuotaUse) ProtoMessage() {}
 
 func (x *GetStatsResponse_QuotaUse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1484,7 @@ func (x *GetStatsResponse_QuotaUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse_QuotaUse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse_QuotaUse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{2, 0}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{3, 0}
 }
 
 func (x *GetStatsResponse_QuotaUse) GetName() string {
@@ -1426,15 +1515,17 @@ type CountJobsResponse_Group struct {
 	//	*CountJobsResponse_Group_ConnectionId
 	//	*CountJobsResponse_Group_EffectClass
 	//	*CountJobsResponse_Group_ErrorKind
-	Value         isCountJobsResponse_Group_Value `protobuf_oneof:"value"`
-	Count         int64                           `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	Value isCountJobsResponse_Group_Value `protobuf_oneof:"value"`
+	// With connection_id: the key under which the connection was created. Empty: it was erased.
+	ConnectionKey string `protobuf:"bytes,5,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
+	Count         int64  `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CountJobsResponse_Group) Reset() {
 	*x = CountJobsResponse_Group{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1537,7 @@ func (x *CountJobsResponse_Group) String() string {
 func (*CountJobsResponse_Group) ProtoMessage() {}
 
 func (x *CountJobsResponse_Group) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1550,7 @@ func (x *CountJobsResponse_Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountJobsResponse_Group.ProtoReflect.Descriptor instead.
 func (*CountJobsResponse_Group) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{5, 0}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{6, 0}
 }
 
 func (x *CountJobsResponse_Group) GetValue() isCountJobsResponse_Group_Value {
@@ -1494,6 +1585,13 @@ func (x *CountJobsResponse_Group) GetErrorKind() FailureKind {
 		}
 	}
 	return FailureKind_FAILURE_KIND_UNSPECIFIED
+}
+
+func (x *CountJobsResponse_Group) GetConnectionKey() string {
+	if x != nil {
+		return x.ConnectionKey
+	}
+	return ""
 }
 
 func (x *CountJobsResponse_Group) GetCount() int64 {
@@ -1536,7 +1634,7 @@ type StatsRow_SettledCount struct {
 
 func (x *StatsRow_SettledCount) Reset() {
 	*x = StatsRow_SettledCount{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1646,7 @@ func (x *StatsRow_SettledCount) String() string {
 func (*StatsRow_SettledCount) ProtoMessage() {}
 
 func (x *StatsRow_SettledCount) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1659,7 @@ func (x *StatsRow_SettledCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRow_SettledCount.ProtoReflect.Descriptor instead.
 func (*StatsRow_SettledCount) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{9, 0}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{10, 0}
 }
 
 func (x *StatsRow_SettledCount) GetBy() SettledBy {
@@ -1590,7 +1688,7 @@ type Histogram_Bin struct {
 
 func (x *Histogram_Bin) Reset() {
 	*x = Histogram_Bin{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1700,7 @@ func (x *Histogram_Bin) String() string {
 func (*Histogram_Bin) ProtoMessage() {}
 
 func (x *Histogram_Bin) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1713,7 @@ func (x *Histogram_Bin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram_Bin.ProtoReflect.Descriptor instead.
 func (*Histogram_Bin) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{10, 0}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{11, 0}
 }
 
 func (x *Histogram_Bin) GetUpperBound() *durationpb.Duration {
@@ -1642,10 +1740,16 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\x0econnection_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x12B\n" +
 	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\x06windowB\f\n" +
 	"\n" +
-	"connection\"g\n" +
+	"connection\"\x91\x01\n" +
 	"\n" +
 	"StateCount\x12+\n" +
-	"\x05state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12(\n" +
+	"\x05phase\x18\x04 \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06capped\x18\x03 \x01(\bR\x06capped\"d\n" +
+	"\n" +
+	"PhaseCount\x12(\n" +
+	"\x05phase\x18\x01 \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
 	"\x06capped\x18\x03 \x01(\bR\x06capped\"\x8d\x06\n" +
 	"\x10GetStatsResponse\x12:\n" +
@@ -1682,19 +1786,21 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\x11KIND_OTHER_SERVER\x10\x03\"\x84\x01\n" +
 	"\x10CountJobsRequest\x12.\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x12@\n" +
-	"\bgroup_by\x18\x02 \x01(\x0e2\x1b.fireonce.v1.CountDimensionB\b\xbaH\x05\x82\x01\x02\x10\x01R\agroupBy\"\xbf\x03\n" +
+	"\bgroup_by\x18\x02 \x01(\x0e2\x1b.fireonce.v1.CountDimensionB\b\xbaH\x05\x82\x01\x02\x10\x01R\agroupBy\"\xa2\x04\n" +
 	"\x11CountJobsResponse\x12:\n" +
-	"\fstate_counts\x18\x01 \x03(\v2\x17.fireonce.v1.StateCountR\vstateCounts\x12\x14\n" +
+	"\fstate_counts\x18\x01 \x03(\v2\x17.fireonce.v1.StateCountR\vstateCounts\x12:\n" +
+	"\fphase_counts\x18\x06 \x03(\v2\x17.fireonce.v1.PhaseCountR\vphaseCounts\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
 	"\x06capped\x18\x03 \x01(\bR\x06capped\x12<\n" +
 	"\x06groups\x18\x04 \x03(\v2$.fireonce.v1.CountJobsResponse.GroupR\x06groups\x128\n" +
 	"\n" +
-	"as_of_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x1a\xc7\x01\n" +
+	"as_of_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x1a\xee\x01\n" +
 	"\x05Group\x12%\n" +
 	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12=\n" +
 	"\feffect_class\x18\x02 \x01(\x0e2\x18.fireonce.v1.EffectClassH\x00R\veffectClass\x129\n" +
 	"\n" +
-	"error_kind\x18\x03 \x01(\x0e2\x18.fireonce.v1.FailureKindH\x00R\terrorKind\x12\x14\n" +
+	"error_kind\x18\x03 \x01(\x0e2\x18.fireonce.v1.FailureKindH\x00R\terrorKind\x12%\n" +
+	"\x0econnection_key\x18\x05 \x01(\tR\rconnectionKey\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x03R\x05countB\a\n" +
 	"\x05value\"\xa3\x02\n" +
 	"\vStatsFilter\x128\n" +
@@ -1720,11 +1826,12 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\x12QueryStatsResponse\x12)\n" +
 	"\x04rows\x18\x01 \x03(\v2\x15.fireonce.v1.StatsRowR\x04rows\x128\n" +
 	"\n" +
-	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"\xce\x05\n" +
+	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"\xf5\x05\n" +
 	"\bStatsRow\x129\n" +
 	"\n" +
 	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12#\n" +
-	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\x12\x1c\n" +
+	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\x12%\n" +
+	"\x0econnection_key\x18\x0e \x01(\tR\rconnectionKey\x12\x1c\n" +
 	"\tconnector\x18\x03 \x01(\tR\tconnector\x12;\n" +
 	"\feffect_class\x18\x04 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x12'\n" +
 	"\x0fscheduled_count\x18\x05 \x01(\x03R\x0escheduledCount\x12#\n" +
@@ -1799,7 +1906,7 @@ func file_fireonce_v1_stats_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_stats_service_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_fireonce_v1_stats_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_fireonce_v1_stats_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_fireonce_v1_stats_service_proto_goTypes = []any{
 	(CountDimension)(0),               // 0: fireonce.v1.CountDimension
 	(StatsBucket)(0),                  // 1: fireonce.v1.StatsBucket
@@ -1809,79 +1916,84 @@ var file_fireonce_v1_stats_service_proto_goTypes = []any{
 	(ClockDoubt_Kind)(0),              // 5: fireonce.v1.ClockDoubt.Kind
 	(*GetStatsRequest)(nil),           // 6: fireonce.v1.GetStatsRequest
 	(*StateCount)(nil),                // 7: fireonce.v1.StateCount
-	(*GetStatsResponse)(nil),          // 8: fireonce.v1.GetStatsResponse
-	(*ClockDoubt)(nil),                // 9: fireonce.v1.ClockDoubt
-	(*CountJobsRequest)(nil),          // 10: fireonce.v1.CountJobsRequest
-	(*CountJobsResponse)(nil),         // 11: fireonce.v1.CountJobsResponse
-	(*StatsFilter)(nil),               // 12: fireonce.v1.StatsFilter
-	(*QueryStatsRequest)(nil),         // 13: fireonce.v1.QueryStatsRequest
-	(*QueryStatsResponse)(nil),        // 14: fireonce.v1.QueryStatsResponse
-	(*StatsRow)(nil),                  // 15: fireonce.v1.StatsRow
-	(*Histogram)(nil),                 // 16: fireonce.v1.Histogram
-	(*GetStatsResponse_QuotaUse)(nil), // 17: fireonce.v1.GetStatsResponse.QuotaUse
-	(*CountJobsResponse_Group)(nil),   // 18: fireonce.v1.CountJobsResponse.Group
-	(*StatsRow_SettledCount)(nil),     // 19: fireonce.v1.StatsRow.SettledCount
-	(*Histogram_Bin)(nil),             // 20: fireonce.v1.Histogram.Bin
-	(*durationpb.Duration)(nil),       // 21: google.protobuf.Duration
-	(JobState)(0),                     // 22: fireonce.v1.JobState
-	(*timestamppb.Timestamp)(nil),     // 23: google.protobuf.Timestamp
-	(*JobFilter)(nil),                 // 24: fireonce.v1.JobFilter
-	(EffectClass)(0),                  // 25: fireonce.v1.EffectClass
-	(FailureKind)(0),                  // 26: fireonce.v1.FailureKind
+	(*PhaseCount)(nil),                // 8: fireonce.v1.PhaseCount
+	(*GetStatsResponse)(nil),          // 9: fireonce.v1.GetStatsResponse
+	(*ClockDoubt)(nil),                // 10: fireonce.v1.ClockDoubt
+	(*CountJobsRequest)(nil),          // 11: fireonce.v1.CountJobsRequest
+	(*CountJobsResponse)(nil),         // 12: fireonce.v1.CountJobsResponse
+	(*StatsFilter)(nil),               // 13: fireonce.v1.StatsFilter
+	(*QueryStatsRequest)(nil),         // 14: fireonce.v1.QueryStatsRequest
+	(*QueryStatsResponse)(nil),        // 15: fireonce.v1.QueryStatsResponse
+	(*StatsRow)(nil),                  // 16: fireonce.v1.StatsRow
+	(*Histogram)(nil),                 // 17: fireonce.v1.Histogram
+	(*GetStatsResponse_QuotaUse)(nil), // 18: fireonce.v1.GetStatsResponse.QuotaUse
+	(*CountJobsResponse_Group)(nil),   // 19: fireonce.v1.CountJobsResponse.Group
+	(*StatsRow_SettledCount)(nil),     // 20: fireonce.v1.StatsRow.SettledCount
+	(*Histogram_Bin)(nil),             // 21: fireonce.v1.Histogram.Bin
+	(*durationpb.Duration)(nil),       // 22: google.protobuf.Duration
+	(JobState)(0),                     // 23: fireonce.v1.JobState
+	(Phase)(0),                        // 24: fireonce.v1.Phase
+	(*timestamppb.Timestamp)(nil),     // 25: google.protobuf.Timestamp
+	(*JobFilter)(nil),                 // 26: fireonce.v1.JobFilter
+	(EffectClass)(0),                  // 27: fireonce.v1.EffectClass
+	(FailureKind)(0),                  // 28: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_stats_service_proto_depIdxs = []int32{
-	21, // 0: fireonce.v1.GetStatsRequest.window:type_name -> google.protobuf.Duration
-	22, // 1: fireonce.v1.StateCount.state:type_name -> fireonce.v1.JobState
-	7,  // 2: fireonce.v1.GetStatsResponse.state_counts:type_name -> fireonce.v1.StateCount
-	21, // 3: fireonce.v1.GetStatsResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	21, // 4: fireonce.v1.GetStatsResponse.oldest_unresolved_age:type_name -> google.protobuf.Duration
-	21, // 5: fireonce.v1.GetStatsResponse.start_lag_p50:type_name -> google.protobuf.Duration
-	21, // 6: fireonce.v1.GetStatsResponse.start_lag_p99:type_name -> google.protobuf.Duration
-	21, // 7: fireonce.v1.GetStatsResponse.event_lag:type_name -> google.protobuf.Duration
-	23, // 8: fireonce.v1.GetStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
-	17, // 9: fireonce.v1.GetStatsResponse.quotas:type_name -> fireonce.v1.GetStatsResponse.QuotaUse
-	9,  // 10: fireonce.v1.GetStatsResponse.clock_doubt:type_name -> fireonce.v1.ClockDoubt
-	5,  // 11: fireonce.v1.ClockDoubt.kind:type_name -> fireonce.v1.ClockDoubt.Kind
-	23, // 12: fireonce.v1.ClockDoubt.begin_time:type_name -> google.protobuf.Timestamp
-	24, // 13: fireonce.v1.CountJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	0,  // 14: fireonce.v1.CountJobsRequest.group_by:type_name -> fireonce.v1.CountDimension
-	7,  // 15: fireonce.v1.CountJobsResponse.state_counts:type_name -> fireonce.v1.StateCount
-	18, // 16: fireonce.v1.CountJobsResponse.groups:type_name -> fireonce.v1.CountJobsResponse.Group
-	23, // 17: fireonce.v1.CountJobsResponse.as_of_time:type_name -> google.protobuf.Timestamp
-	25, // 18: fireonce.v1.StatsFilter.effect_classes:type_name -> fireonce.v1.EffectClass
-	2,  // 19: fireonce.v1.QueryStatsRequest.measures:type_name -> fireonce.v1.StatsMeasure
-	3,  // 20: fireonce.v1.QueryStatsRequest.dimensions:type_name -> fireonce.v1.StatsDimension
-	1,  // 21: fireonce.v1.QueryStatsRequest.bucket:type_name -> fireonce.v1.StatsBucket
-	23, // 22: fireonce.v1.QueryStatsRequest.start_time:type_name -> google.protobuf.Timestamp
-	23, // 23: fireonce.v1.QueryStatsRequest.end_time:type_name -> google.protobuf.Timestamp
-	12, // 24: fireonce.v1.QueryStatsRequest.filter:type_name -> fireonce.v1.StatsFilter
-	15, // 25: fireonce.v1.QueryStatsResponse.rows:type_name -> fireonce.v1.StatsRow
-	23, // 26: fireonce.v1.QueryStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
-	23, // 27: fireonce.v1.StatsRow.start_time:type_name -> google.protobuf.Timestamp
-	25, // 28: fireonce.v1.StatsRow.effect_class:type_name -> fireonce.v1.EffectClass
-	16, // 29: fireonce.v1.StatsRow.start_lag:type_name -> fireonce.v1.Histogram
-	7,  // 30: fireonce.v1.StatsRow.ended_counts:type_name -> fireonce.v1.StateCount
-	19, // 31: fireonce.v1.StatsRow.settled_counts:type_name -> fireonce.v1.StatsRow.SettledCount
-	16, // 32: fireonce.v1.StatsRow.time_to_settle:type_name -> fireonce.v1.Histogram
-	21, // 33: fireonce.v1.Histogram.p50:type_name -> google.protobuf.Duration
-	21, // 34: fireonce.v1.Histogram.p90:type_name -> google.protobuf.Duration
-	21, // 35: fireonce.v1.Histogram.p99:type_name -> google.protobuf.Duration
-	20, // 36: fireonce.v1.Histogram.bins:type_name -> fireonce.v1.Histogram.Bin
-	25, // 37: fireonce.v1.CountJobsResponse.Group.effect_class:type_name -> fireonce.v1.EffectClass
-	26, // 38: fireonce.v1.CountJobsResponse.Group.error_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 39: fireonce.v1.StatsRow.SettledCount.by:type_name -> fireonce.v1.SettledBy
-	21, // 40: fireonce.v1.Histogram.Bin.upper_bound:type_name -> google.protobuf.Duration
-	6,  // 41: fireonce.v1.StatsService.GetStats:input_type -> fireonce.v1.GetStatsRequest
-	10, // 42: fireonce.v1.StatsService.CountJobs:input_type -> fireonce.v1.CountJobsRequest
-	13, // 43: fireonce.v1.StatsService.QueryStats:input_type -> fireonce.v1.QueryStatsRequest
-	8,  // 44: fireonce.v1.StatsService.GetStats:output_type -> fireonce.v1.GetStatsResponse
-	11, // 45: fireonce.v1.StatsService.CountJobs:output_type -> fireonce.v1.CountJobsResponse
-	14, // 46: fireonce.v1.StatsService.QueryStats:output_type -> fireonce.v1.QueryStatsResponse
-	44, // [44:47] is the sub-list for method output_type
-	41, // [41:44] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	22, // 0: fireonce.v1.GetStatsRequest.window:type_name -> google.protobuf.Duration
+	23, // 1: fireonce.v1.StateCount.state:type_name -> fireonce.v1.JobState
+	24, // 2: fireonce.v1.StateCount.phase:type_name -> fireonce.v1.Phase
+	24, // 3: fireonce.v1.PhaseCount.phase:type_name -> fireonce.v1.Phase
+	7,  // 4: fireonce.v1.GetStatsResponse.state_counts:type_name -> fireonce.v1.StateCount
+	22, // 5: fireonce.v1.GetStatsResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	22, // 6: fireonce.v1.GetStatsResponse.oldest_unresolved_age:type_name -> google.protobuf.Duration
+	22, // 7: fireonce.v1.GetStatsResponse.start_lag_p50:type_name -> google.protobuf.Duration
+	22, // 8: fireonce.v1.GetStatsResponse.start_lag_p99:type_name -> google.protobuf.Duration
+	22, // 9: fireonce.v1.GetStatsResponse.event_lag:type_name -> google.protobuf.Duration
+	25, // 10: fireonce.v1.GetStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	18, // 11: fireonce.v1.GetStatsResponse.quotas:type_name -> fireonce.v1.GetStatsResponse.QuotaUse
+	10, // 12: fireonce.v1.GetStatsResponse.clock_doubt:type_name -> fireonce.v1.ClockDoubt
+	5,  // 13: fireonce.v1.ClockDoubt.kind:type_name -> fireonce.v1.ClockDoubt.Kind
+	25, // 14: fireonce.v1.ClockDoubt.begin_time:type_name -> google.protobuf.Timestamp
+	26, // 15: fireonce.v1.CountJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	0,  // 16: fireonce.v1.CountJobsRequest.group_by:type_name -> fireonce.v1.CountDimension
+	7,  // 17: fireonce.v1.CountJobsResponse.state_counts:type_name -> fireonce.v1.StateCount
+	8,  // 18: fireonce.v1.CountJobsResponse.phase_counts:type_name -> fireonce.v1.PhaseCount
+	19, // 19: fireonce.v1.CountJobsResponse.groups:type_name -> fireonce.v1.CountJobsResponse.Group
+	25, // 20: fireonce.v1.CountJobsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	27, // 21: fireonce.v1.StatsFilter.effect_classes:type_name -> fireonce.v1.EffectClass
+	2,  // 22: fireonce.v1.QueryStatsRequest.measures:type_name -> fireonce.v1.StatsMeasure
+	3,  // 23: fireonce.v1.QueryStatsRequest.dimensions:type_name -> fireonce.v1.StatsDimension
+	1,  // 24: fireonce.v1.QueryStatsRequest.bucket:type_name -> fireonce.v1.StatsBucket
+	25, // 25: fireonce.v1.QueryStatsRequest.start_time:type_name -> google.protobuf.Timestamp
+	25, // 26: fireonce.v1.QueryStatsRequest.end_time:type_name -> google.protobuf.Timestamp
+	13, // 27: fireonce.v1.QueryStatsRequest.filter:type_name -> fireonce.v1.StatsFilter
+	16, // 28: fireonce.v1.QueryStatsResponse.rows:type_name -> fireonce.v1.StatsRow
+	25, // 29: fireonce.v1.QueryStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	25, // 30: fireonce.v1.StatsRow.start_time:type_name -> google.protobuf.Timestamp
+	27, // 31: fireonce.v1.StatsRow.effect_class:type_name -> fireonce.v1.EffectClass
+	17, // 32: fireonce.v1.StatsRow.start_lag:type_name -> fireonce.v1.Histogram
+	7,  // 33: fireonce.v1.StatsRow.ended_counts:type_name -> fireonce.v1.StateCount
+	20, // 34: fireonce.v1.StatsRow.settled_counts:type_name -> fireonce.v1.StatsRow.SettledCount
+	17, // 35: fireonce.v1.StatsRow.time_to_settle:type_name -> fireonce.v1.Histogram
+	22, // 36: fireonce.v1.Histogram.p50:type_name -> google.protobuf.Duration
+	22, // 37: fireonce.v1.Histogram.p90:type_name -> google.protobuf.Duration
+	22, // 38: fireonce.v1.Histogram.p99:type_name -> google.protobuf.Duration
+	21, // 39: fireonce.v1.Histogram.bins:type_name -> fireonce.v1.Histogram.Bin
+	27, // 40: fireonce.v1.CountJobsResponse.Group.effect_class:type_name -> fireonce.v1.EffectClass
+	28, // 41: fireonce.v1.CountJobsResponse.Group.error_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 42: fireonce.v1.StatsRow.SettledCount.by:type_name -> fireonce.v1.SettledBy
+	22, // 43: fireonce.v1.Histogram.Bin.upper_bound:type_name -> google.protobuf.Duration
+	6,  // 44: fireonce.v1.StatsService.GetStats:input_type -> fireonce.v1.GetStatsRequest
+	11, // 45: fireonce.v1.StatsService.CountJobs:input_type -> fireonce.v1.CountJobsRequest
+	14, // 46: fireonce.v1.StatsService.QueryStats:input_type -> fireonce.v1.QueryStatsRequest
+	9,  // 47: fireonce.v1.StatsService.GetStats:output_type -> fireonce.v1.GetStatsResponse
+	12, // 48: fireonce.v1.StatsService.CountJobs:output_type -> fireonce.v1.CountJobsResponse
+	15, // 49: fireonce.v1.StatsService.QueryStats:output_type -> fireonce.v1.QueryStatsResponse
+	47, // [47:50] is the sub-list for method output_type
+	44, // [44:47] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_stats_service_proto_init() }
@@ -1895,7 +2007,7 @@ func file_fireonce_v1_stats_service_proto_init() {
 		(*GetStatsRequest_ConnectionId)(nil),
 		(*GetStatsRequest_ConnectionKey)(nil),
 	}
-	file_fireonce_v1_stats_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_fireonce_v1_stats_service_proto_msgTypes[13].OneofWrappers = []any{
 		(*CountJobsResponse_Group_ConnectionId)(nil),
 		(*CountJobsResponse_Group_EffectClass)(nil),
 		(*CountJobsResponse_Group_ErrorKind)(nil),
@@ -1906,7 +2018,7 @@ func file_fireonce_v1_stats_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_stats_service_proto_rawDesc), len(file_fireonce_v1_stats_service_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -119,8 +119,8 @@ type JobServiceClient interface {
 	// number of jobs for one page, and the next page continues there. Keyset paging: jobs
 	// added or moved while paging may be missed or seen twice; use StreamJobEvents from
 	// events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
-	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
-	// PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
+	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND: the filter names a
+	// key of none. PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
 	ListJobs(context.Context, *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error)
 	// Changes as they commit. The first message is sent immediately, a heartbeat at least
 	// every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
@@ -132,8 +132,8 @@ type JobServiceClient interface {
 	//     database was restored or copied since it was issued, so that positions mean
 	//     something else; call ListJobs and stream from its events_cursor. Also ends a stream
 	//     under way.
-	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
-	//     job or a connection.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND: the filter names a
+	//     key without a job, a connection or a schedule.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *fireoncev1.StreamJobEventsRequest) (*connect.ServerStreamForClient[fireoncev1.StreamJobEventsResponse], error)
 	// Changes content, labels or terms of a job. Fields that an attempt depends on change
@@ -202,8 +202,8 @@ type JobServiceClient interface {
 	// Newest job first. Without states in the filter these are the jobs that have not
 	// ended, and the replies that are CANCELED because the job that they reply to had
 	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
-	// filter.connection_keys.
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
+	// SCHEDULE_NOT_FOUND: the filter names a key of none.
 	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
 	// that is CANCELED because the job that it replies to had ended, in the same way, but
@@ -248,8 +248,9 @@ type JobServiceClient interface {
 	// a list ended.
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
-	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
-	//     a key without a job or a connection, or one job alone, and there is no such job.
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND:
+	//     the filter names a key without a job, a connection or a schedule, or one job alone, and
+	//     there is no such job.
 	ListJobEvents(context.Context, *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error)
 }
 
@@ -626,8 +627,8 @@ type JobServiceHandler interface {
 	// number of jobs for one page, and the next page continues there. Keyset paging: jobs
 	// added or moved while paging may be missed or seen twice; use StreamJobEvents from
 	// events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
-	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
-	// PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
+	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND: the filter names a
+	// key of none. PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
 	ListJobs(context.Context, *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error)
 	// Changes as they commit. The first message is sent immediately, a heartbeat at least
 	// every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
@@ -639,8 +640,8 @@ type JobServiceHandler interface {
 	//     database was restored or copied since it was issued, so that positions mean
 	//     something else; call ListJobs and stream from its events_cursor. Also ends a stream
 	//     under way.
-	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
-	//     job or a connection.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND: the filter names a
+	//     key without a job, a connection or a schedule.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *fireoncev1.StreamJobEventsRequest, *connect.ServerStream[fireoncev1.StreamJobEventsResponse]) error
 	// Changes content, labels or terms of a job. Fields that an attempt depends on change
@@ -709,8 +710,8 @@ type JobServiceHandler interface {
 	// Newest job first. Without states in the filter these are the jobs that have not
 	// ended, and the replies that are CANCELED because the job that they reply to had
 	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
-	// filter.connection_keys.
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
+	// SCHEDULE_NOT_FOUND: the filter names a key of none.
 	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
 	// that is CANCELED because the job that it replies to had ended, in the same way, but
@@ -755,8 +756,9 @@ type JobServiceHandler interface {
 	// a list ended.
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
-	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
-	//     a key without a job or a connection, or one job alone, and there is no such job.
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND:
+	//     the filter names a key without a job, a connection or a schedule, or one job alone, and
+	//     there is no such job.
 	ListJobEvents(context.Context, *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error)
 }
 

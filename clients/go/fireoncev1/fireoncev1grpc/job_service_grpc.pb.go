@@ -64,8 +64,9 @@ const (
 // digits are cut off.
 //
 // Calls that change a job return it. A caller without the scope "jobs:read" gets a
-// receipt: job_id, project_id, state, effect_class, times, counts, sequence and etag;
-// from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too. Payload,
+// receipt: job_id, project_id, state, phase, effect_class, times, counts, sequence and etag;
+// from ScheduleJob and BatchScheduleJobs idempotency_key, connection_id and connection_key,
+// too. Payload,
 // labels, errors, attempts and effects are left out, also of a job that this call stored:
 // in JSON they show as empty, whatever the job has. BulkResult then has counts and the
 // failures' reasons, but no ids.
@@ -113,8 +114,8 @@ type JobServiceClient interface {
 	// number of jobs for one page, and the next page continues there. Keyset paging: jobs
 	// added or moved while paging may be missed or seen twice; use StreamJobEvents from
 	// events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
-	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
-	// PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
+	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND: the filter names a
+	// key of none. PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
 	ListJobs(ctx context.Context, in *fireoncev1.ListJobsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobsResponse, error)
 	// Changes as they commit. The first message is sent immediately, a heartbeat at least
 	// every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
@@ -126,8 +127,8 @@ type JobServiceClient interface {
 	//     database was restored or copied since it was issued, so that positions mean
 	//     something else; call ListJobs and stream from its events_cursor. Also ends a stream
 	//     under way.
-	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
-	//     job or a connection.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND: the filter names a
+	//     key without a job, a connection or a schedule.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(ctx context.Context, in *fireoncev1.StreamJobEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[fireoncev1.StreamJobEventsResponse], error)
 	// Changes content, labels or terms of a job. Fields that an attempt depends on change
@@ -196,8 +197,8 @@ type JobServiceClient interface {
 	// Newest job first. Without states in the filter these are the jobs that have not
 	// ended, and the replies that are CANCELED because the job that they reply to had
 	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
-	// filter.connection_keys.
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
+	// SCHEDULE_NOT_FOUND: the filter names a key of none.
 	BulkCancelJobs(ctx context.Context, in *fireoncev1.BulkCancelJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
 	// that is CANCELED because the job that it replies to had ended, in the same way, but
@@ -242,8 +243,9 @@ type JobServiceClient interface {
 	// a list ended.
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
-	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
-	//     a key without a job or a connection, or one job alone, and there is no such job.
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND:
+	//     the filter names a key without a job, a connection or a schedule, or one job alone, and
+	//     there is no such job.
 	ListJobEvents(ctx context.Context, in *fireoncev1.ListJobEventsRequest, opts ...grpc.CallOption) (*fireoncev1.ListJobEventsResponse, error)
 }
 
@@ -477,8 +479,9 @@ func (c *jobServiceClient) ListJobEvents(ctx context.Context, in *fireoncev1.Lis
 // digits are cut off.
 //
 // Calls that change a job return it. A caller without the scope "jobs:read" gets a
-// receipt: job_id, project_id, state, effect_class, times, counts, sequence and etag;
-// from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too. Payload,
+// receipt: job_id, project_id, state, phase, effect_class, times, counts, sequence and etag;
+// from ScheduleJob and BatchScheduleJobs idempotency_key, connection_id and connection_key,
+// too. Payload,
 // labels, errors, attempts and effects are left out, also of a job that this call stored:
 // in JSON they show as empty, whatever the job has. BulkResult then has counts and the
 // failures' reasons, but no ids.
@@ -526,8 +529,8 @@ type JobServiceServer interface {
 	// number of jobs for one page, and the next page continues there. Keyset paging: jobs
 	// added or moved while paging may be missed or seen twice; use StreamJobEvents from
 	// events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
-	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
-	// PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
+	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND: the filter names a
+	// key of none. PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
 	ListJobs(context.Context, *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error)
 	// Changes as they commit. The first message is sent immediately, a heartbeat at least
 	// every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
@@ -539,8 +542,8 @@ type JobServiceServer interface {
 	//     database was restored or copied since it was issued, so that positions mean
 	//     something else; call ListJobs and stream from its events_cursor. Also ends a stream
 	//     under way.
-	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
-	//     job or a connection.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND: the filter names a
+	//     key without a job, a connection or a schedule.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(*fireoncev1.StreamJobEventsRequest, grpc.ServerStreamingServer[fireoncev1.StreamJobEventsResponse]) error
 	// Changes content, labels or terms of a job. Fields that an attempt depends on change
@@ -609,8 +612,8 @@ type JobServiceServer interface {
 	// Newest job first. Without states in the filter these are the jobs that have not
 	// ended, and the replies that are CANCELED because the job that they reply to had
 	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
-	// filter.connection_keys.
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
+	// SCHEDULE_NOT_FOUND: the filter names a key of none.
 	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
 	// that is CANCELED because the job that it replies to had ended, in the same way, but
@@ -655,8 +658,9 @@ type JobServiceServer interface {
 	// a list ended.
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
-	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
-	//     a key without a job or a connection, or one job alone, and there is no such job.
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND, SCHEDULE_NOT_FOUND:
+	//     the filter names a key without a job, a connection or a schedule, or one job alone, and
+	//     there is no such job.
 	ListJobEvents(context.Context, *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
 }

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Attempt, Job, JobState } from "./job_pb.js";
+import type { Attempt, Job, JobState, Phase } from "./job_pb.js";
 import { file_fireonce_v1_job } from "./job_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/event.proto.
  */
 export const file_fireonce_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChdmaXJlb25jZS92MS9ldmVudC5wcm90bxILZmlyZW9uY2UudjEisAEKCEpvYkV2ZW50Eg4KBmN1cnNvchgBIAEoCRIuCgpldmVudF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgtqb2JfY2hhbmdlZBgDIAEoCzIXLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWRIABIrCgloZWFydGJlYXQYBCABKAsyFi5maXJlb25jZS52MS5IZWFydGJlYXRIAEIHCgVldmVudCK5AgoKSm9iQ2hhbmdlZBIOCgZqb2JfaWQYASABKAkSEAoIc2VxdWVuY2UYAiABKAMSKAoJb2xkX3N0YXRlGAMgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSKAoJbmV3X3N0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSJgoFY2F1c2UYBSABKA4yFy5maXJlb25jZS52MS5FdmVudENhdXNlEg0KBWFjdG9yGAYgASgJEg4KBnJlYXNvbhgHIAEoCRIOCgZkZXRhaWwYCCABKAkSJQoHYXR0ZW1wdBgJIAEoCzIULmZpcmVvbmNlLnYxLkF0dGVtcHQSHQoDam9iGAogASgLMhAuZmlyZW9uY2UudjEuSm9iEhgKEGNvbnRlbnRfd2l0aGhlbGQYCyABKAgiPAoJSGVhcnRiZWF0Ei8KC3NlcnZlcl90aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCrZBQoKRXZlbnRDYXVzZRIbChdFVkVOVF9DQVVTRV9VTlNQRUNJRklFRBAAEhkKFUVWRU5UX0NBVVNFX1NVQk1JVFRFRBABEhcKE0VWRU5UX0NBVVNFX0NMQUlNRUQQAhIVChFFVkVOVF9DQVVTRV9BUk1FRBADEhgKFEVWRU5UX0NBVVNFX0FOU1dFUkVEEAQSGwoXRVZFTlRfQ0FVU0VfTk9UX1NUQVJURUQQBRIdChlFVkVOVF9DQVVTRV9MRUFTRV9FWFBJUkVEEAYSHAoYRVZFTlRfQ0FVU0VfRkVOQ0VfUEFTU0VEEAcSGwoXRVZFTlRfQ0FVU0VfV0lORE9XX09WRVIQCBIWChJFVkVOVF9DQVVTRV9MT09LRUQQCRIWChJFVkVOVF9DQVVTRV9QT0xMRUQQChIWChJFVkVOVF9DQVVTRV9QT0xJQ1kQCxIdChlFVkVOVF9DQVVTRV9MQVRFX0VWSURFTkNFEAwSIAocRVZFTlRfQ0FVU0VfQ0FOQ0VMX1JFUVVFU1RFRBANEhgKFEVWRU5UX0NBVVNFX1JFU09MVkVEEA4SHwobRVZFTlRfQ0FVU0VfUkVUUllfUkVRVUVTVEVEEA8SGwoXRVZFTlRfQ0FVU0VfUkVTQ0hFRFVMRUQQEBIXChNFVkVOVF9DQVVTRV9SVU5fTk9XEBESFwoTRVZFTlRfQ0FVU0VfVVBEQVRFRBASEiUKIUVWRU5UX0NBVVNFX0RVUExJQ0FURV9FRkZFQ1RfU0VFThATEhgKFEVWRU5UX0NBVVNFX1JFU1RPUkVEEBQSHQoZRVZFTlRfQ0FVU0VfRUZGRUNUX1NIQVJFRBAVEiEKHUVWRU5UX0NBVVNFX1BSRURFQ0VTU09SX0VOREVEEBYSGwoXRVZFTlRfQ0FVU0VfU0VOREVSX0xPU1QQFxIfChtFVkVOVF9DQVVTRV9BTFJFQURZX1BSRVNFTlQQGEKKAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQgpFdmVudFByb3RvUAFaMmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9maXJlb25jZXYxogIDRk9YqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
+  fileDesc("ChdmaXJlb25jZS92MS9ldmVudC5wcm90bxILZmlyZW9uY2UudjEisAEKCEpvYkV2ZW50Eg4KBmN1cnNvchgBIAEoCRIuCgpldmVudF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgtqb2JfY2hhbmdlZBgDIAEoCzIXLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWRIABIrCgloZWFydGJlYXQYBCABKAsyFi5maXJlb25jZS52MS5IZWFydGJlYXRIAEIHCgVldmVudCLCBAoKSm9iQ2hhbmdlZBIOCgZqb2JfaWQYASABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAwgASgJEhUKDWNvbm5lY3Rpb25faWQYDSABKAkSFgoOY29ubmVjdGlvbl9rZXkYDiABKAkSEwoLc2NoZWR1bGVfaWQYDyABKAkSFAoMc2NoZWR1bGVfa2V5GBAgASgJEjMKBmxhYmVscxgRIAMoCzIjLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWQuTGFiZWxzRW50cnkSEAoIc2VxdWVuY2UYAiABKAMSKAoJb2xkX3N0YXRlGAMgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSKAoJbmV3X3N0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSIQoFcGhhc2UYEiABKA4yEi5maXJlb25jZS52MS5QaGFzZRINCgVlbmRlZBgTIAEoCBImCgVjYXVzZRgFIAEoDjIXLmZpcmVvbmNlLnYxLkV2ZW50Q2F1c2USDQoFYWN0b3IYBiABKAkSDgoGcmVhc29uGAcgASgJEg4KBmRldGFpbBgIIAEoCRIlCgdhdHRlbXB0GAkgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIdCgNqb2IYCiABKAsyEC5maXJlb25jZS52MS5Kb2ISGAoQY29udGVudF93aXRoaGVsZBgLIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjwKCUhlYXJ0YmVhdBIvCgtzZXJ2ZXJfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAq2QUKCkV2ZW50Q2F1c2USGwoXRVZFTlRfQ0FVU0VfVU5TUEVDSUZJRUQQABIZChVFVkVOVF9DQVVTRV9TVUJNSVRURUQQARIXChNFVkVOVF9DQVVTRV9DTEFJTUVEEAISFQoRRVZFTlRfQ0FVU0VfQVJNRUQQAxIYChRFVkVOVF9DQVVTRV9BTlNXRVJFRBAEEhsKF0VWRU5UX0NBVVNFX05PVF9TVEFSVEVEEAUSHQoZRVZFTlRfQ0FVU0VfTEVBU0VfRVhQSVJFRBAGEhwKGEVWRU5UX0NBVVNFX0ZFTkNFX1BBU1NFRBAHEhsKF0VWRU5UX0NBVVNFX1dJTkRPV19PVkVSEAgSFgoSRVZFTlRfQ0FVU0VfTE9PS0VEEAkSFgoSRVZFTlRfQ0FVU0VfUE9MTEVEEAoSFgoSRVZFTlRfQ0FVU0VfUE9MSUNZEAsSHQoZRVZFTlRfQ0FVU0VfTEFURV9FVklERU5DRRAMEiAKHEVWRU5UX0NBVVNFX0NBTkNFTF9SRVFVRVNURUQQDRIYChRFVkVOVF9DQVVTRV9SRVNPTFZFRBAOEh8KG0VWRU5UX0NBVVNFX1JFVFJZX1JFUVVFU1RFRBAPEhsKF0VWRU5UX0NBVVNFX1JFU0NIRURVTEVEEBASFwoTRVZFTlRfQ0FVU0VfUlVOX05PVxAREhcKE0VWRU5UX0NBVVNFX1VQREFURUQQEhIlCiFFVkVOVF9DQVVTRV9EVVBMSUNBVEVfRUZGRUNUX1NFRU4QExIYChRFVkVOVF9DQVVTRV9SRVNUT1JFRBAUEh0KGUVWRU5UX0NBVVNFX0VGRkVDVF9TSEFSRUQQFRIhCh1FVkVOVF9DQVVTRV9QUkVERUNFU1NPUl9FTkRFRBAWEhsKF0VWRU5UX0NBVVNFX1NFTkRFUl9MT1NUEBcSHwobRVZFTlRfQ0FVU0VfQUxSRUFEWV9QUkVTRU5UEBhCigEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIKRXZlbnRQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
 
 /**
  * One entry of a project's event log.
@@ -79,6 +79,44 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
   jobId: string;
 
   /**
+   * The job's key. Empty: the job was removed since.
+   *
+   * @generated from field: string idempotency_key = 12;
+   */
+  idempotencyKey: string;
+
+  /**
+   * @generated from field: string connection_id = 13;
+   */
+  connectionId: string;
+
+  /**
+   * The key under which the connection was created. Empty: it was erased.
+   *
+   * @generated from field: string connection_key = 14;
+   */
+  connectionKey: string;
+
+  /**
+   * The recurring schedule that made the job, if any, and the key under which it was created.
+   *
+   * @generated from field: string schedule_id = 15;
+   */
+  scheduleId: string;
+
+  /**
+   * @generated from field: string schedule_key = 16;
+   */
+  scheduleKey: string;
+
+  /**
+   * The job's labels, *as read now*. Empty, too: the job was removed since.
+   *
+   * @generated from field: map<string, string> labels = 17;
+   */
+  labels: { [key: string]: string };
+
+  /**
    * Per job, starts at 1, no gaps. Delivery is at least once and in this order
    * per job; drop any sequence not above the last one seen.
    *
@@ -97,6 +135,21 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
    * @generated from field: fireonce.v1.JobState new_state = 4;
    */
   newState: JobState;
+
+  /**
+   * The phase of new_state.
+   *
+   * @generated from field: fireonce.v1.Phase phase = 18;
+   */
+  phase: Phase;
+
+  /**
+   * This change ended the job: new_state is terminal, and old_state is another. Of a job
+   * that goes on after its end (RetryJob, late evidence) several changes have it.
+   *
+   * @generated from field: bool ended = 19;
+   */
+  ended: boolean;
 
   /**
    * @generated from field: fireonce.v1.EventCause cause = 5;

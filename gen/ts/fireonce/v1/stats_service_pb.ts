@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { EffectClass, FailureKind, JobState } from "./job_pb.js";
+import type { EffectClass, FailureKind, JobState, Phase } from "./job_pb.js";
 import { file_fireonce_v1_job } from "./job_pb.js";
 import type { JobFilter } from "./job_service_pb.js";
 import { file_fireonce_v1_job_service } from "./job_service_pb.js";
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/stats_service.proto.
  */
 export const file_fireonce_v1_stats_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch9maXJlb25jZS92MS9zdGF0c19zZXJ2aWNlLnByb3RvEgtmaXJlb25jZS52MSJ9Cg9HZXRTdGF0c1JlcXVlc3QSFwoNY29ubmVjdGlvbl9pZBgBIAEoCUgAEhgKDmNvbm5lY3Rpb25fa2V5GAIgASgJSAASKQoGd2luZG93GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgwKCmNvbm5lY3Rpb24iUQoKU3RhdGVDb3VudBIkCgVzdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEg0KBWNvdW50GAIgASgDEg4KBmNhcHBlZBgDIAEoCCLYBAoQR2V0U3RhdHNSZXNwb25zZRItCgxzdGF0ZV9jb3VudHMYASADKAsyFy5maXJlb25jZS52MS5TdGF0ZUNvdW50EjEKDm9sZGVzdF9kdWVfYWdlGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjgKFW9sZGVzdF91bnJlc29sdmVkX2FnZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1zdGFydGVkX2NvdW50GAQgASgDEjAKDXN0YXJ0X2xhZ19wNTAYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoNc3RhcnRfbGFnX3A5ORgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIXCg9yZWNvdmVyZWRfY291bnQYByABKAMSLAoJZXZlbnRfbGFnGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhkKEXF1YXJhbnRpbmVfcmVhc29uGAkgASgJEi4KCmFzX29mX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKBnF1b3RhcxgLIAMoCzImLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVzcG9uc2UuUXVvdGFVc2USLAoLY2xvY2tfZG91YnQYDCABKAsyFy5maXJlb25jZS52MS5DbG9ja0RvdWJ0GjUKCFF1b3RhVXNlEgwKBG5hbWUYASABKAkSDQoFbGltaXQYAiABKAMSDAoEdXNlZBgDIAEoAyLyAQoKQ2xvY2tEb3VidBIqCgRraW5kGAEgASgOMhwuZmlyZW9uY2UudjEuQ2xvY2tEb3VidC5LaW5kEg8KB21lc3NhZ2UYAiABKAkSFwoPc2VuZGluZ19zdG9wcGVkGAMgASgIEi4KCmJlZ2luX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIl4KBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhIKDktJTkRfQ0xPQ0tfU0VUEAESFQoRS0lORF9CRUhJTkRfU1RBUlQQAhIVChFLSU5EX09USEVSX1NFUlZFUhADImkKEENvdW50Sm9ic1JlcXVlc3QSJgoGZmlsdGVyGAEgASgLMhYuZmlyZW9uY2UudjEuSm9iRmlsdGVyEi0KCGdyb3VwX2J5GAIgASgOMhsuZmlyZW9uY2UudjEuQ291bnREaW1lbnNpb24i5AIKEUNvdW50Sm9ic1Jlc3BvbnNlEi0KDHN0YXRlX2NvdW50cxgBIAMoCzIXLmZpcmVvbmNlLnYxLlN0YXRlQ291bnQSDQoFY291bnQYAiABKAMSDgoGY2FwcGVkGAMgASgIEjQKBmdyb3VwcxgEIAMoCzIkLmZpcmVvbmNlLnYxLkNvdW50Sm9ic1Jlc3BvbnNlLkdyb3VwEi4KCmFzX29mX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGpoBCgVHcm91cBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASMAoMZWZmZWN0X2NsYXNzGAIgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3NIABIuCgplcnJvcl9raW5kGAMgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmRIABINCgVjb3VudBgEIAEoA0IHCgV2YWx1ZSKEAQoLU3RhdHNGaWx0ZXISFgoOY29ubmVjdGlvbl9pZHMYASADKAkSEgoKY29ubmVjdG9ycxgCIAMoCRIwCg5lZmZlY3RfY2xhc3NlcxgDIAMoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhcKD2Nvbm5lY3Rpb25fa2V5cxgEIAMoCSK5AgoRUXVlcnlTdGF0c1JlcXVlc3QSKwoIbWVhc3VyZXMYASADKA4yGS5maXJlb25jZS52MS5TdGF0c01lYXN1cmUSLwoKZGltZW5zaW9ucxgCIAMoDjIbLmZpcmVvbmNlLnYxLlN0YXRzRGltZW5zaW9uEigKBmJ1Y2tldBgDIAEoDjIYLmZpcmVvbmNlLnYxLlN0YXRzQnVja2V0Ei4KCnN0YXJ0X3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgZmaWx0ZXIYBiABKAsyGC5maXJlb25jZS52MS5TdGF0c0ZpbHRlchIUCgxpbmNsdWRlX2JpbnMYByABKAgiaQoSUXVlcnlTdGF0c1Jlc3BvbnNlEiMKBHJvd3MYASADKAsyFS5maXJlb25jZS52MS5TdGF0c1JvdxIuCgphc19vZl90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKUBAoIU3RhdHNSb3cSLgoKc3RhcnRfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNY29ubmVjdGlvbl9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSLgoMZWZmZWN0X2NsYXNzGAQgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFwoPc2NoZWR1bGVkX2NvdW50GAUgASgDEhUKDXN0YXJ0ZWRfY291bnQYBiABKAMSFQoNYXR0ZW1wdF9jb3VudBgHIAEoAxIpCglzdGFydF9sYWcYCCABKAsyFi5maXJlb25jZS52MS5IaXN0b2dyYW0SLQoMZW5kZWRfY291bnRzGAkgAygLMhcuZmlyZW9uY2UudjEuU3RhdGVDb3VudBIVCg11bmtub3duX2NvdW50GAogASgDEjoKDnNldHRsZWRfY291bnRzGAsgAygLMiIuZmlyZW9uY2UudjEuU3RhdHNSb3cuU2V0dGxlZENvdW50EhcKD3JlY292ZXJlZF9jb3VudBgMIAEoAxIuCg50aW1lX3RvX3NldHRsZRgNIAEoCzIWLmZpcmVvbmNlLnYxLkhpc3RvZ3JhbRpBCgxTZXR0bGVkQ291bnQSIgoCYnkYASABKA4yFi5maXJlb25jZS52MS5TZXR0bGVkQnkSDQoFY291bnQYAiABKAMiggIKCUhpc3RvZ3JhbRINCgVjb3VudBgBIAEoAxImCgNwNTAYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJgoDcDkwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiYKA3A5ORgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgRiaW5zGAUgAygLMhouZmlyZW9uY2UudjEuSGlzdG9ncmFtLkJpbhpECgNCaW4SLgoLdXBwZXJfYm91bmQYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDQoFY291bnQYAiABKAMqkwEKDkNvdW50RGltZW5zaW9uEh8KG0NPVU5UX0RJTUVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkNPVU5UX0RJTUVOU0lPTl9DT05ORUNUSU9OEAESIAocQ09VTlRfRElNRU5TSU9OX0VGRkVDVF9DTEFTUxACEh4KGkNPVU5UX0RJTUVOU0lPTl9FUlJPUl9LSU5EEAMqcQoLU3RhdHNCdWNrZXQSHAoYU1RBVFNfQlVDS0VUX1VOU1BFQ0lGSUVEEAASFwoTU1RBVFNfQlVDS0VUX01JTlVURRABEhUKEVNUQVRTX0JVQ0tFVF9IT1VSEAISFAoQU1RBVFNfQlVDS0VUX0RBWRADKqABCgxTdGF0c01lYXN1cmUSHQoZU1RBVFNfTUVBU1VSRV9VTlNQRUNJRklFRBAAEhwKGFNUQVRTX01FQVNVUkVfVEhST1VHSFBVVBABEhsKF1NUQVRTX01FQVNVUkVfU1RBUlRfTEFHEAISGgoWU1RBVFNfTUVBU1VSRV9PVVRDT01FUxADEhoKFlNUQVRTX01FQVNVUkVfVU5LTk9XTlMQBCqSAQoOU3RhdHNEaW1lbnNpb24SHwobU1RBVFNfRElNRU5TSU9OX1VOU1BFQ0lGSUVEEAASHgoaU1RBVFNfRElNRU5TSU9OX0NPTk5FQ1RJT04QARIdChlTVEFUU19ESU1FTlNJT05fQ09OTkVDVE9SEAISIAocU1RBVFNfRElNRU5TSU9OX0VGRkVDVF9DTEFTUxADKrYBCglTZXR0bGVkQnkSGgoWU0VUVExFRF9CWV9VTlNQRUNJRklFRBAAEhQKEFNFVFRMRURfQllfRk9VTkQQARIVChFTRVRUTEVEX0JZX1JFUEVBVBACEhoKFlNFVFRMRURfQllfTEFURV9BTlNXRVIQAxIWChJTRVRUTEVEX0JZX0FCU0VOQ0UQBBIVChFTRVRUTEVEX0JZX1BFUlNPThAFEhUKEVNFVFRMRURfQllfUE9MSUNZEAYygQIKDFN0YXRzU2VydmljZRJMCghHZXRTdGF0cxIcLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVxdWVzdBodLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVzcG9uc2UiA5ACARJPCglDb3VudEpvYnMSHS5maXJlb25jZS52MS5Db3VudEpvYnNSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuQ291bnRKb2JzUmVzcG9uc2UiA5ACARJSCgpRdWVyeVN0YXRzEh4uZmlyZW9uY2UudjEuUXVlcnlTdGF0c1JlcXVlc3QaHy5maXJlb25jZS52MS5RdWVyeVN0YXRzUmVzcG9uc2UiA5ACAUKRAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQhFTdGF0c1NlcnZpY2VQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_fireonce_v1_job_service, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Ch9maXJlb25jZS92MS9zdGF0c19zZXJ2aWNlLnByb3RvEgtmaXJlb25jZS52MSJ9Cg9HZXRTdGF0c1JlcXVlc3QSFwoNY29ubmVjdGlvbl9pZBgBIAEoCUgAEhgKDmNvbm5lY3Rpb25fa2V5GAIgASgJSAASKQoGd2luZG93GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgwKCmNvbm5lY3Rpb24idAoKU3RhdGVDb3VudBIkCgVzdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiEKBXBoYXNlGAQgASgOMhIuZmlyZW9uY2UudjEuUGhhc2USDQoFY291bnQYAiABKAMSDgoGY2FwcGVkGAMgASgIIk4KClBoYXNlQ291bnQSIQoFcGhhc2UYASABKA4yEi5maXJlb25jZS52MS5QaGFzZRINCgVjb3VudBgCIAEoAxIOCgZjYXBwZWQYAyABKAgi2AQKEEdldFN0YXRzUmVzcG9uc2USLQoMc3RhdGVfY291bnRzGAEgAygLMhcuZmlyZW9uY2UudjEuU3RhdGVDb3VudBIxCg5vbGRlc3RfZHVlX2FnZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhI4ChVvbGRlc3RfdW5yZXNvbHZlZF9hZ2UYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFQoNc3RhcnRlZF9jb3VudBgEIAEoAxIwCg1zdGFydF9sYWdfcDUwGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjAKDXN0YXJ0X2xhZ19wOTkYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPcmVjb3ZlcmVkX2NvdW50GAcgASgDEiwKCWV2ZW50X2xhZxgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIZChFxdWFyYW50aW5lX3JlYXNvbhgJIAEoCRIuCgphc19vZl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI2CgZxdW90YXMYCyADKAsyJi5maXJlb25jZS52MS5HZXRTdGF0c1Jlc3BvbnNlLlF1b3RhVXNlEiwKC2Nsb2NrX2RvdWJ0GAwgASgLMhcuZmlyZW9uY2UudjEuQ2xvY2tEb3VidBo1CghRdW90YVVzZRIMCgRuYW1lGAEgASgJEg0KBWxpbWl0GAIgASgDEgwKBHVzZWQYAyABKAMi8gEKCkNsb2NrRG91YnQSKgoEa2luZBgBIAEoDjIcLmZpcmVvbmNlLnYxLkNsb2NrRG91YnQuS2luZBIPCgdtZXNzYWdlGAIgASgJEhcKD3NlbmRpbmdfc3RvcHBlZBgDIAEoCBIuCgpiZWdpbl90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABISCg5LSU5EX0NMT0NLX1NFVBABEhUKEUtJTkRfQkVISU5EX1NUQVJUEAISFQoRS0lORF9PVEhFUl9TRVJWRVIQAyJpChBDb3VudEpvYnNSZXF1ZXN0EiYKBmZpbHRlchgBIAEoCzIWLmZpcmVvbmNlLnYxLkpvYkZpbHRlchItCghncm91cF9ieRgCIAEoDjIbLmZpcmVvbmNlLnYxLkNvdW50RGltZW5zaW9uIqsDChFDb3VudEpvYnNSZXNwb25zZRItCgxzdGF0ZV9jb3VudHMYASADKAsyFy5maXJlb25jZS52MS5TdGF0ZUNvdW50Ei0KDHBoYXNlX2NvdW50cxgGIAMoCzIXLmZpcmVvbmNlLnYxLlBoYXNlQ291bnQSDQoFY291bnQYAiABKAMSDgoGY2FwcGVkGAMgASgIEjQKBmdyb3VwcxgEIAMoCzIkLmZpcmVvbmNlLnYxLkNvdW50Sm9ic1Jlc3BvbnNlLkdyb3VwEi4KCmFzX29mX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGrIBCgVHcm91cBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASMAoMZWZmZWN0X2NsYXNzGAIgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3NIABIuCgplcnJvcl9raW5kGAMgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmRIABIWCg5jb25uZWN0aW9uX2tleRgFIAEoCRINCgVjb3VudBgEIAEoA0IHCgV2YWx1ZSKEAQoLU3RhdHNGaWx0ZXISFgoOY29ubmVjdGlvbl9pZHMYASADKAkSEgoKY29ubmVjdG9ycxgCIAMoCRIwCg5lZmZlY3RfY2xhc3NlcxgDIAMoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhcKD2Nvbm5lY3Rpb25fa2V5cxgEIAMoCSK5AgoRUXVlcnlTdGF0c1JlcXVlc3QSKwoIbWVhc3VyZXMYASADKA4yGS5maXJlb25jZS52MS5TdGF0c01lYXN1cmUSLwoKZGltZW5zaW9ucxgCIAMoDjIbLmZpcmVvbmNlLnYxLlN0YXRzRGltZW5zaW9uEigKBmJ1Y2tldBgDIAEoDjIYLmZpcmVvbmNlLnYxLlN0YXRzQnVja2V0Ei4KCnN0YXJ0X3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgZmaWx0ZXIYBiABKAsyGC5maXJlb25jZS52MS5TdGF0c0ZpbHRlchIUCgxpbmNsdWRlX2JpbnMYByABKAgiaQoSUXVlcnlTdGF0c1Jlc3BvbnNlEiMKBHJvd3MYASADKAsyFS5maXJlb25jZS52MS5TdGF0c1JvdxIuCgphc19vZl90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKsBAoIU3RhdHNSb3cSLgoKc3RhcnRfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNY29ubmVjdGlvbl9pZBgCIAEoCRIWCg5jb25uZWN0aW9uX2tleRgOIAEoCRIRCgljb25uZWN0b3IYAyABKAkSLgoMZWZmZWN0X2NsYXNzGAQgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFwoPc2NoZWR1bGVkX2NvdW50GAUgASgDEhUKDXN0YXJ0ZWRfY291bnQYBiABKAMSFQoNYXR0ZW1wdF9jb3VudBgHIAEoAxIpCglzdGFydF9sYWcYCCABKAsyFi5maXJlb25jZS52MS5IaXN0b2dyYW0SLQoMZW5kZWRfY291bnRzGAkgAygLMhcuZmlyZW9uY2UudjEuU3RhdGVDb3VudBIVCg11bmtub3duX2NvdW50GAogASgDEjoKDnNldHRsZWRfY291bnRzGAsgAygLMiIuZmlyZW9uY2UudjEuU3RhdHNSb3cuU2V0dGxlZENvdW50EhcKD3JlY292ZXJlZF9jb3VudBgMIAEoAxIuCg50aW1lX3RvX3NldHRsZRgNIAEoCzIWLmZpcmVvbmNlLnYxLkhpc3RvZ3JhbRpBCgxTZXR0bGVkQ291bnQSIgoCYnkYASABKA4yFi5maXJlb25jZS52MS5TZXR0bGVkQnkSDQoFY291bnQYAiABKAMiggIKCUhpc3RvZ3JhbRINCgVjb3VudBgBIAEoAxImCgNwNTAYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJgoDcDkwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiYKA3A5ORgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgRiaW5zGAUgAygLMhouZmlyZW9uY2UudjEuSGlzdG9ncmFtLkJpbhpECgNCaW4SLgoLdXBwZXJfYm91bmQYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDQoFY291bnQYAiABKAMqkwEKDkNvdW50RGltZW5zaW9uEh8KG0NPVU5UX0RJTUVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkNPVU5UX0RJTUVOU0lPTl9DT05ORUNUSU9OEAESIAocQ09VTlRfRElNRU5TSU9OX0VGRkVDVF9DTEFTUxACEh4KGkNPVU5UX0RJTUVOU0lPTl9FUlJPUl9LSU5EEAMqcQoLU3RhdHNCdWNrZXQSHAoYU1RBVFNfQlVDS0VUX1VOU1BFQ0lGSUVEEAASFwoTU1RBVFNfQlVDS0VUX01JTlVURRABEhUKEVNUQVRTX0JVQ0tFVF9IT1VSEAISFAoQU1RBVFNfQlVDS0VUX0RBWRADKqABCgxTdGF0c01lYXN1cmUSHQoZU1RBVFNfTUVBU1VSRV9VTlNQRUNJRklFRBAAEhwKGFNUQVRTX01FQVNVUkVfVEhST1VHSFBVVBABEhsKF1NUQVRTX01FQVNVUkVfU1RBUlRfTEFHEAISGgoWU1RBVFNfTUVBU1VSRV9PVVRDT01FUxADEhoKFlNUQVRTX01FQVNVUkVfVU5LTk9XTlMQBCqSAQoOU3RhdHNEaW1lbnNpb24SHwobU1RBVFNfRElNRU5TSU9OX1VOU1BFQ0lGSUVEEAASHgoaU1RBVFNfRElNRU5TSU9OX0NPTk5FQ1RJT04QARIdChlTVEFUU19ESU1FTlNJT05fQ09OTkVDVE9SEAISIAocU1RBVFNfRElNRU5TSU9OX0VGRkVDVF9DTEFTUxADKrYBCglTZXR0bGVkQnkSGgoWU0VUVExFRF9CWV9VTlNQRUNJRklFRBAAEhQKEFNFVFRMRURfQllfRk9VTkQQARIVChFTRVRUTEVEX0JZX1JFUEVBVBACEhoKFlNFVFRMRURfQllfTEFURV9BTlNXRVIQAxIWChJTRVRUTEVEX0JZX0FCU0VOQ0UQBBIVChFTRVRUTEVEX0JZX1BFUlNPThAFEhUKEVNFVFRMRURfQllfUE9MSUNZEAYygQIKDFN0YXRzU2VydmljZRJMCghHZXRTdGF0cxIcLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVxdWVzdBodLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVzcG9uc2UiA5ACARJPCglDb3VudEpvYnMSHS5maXJlb25jZS52MS5Db3VudEpvYnNSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuQ291bnRKb2JzUmVzcG9uc2UiA5ACARJSCgpRdWVyeVN0YXRzEh4uZmlyZW9uY2UudjEuUXVlcnlTdGF0c1JlcXVlc3QaHy5maXJlb25jZS52MS5RdWVyeVN0YXRzUmVzcG9uc2UiA5ACAUKRAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQhFTdGF0c1NlcnZpY2VQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_fireonce_v1_job_service, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message fireonce.v1.GetStatsRequest
@@ -71,6 +71,13 @@ export type StateCount = Message<"fireonce.v1.StateCount"> & {
   state: JobState;
 
   /**
+   * The phase of the state.
+   *
+   * @generated from field: fireonce.v1.Phase phase = 4;
+   */
+  phase: Phase;
+
+  /**
    * @generated from field: int64 count = 2;
    */
   count: bigint;
@@ -89,6 +96,37 @@ export type StateCount = Message<"fireonce.v1.StateCount"> & {
  */
 export const StateCountSchema: GenMessage<StateCount> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_stats_service, 1);
+
+/**
+ * Jobs in one phase.
+ *
+ * @generated from message fireonce.v1.PhaseCount
+ */
+export type PhaseCount = Message<"fireonce.v1.PhaseCount"> & {
+  /**
+   * @generated from field: fireonce.v1.Phase phase = 1;
+   */
+  phase: Phase;
+
+  /**
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+
+  /**
+   * The count is a lower bound.
+   *
+   * @generated from field: bool capped = 3;
+   */
+  capped: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.PhaseCount.
+ * Use `create(PhaseCountSchema)` to create a new message.
+ */
+export const PhaseCountSchema: GenMessage<PhaseCount> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 2);
 
 /**
  * @generated from message fireonce.v1.GetStatsResponse
@@ -191,7 +229,7 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
  * Use `create(GetStatsResponseSchema)` to create a new message.
  */
 export const GetStatsResponseSchema: GenMessage<GetStatsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 2);
+  messageDesc(file_fireonce_v1_stats_service, 3);
 
 /**
  * A limit of the project, and how much of it is used.
@@ -228,7 +266,7 @@ export type GetStatsResponse_QuotaUse = Message<"fireonce.v1.GetStatsResponse.Qu
  * Use `create(GetStatsResponse_QuotaUseSchema)` to create a new message.
  */
 export const GetStatsResponse_QuotaUseSchema: GenMessage<GetStatsResponse_QuotaUse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 2, 0);
+  messageDesc(file_fireonce_v1_stats_service, 3, 0);
 
 /**
  * Why a server does not believe the time of its database.
@@ -268,7 +306,7 @@ export type ClockDoubt = Message<"fireonce.v1.ClockDoubt"> & {
  * Use `create(ClockDoubtSchema)` to create a new message.
  */
 export const ClockDoubtSchema: GenMessage<ClockDoubt> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 3);
+  messageDesc(file_fireonce_v1_stats_service, 4);
 
 /**
  * New values may be added.
@@ -307,7 +345,7 @@ export enum ClockDoubt_Kind {
  * Describes the enum fireonce.v1.ClockDoubt.Kind.
  */
 export const ClockDoubt_KindSchema: GenEnum<ClockDoubt_Kind> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_stats_service, 3, 0);
+  enumDesc(file_fireonce_v1_stats_service, 4, 0);
 
 /**
  * @generated from message fireonce.v1.CountJobsRequest
@@ -333,7 +371,7 @@ export type CountJobsRequest = Message<"fireonce.v1.CountJobsRequest"> & {
  * Use `create(CountJobsRequestSchema)` to create a new message.
  */
 export const CountJobsRequestSchema: GenMessage<CountJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 4);
+  messageDesc(file_fireonce_v1_stats_service, 5);
 
 /**
  * @generated from message fireonce.v1.CountJobsResponse
@@ -345,6 +383,13 @@ export type CountJobsResponse = Message<"fireonce.v1.CountJobsResponse"> & {
    * @generated from field: repeated fireonce.v1.StateCount state_counts = 1;
    */
   stateCounts: StateCount[];
+
+  /**
+   * Their sums by phase, in the order of its number.
+   *
+   * @generated from field: repeated fireonce.v1.PhaseCount phase_counts = 6;
+   */
+  phaseCounts: PhaseCount[];
 
   /**
    * Sum of state_counts.
@@ -381,7 +426,7 @@ export type CountJobsResponse = Message<"fireonce.v1.CountJobsResponse"> & {
  * Use `create(CountJobsResponseSchema)` to create a new message.
  */
 export const CountJobsResponseSchema: GenMessage<CountJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 5);
+  messageDesc(file_fireonce_v1_stats_service, 6);
 
 /**
  * @generated from message fireonce.v1.CountJobsResponse.Group
@@ -413,6 +458,13 @@ export type CountJobsResponse_Group = Message<"fireonce.v1.CountJobsResponse.Gro
   } | { case: undefined; value?: undefined };
 
   /**
+   * With connection_id: the key under which the connection was created. Empty: it was erased.
+   *
+   * @generated from field: string connection_key = 5;
+   */
+  connectionKey: string;
+
+  /**
    * @generated from field: int64 count = 4;
    */
   count: bigint;
@@ -423,7 +475,7 @@ export type CountJobsResponse_Group = Message<"fireonce.v1.CountJobsResponse.Gro
  * Use `create(CountJobsResponse_GroupSchema)` to create a new message.
  */
 export const CountJobsResponse_GroupSchema: GenMessage<CountJobsResponse_Group> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 5, 0);
+  messageDesc(file_fireonce_v1_stats_service, 6, 0);
 
 /**
  * Selects what is counted: all fields that are set must match; a list matches when one of
@@ -465,7 +517,7 @@ export type StatsFilter = Message<"fireonce.v1.StatsFilter"> & {
  * Use `create(StatsFilterSchema)` to create a new message.
  */
 export const StatsFilterSchema: GenMessage<StatsFilter> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 6);
+  messageDesc(file_fireonce_v1_stats_service, 7);
 
 /**
  * @generated from message fireonce.v1.QueryStatsRequest
@@ -525,7 +577,7 @@ export type QueryStatsRequest = Message<"fireonce.v1.QueryStatsRequest"> & {
  * Use `create(QueryStatsRequestSchema)` to create a new message.
  */
 export const QueryStatsRequestSchema: GenMessage<QueryStatsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 7);
+  messageDesc(file_fireonce_v1_stats_service, 8);
 
 /**
  * @generated from message fireonce.v1.QueryStatsResponse
@@ -552,7 +604,7 @@ export type QueryStatsResponse = Message<"fireonce.v1.QueryStatsResponse"> & {
  * Use `create(QueryStatsResponseSchema)` to create a new message.
  */
 export const QueryStatsResponseSchema: GenMessage<QueryStatsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 8);
+  messageDesc(file_fireonce_v1_stats_service, 9);
 
 /**
  * Figures of one bucket, or in the part of it that the dimensions name.
@@ -573,6 +625,13 @@ export type StatsRow = Message<"fireonce.v1.StatsRow"> & {
    * @generated from field: string connection_id = 2;
    */
   connectionId: string;
+
+  /**
+   * With connection_id: the key under which the connection was created. Empty: it was erased.
+   *
+   * @generated from field: string connection_key = 14;
+   */
+  connectionKey: string;
 
   /**
    * Set if it is a dimension.
@@ -661,7 +720,7 @@ export type StatsRow = Message<"fireonce.v1.StatsRow"> & {
  * Use `create(StatsRowSchema)` to create a new message.
  */
 export const StatsRowSchema: GenMessage<StatsRow> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 9);
+  messageDesc(file_fireonce_v1_stats_service, 10);
 
 /**
  * @generated from message fireonce.v1.StatsRow.SettledCount
@@ -683,7 +742,7 @@ export type StatsRow_SettledCount = Message<"fireonce.v1.StatsRow.SettledCount">
  * Use `create(StatsRow_SettledCountSchema)` to create a new message.
  */
 export const StatsRow_SettledCountSchema: GenMessage<StatsRow_SettledCount> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 9, 0);
+  messageDesc(file_fireonce_v1_stats_service, 10, 0);
 
 /**
  * Durations by bins with fixed bounds, four for each doubling. A percentile is the upper
@@ -727,7 +786,7 @@ export type Histogram = Message<"fireonce.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 10);
+  messageDesc(file_fireonce_v1_stats_service, 11);
 
 /**
  * @generated from message fireonce.v1.Histogram.Bin
@@ -752,7 +811,7 @@ export type Histogram_Bin = Message<"fireonce.v1.Histogram.Bin"> & {
  * Use `create(Histogram_BinSchema)` to create a new message.
  */
 export const Histogram_BinSchema: GenMessage<Histogram_Bin> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 10, 0);
+  messageDesc(file_fireonce_v1_stats_service, 11, 0);
 
 /**
  * Grouping of the jobs of a state.
