@@ -173,11 +173,11 @@ func wrongCalls(f *fixture, key string) map[fireoncev1.ErrorReason]wrongCall {
 		fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR: schedule(func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(time.Unix(1<<33, 0)) }),
 		fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE: schedule(func(r *scheduleRequest) {
 			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-				From: "a@example.org", To: []string{"b@example.org"}, TextBody: strings.Repeat("x", 140<<10), HtmlBody: strings.Repeat("x", 140<<10),
+				Sender: "a@example.org", To: []string{"b@example.org"}, TextBody: strings.Repeat("x", 140<<10), HtmlBody: strings.Repeat("x", 140<<10),
 			}}}
 		}),
 		fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH: schedule(func(r *scheduleRequest) {
-			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{From: "a@example.org", To: []string{"b@example.org"}}}}
+			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{Sender: "a@example.org", To: []string{"b@example.org"}}}}
 		}),
 		fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED: schedule(func(r *scheduleRequest) { r.Payload = custom("header/v1", "") }),
 		fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID: {jobsPath + "ListJobs", &fireoncev1.ListJobsRequest{PageToken: "nonsense"}, key},

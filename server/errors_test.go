@@ -60,12 +60,12 @@ func TestEveryReason(t *testing.T) {
 		fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR: func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(time.Unix(1<<33, 0)) },
 		fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE: func(r *scheduleRequest) {
 			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-				From: "a@example.org", To: []string{"b@example.org"}, TextBody: filled, HtmlBody: filled,
+				Sender: "a@example.org", To: []string{"b@example.org"}, TextBody: filled, HtmlBody: filled,
 			}}}
 		},
 		fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH: func(r *scheduleRequest) {
 			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-				From: "a@example.org", To: []string{"b@example.org"},
+				Sender: "a@example.org", To: []string{"b@example.org"},
 			}}}
 		},
 		fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED:   func(r *scheduleRequest) { r.Payload = custom("header/v1", "") },

@@ -57,12 +57,12 @@ func TestBatchDecidesEachItem(t *testing.T) {
 		{fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR, func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(time.Unix(1<<33, 0)) }},
 		{fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE, func(r *scheduleRequest) {
 			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-				From: "a@example.org", To: []string{"b@example.org"},
+				Sender: "a@example.org", To: []string{"b@example.org"},
 				TextBody: strings.Repeat("x", 200<<10), HtmlBody: strings.Repeat("x", 200<<10),
 			}}}
 		}},
 		{fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH, func(r *scheduleRequest) {
-			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{From: "a@example.org", To: []string{"b@example.org"}}}}
+			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{Sender: "a@example.org", To: []string{"b@example.org"}}}}
 		}},
 		{fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED, func(r *scheduleRequest) { r.Payload = custom("header/v1", "") }},
 		{fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID, func(r *scheduleRequest) { r.Payload = custom("bad/v1", "") }},

@@ -105,7 +105,7 @@ func TestEveryReasonOfAWish(t *testing.T) {
 			{"UpdateJob", update(waits, waits.GetEtag(), custom("header/v1", "")), header},
 			{"UpdateJob", update(waits, waits.GetEtag(), custom("good/v1", strings.Repeat("x", 256<<10))), large},
 			{"UpdateJob", update(waits, waits.GetEtag(), &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{
-				Email: &fireoncev1.Email{From: "a@example.org", To: []string{"b@example.org"}},
+				Email: &fireoncev1.Email{Sender: "a@example.org", To: []string{"b@example.org"}},
 			}}), unfit}, // of another kind
 			{"RescheduleJob", move(absent, "", soon), notFound},
 			{"RescheduleJob", move(failedID, "", soon), state},

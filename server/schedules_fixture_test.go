@@ -188,7 +188,7 @@ func namesOf[T interface{ GetName() string }](list []T) []string {
 
 // letter is a payload that the stub does not send.
 func letter() *fireoncev1.Payload {
-	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{From: "a@example.org", To: []string{"b@example.org"}}}}
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{Sender: "a@example.org", To: []string{"b@example.org"}}}}
 }
 
 func (f *fixture) skipFiring(c client, id, name string, undo bool) (*fireoncev1.SkipFiringResponse, error) {

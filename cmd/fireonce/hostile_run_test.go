@@ -275,7 +275,7 @@ func (s *stage) payloadFor(name string) *fireoncev1.Payload {
 	switch name {
 	case "smtp", "resend":
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-			From: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Subject: "Hello", TextBody: inTheOpen,
+			Sender: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Subject: "Hello", TextBody: inTheOpen,
 		}}}
 	case "tiktok":
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{

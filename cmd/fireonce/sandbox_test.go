@@ -78,7 +78,7 @@ func socialPost(_ *sandbox.Sandbox, text string) *fireoncev1.Payload {
 
 func email(_ *sandbox.Sandbox, text string) *fireoncev1.Payload {
 	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-		From: "shop@example.org", To: []string{"ada@example.com"}, Subject: text, TextBody: "Good to have you here.",
+		Sender: "shop@example.org", To: []string{"ada@example.com"}, Subject: text, TextBody: "Good to have you here.",
 	}}}
 }
 

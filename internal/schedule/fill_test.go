@@ -34,7 +34,7 @@ var neverFilled = map[string]string{
 	"XOptions.quote_post_id": "where to", "BlueskyOptions.quote_uri": "where to", "BlueskyOptions.quote_cid": "where to",
 	"BlueskyOptions.self_labels": "codes", "SlackOptions.channel": "where to", "DirectMessage.recipient_id": "where to",
 	"MediaRef.url": "where from", "MediaRef.sha256": "a digest", "MediaRef.media_type": "a code", "MediaRef.file_name": "a name that is a path elsewhere",
-	"Email.from": "an address", "Email.to": "where to", "Email.cc": "where to", "Email.bcc": "where to", "Email.reply_to": "where to",
+	"Email.sender": "an address", "Email.to": "where to", "Email.cc": "where to", "Email.bcc": "where to", "Email.reply_to": "where to",
 	"Webhook.url": "where to", "Webhook.content_type": "a code", "HttpRequest.url": "where to", "HttpRequest.content_type": "a code",
 	"HttpRequest.id_json_pointer": "where to look", "HttpHeader.name": "a code", "CustomPayload.schema": "a code", "CustomPayload.content_type": "a code",
 }

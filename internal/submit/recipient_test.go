@@ -21,7 +21,7 @@ func TestRecipients(t *testing.T) {
 		want    []string
 	}{
 		"an e-mail": {&fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-			From: "me@example.com", To: []string{"Ann <Ann@example.com>"}, Cc: []string{"bob@example.com", "ANN@EXAMPLE.COM"}, Bcc: []string{"eve@example.com"},
+			Sender: "me@example.com", To: []string{"Ann <Ann@example.com>"}, Cc: []string{"bob@example.com", "ANN@EXAMPLE.COM"}, Bcc: []string{"eve@example.com"},
 		}}}, []string{"ann@example.com", "bob@example.com", "eve@example.com"}},
 		"a direct message": {&fireoncev1.Payload{Kind: &fireoncev1.Payload_DirectMessage{DirectMessage: &fireoncev1.DirectMessage{RecipientId: "U0Ann"}}}, []string{"U0Ann"}},
 		"a webhook":        {&fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{}}, nil},

@@ -1070,13 +1070,13 @@ func (x *MediaRef) GetFileName() string {
 // An e-mail. Addresses are "ada@example.org" or "Ada <ada@example.org>", at
 // most 320 characters, without control characters (header injection).
 type Email struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Sender string                 `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
 	// At most 50; to, cc and bcc together hold at least one.
 	To  []string `protobuf:"bytes,2,rep,name=to,proto3" json:"to,omitempty"`
 	Cc  []string `protobuf:"bytes,3,rep,name=cc,proto3" json:"cc,omitempty"`
 	Bcc []string `protobuf:"bytes,4,rep,name=bcc,proto3" json:"bcc,omitempty"`
-	// Where answers are sent, if not to from.
+	// Where answers are sent, if not to sender.
 	ReplyTo []string `protobuf:"bytes,5,rep,name=reply_to,json=replyTo,proto3" json:"reply_to,omitempty"`
 	// One line, at most 998 characters.
 	Subject       string      `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -1117,9 +1117,9 @@ func (*Email) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Email) GetFrom() string {
+func (x *Email) GetSender() string {
 	if x != nil {
-		return x.From
+		return x.Sender
 	}
 	return ""
 }
@@ -1642,9 +1642,9 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\n" +
 	"media_type\x18\x03 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\tmediaType\x12I\n" +
 	"\balt_text\x18\x04 \x01(\tB.\xbaH+r)\x18\xd0\x0f2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\aaltText\x12;\n" +
-	"\tfile_name\x18\x05 \x01(\tB\x1e\xbaH\x1br\x19\x18\xff\x012\x14^[^/\\x00-\\x1f\\x7f]*$R\bfileName\"\xbe\x05\n" +
-	"\x05Email\x12F\n" +
-	"\x04from\x18\x01 \x01(\tB2\xbaH/\xc8\x01\x01r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x04from\x12F\n" +
+	"\tfile_name\x18\x05 \x01(\tB\x1e\xbaH\x1br\x19\x18\xff\x012\x14^[^/\\x00-\\x1f\\x7f]*$R\bfileName\"\xc2\x05\n" +
+	"\x05Email\x12J\n" +
+	"\x06sender\x18\x01 \x01(\tB2\xbaH/\xc8\x01\x01r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x06sender\x12F\n" +
 	"\x02to\x18\x02 \x03(\tB6\xbaH3\x92\x010\x102\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x02to\x12F\n" +
 	"\x02cc\x18\x03 \x03(\tB6\xbaH3\x92\x010\x102\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x02cc\x12H\n" +
 	"\x03bcc\x18\x04 \x03(\tB6\xbaH3\x92\x010\x102\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x03bcc\x12Q\n" +

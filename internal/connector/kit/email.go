@@ -141,7 +141,7 @@ func ReadEmail(r connector.Request, name string) (Email, error) {
 	}
 	in := p.GetEmail()
 	e := Email{Subject: in.GetSubject(), Text: in.GetTextBody(), HTML: in.GetHtmlBody()}
-	if e.From, err = mailbox(in.GetFrom(), ".from"); err != nil {
+	if e.From, err = mailbox(in.GetSender(), ".sender"); err != nil {
 		return Email{}, err
 	}
 	for _, list := range []struct {

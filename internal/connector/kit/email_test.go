@@ -41,7 +41,7 @@ func TestReadEmailAddresses(t *testing.T) {
 		"a@localhost":                            {Local: "a", Domain: "localhost"},
 		"ada@" + longDomain(250):                 {Local: "ada", Domain: longDomain(250)},
 	} {
-		got, err := kit.ReadEmail(emailRequest(t, &fireoncev1.Email{From: in, To: []string{in}}), "test")
+		got, err := kit.ReadEmail(emailRequest(t, &fireoncev1.Email{Sender: in, To: []string{in}}), "test")
 		if err != nil || got.From != want || got.To[0] != want {
 			t.Errorf("%q: %+v, %v", in, got.From, err)
 		}
@@ -59,9 +59,9 @@ func TestReadEmailAddresses(t *testing.T) {
 		"ada@" + longDomain(251), // RFC 5321, section 4.5.3.1.3
 	} {
 		for field, e := range map[string]*fireoncev1.Email{
-			"payload.email.from":        {From: in, To: []string{"b@example.org"}},
-			"payload.email.cc[1]":       {From: "b@example.org", Cc: []string{"c@example.org", in}},
-			"payload.email.reply_to[0]": {From: "b@example.org", To: []string{"b@example.org"}, ReplyTo: []string{in}},
+			"payload.email.sender":        {Sender: in, To: []string{"b@example.org"}},
+			"payload.email.cc[1]":       {Sender: "b@example.org", Cc: []string{"c@example.org", in}},
+			"payload.email.reply_to[0]": {Sender: "b@example.org", To: []string{"b@example.org"}, ReplyTo: []string{in}},
 		} {
 			_, err := kit.ReadEmail(emailRequest(t, e), "test")
 			var input *connector.InputError
@@ -75,7 +75,7 @@ func TestReadEmailAddresses(t *testing.T) {
 func TestReadEmailContent(t *testing.T) {
 	t.Parallel()
 	good := func(change func(*fireoncev1.Email)) *fireoncev1.Email {
-		e := &fireoncev1.Email{From: "a@example.org", To: []string{"b@example.org"}, Subject: "Hello"}
+		e := &fireoncev1.Email{Sender: "a@example.org", To: []string{"b@example.org"}, Subject: "Hello"}
 		change(e)
 		return e
 	}
@@ -125,7 +125,7 @@ func TestReadEmailContent(t *testing.T) {
 // A reference to a file is read back as it was frozen.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	e := &fireoncev1.Email{From: "a@example.org", To: []string{"b@example.org"}, Attachments: []*fireoncev1.MediaRef{
+	e := &fireoncev1.Email{Sender: "a@example.org", To: []string{"b@example.org"}, Attachments: []*fireoncev1.MediaRef{
 		{Url: "https://Files.example/in/voice%20one.pdf?sig=x", MediaType: "application/pdf; name=evil"},
 		{Url: "https://files.example", Sha256: make([]byte, 32), FileName: "Rechnung für Zoë.pdf"},
 		{Url: "https://files.example/a%5Cb"},
@@ -171,7 +171,7 @@ func FuzzMailbox(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		e := &fireoncev1.Email{From: strings.ToValidUTF8(text, "?"), To: []string{"b@example.org"}}
+		e := &fireoncev1.Email{Sender: strings.ToValidUTF8(text, "?"), To: []string{"b@example.org"}}
 		got, err := kit.ReadEmail(emailRequest(t, e), "test")
 		if err != nil {
 			return

@@ -55,7 +55,7 @@ func encode(e kit.Email) ([]byte, error) {
 		}
 	}
 	if !e.From.ASCII() {
-		return nil, kit.BadEmail(".from", "Resend takes no letters beyond ASCII before the at sign")
+		return nil, kit.BadEmail(".sender", "Resend takes no letters beyond ASCII before the at sign")
 	}
 	c.From = written(e.From)
 	var b bytes.Buffer

@@ -44,7 +44,7 @@ func bearer(tb testing.TB, token string) connector.Credential {
 
 func usual() *fireoncev1.Email {
 	return &fireoncev1.Email{
-		From: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Cc: []string{`"Eve, too" <eve@example.net>`},
+		Sender: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Cc: []string{`"Eve, too" <eve@example.net>`},
 		Subject: "Hello <you> & 漢字", TextBody: "One.\nTwo.", HtmlBody: "<p>One.</p>",
 	}
 }
@@ -363,7 +363,7 @@ func TestPrepareRefuses(t *testing.T) {
 		".to":      func(e *fireoncev1.Email, _ *connector.Request) { e.To = nil },
 		".subject": func(e *fireoncev1.Email, _ *connector.Request) { e.Subject = "" },
 		"":         func(e *fireoncev1.Email, _ *connector.Request) { e.TextBody, e.HtmlBody = "", "" },
-		".from":    func(e *fireoncev1.Email, _ *connector.Request) { e.From = "ä@example.org" },
+		".sender":  func(e *fireoncev1.Email, _ *connector.Request) { e.Sender = "ä@example.org" },
 		".cc":      func(e *fireoncev1.Email, _ *connector.Request) { e.Cc = []string{"ä@example.org"} },
 	} {
 		e := usual()

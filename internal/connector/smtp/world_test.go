@@ -49,7 +49,7 @@ func basic(tb testing.TB, password string) connector.Credential {
 
 func usual() *fireoncev1.Email {
 	return &fireoncev1.Email{
-		From: "Ada <ada@example.org>", To: []string{"Bob <bob@example.net>"}, Subject: "Hello", TextBody: "One line.\n.\n..two\n.dot\nend",
+		Sender: "Ada <ada@example.org>", To: []string{"Bob <bob@example.net>"}, Subject: "Hello", TextBody: "One line.\n.\n..two\n.dot\nend",
 	}
 }
 

@@ -82,7 +82,7 @@ func video(subject string, to targets) *fireoncev1.Payload {
 
 func email(subject string, _ targets) *fireoncev1.Payload {
 	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-		From: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Subject: subject, TextBody: "Hello " + subject,
+		Sender: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Subject: subject, TextBody: "Hello " + subject,
 	}}}
 }
 

@@ -117,6 +117,6 @@ func TestResendFiles(t *testing.T) {
 // email is an e-mail that says text.
 func email(text string) *fireoncev1.Payload {
 	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-		From: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Subject: "Hello", TextBody: text,
+		Sender: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Subject: "Hello", TextBody: text,
 	}}}
 }

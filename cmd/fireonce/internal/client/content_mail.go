@@ -11,7 +11,7 @@ import (
 func mailFlags() []cli.Flag {
 	return []cli.Flag{
 		textsFlag("to", "an e-mail to this `ADDRESS`, such as 'Ada <ada@example.org>'; may be repeated"),
-		textFlag("from", "the sender's `ADDRESS`"),
+		textFlag("sender", "the sender's `ADDRESS`"),
 		textsFlag("cc", "a copy to this `ADDRESS`; may be repeated"),
 		textsFlag("bcc", "a copy to this `ADDRESS` that the others do not see; may be repeated"),
 		&cli.StringSliceFlag{Name: "reply-address", Usage: "the `ADDRESS` for answers; may be repeated", DefaultText: "the sender's"},
@@ -23,11 +23,11 @@ func mailFlags() []cli.Flag {
 }
 
 func mailContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
-	if !cmd.IsSet("from") {
-		return nil, exit.Usagef("an e-mail needs --from")
+	if !cmd.IsSet("sender") {
+		return nil, exit.Usagef("an e-mail needs --sender")
 	}
 	mail := &fireoncev1.Email{
-		From: cmd.String("from"), To: cmd.StringSlice("to"), Cc: cmd.StringSlice("cc"), Bcc: cmd.StringSlice("bcc"),
+		Sender: cmd.String("sender"), To: cmd.StringSlice("to"), Cc: cmd.StringSlice("cc"), Bcc: cmd.StringSlice("bcc"),
 		ReplyTo: cmd.StringSlice("reply-address"), Subject: cmd.String("subject"),
 	}
 	var err error

@@ -29,7 +29,7 @@ func scheduleCommand() *cli.Command {
 			"e-mail, --recipient a direct message, --payload-file anything. The key names the intended effect: the same call with\n" +
 			"the same key is the same job. Without --key one is made and printed; keep it to repeat the call.\n\n" +
 			"   fireonce schedule --connection orders --url http://127.0.0.1:9000/paid --body '{\"order\": 42}' --key order-42-paid --watch\n" +
-			"   fireonce schedule --connection mail --from shop@example.org --to ada@example.org --subject Welcome --text Hello --in 2d\n" +
+			"   fireonce schedule --connection mail --sender shop@example.org --to ada@example.org --subject Welcome --text Hello --in 2d\n" +
 			"   fireonce schedule --connection mastodon --text 'Good morning.' --media https://example.org/a.png --alt 'A bridge' --in 1h",
 		Flags: flags(append(append(payloadFlags(), whenFlags("; a job that is stored under --key keeps its time")...), zoneFlag(),
 			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},

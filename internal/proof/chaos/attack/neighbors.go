@@ -256,7 +256,7 @@ func drippingAttachments(ctx context.Context, n *Neighbor, count func(string)) {
 				_, err := n.api.Jobs.ScheduleJob(ctx, &fireoncev1.ScheduleJobRequest{
 					IdempotencyKey: fmt.Sprint("mail-", lot, "-", i), Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: n.mail},
 					Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
-						From: "a@example.org", To: []string{"b@example.org"}, Subject: "drip", TextBody: "drip",
+						Sender: "a@example.org", To: []string{"b@example.org"}, Subject: "drip", TextBody: "drip",
 						Attachments: []*fireoncev1.MediaRef{{Url: n.server.URL() + fmt.Sprint("/drip/", lot, "/", i)}},
 					}}},
 				})
