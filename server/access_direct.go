@@ -76,3 +76,8 @@ func (d *direct) RotateSealingKey(ctx context.Context, req *fireoncev1.RotateSea
 func (d *direct) EraseProject(ctx context.Context, req *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error) {
 	return directly(ctx, d, req, d.service.EraseProject)
 }
+
+// ListProjects implements fireoncev1connect.AccessServiceClient.
+func (d *direct) ListProjects(ctx context.Context, req *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error) {
+	return directly(ctx, d, req, d.service.ListProjects)
+}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -223,6 +224,10 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 		id := e.job(0)
 		e.fail()
 		return &fireoncev1.BulkRetryJobsRequest{Filter: named(id), AsOfTime: timestamppb.New(e.clock.Now())}, []string{id}
+	},
+	jobsPath + "BulkRescheduleJobs": func(e *exposure) (proto.Message, []string) {
+		id := e.job(time.Hour)
+		return &fireoncev1.BulkRescheduleJobsRequest{Filter: named(id), DryRun: true, Delay: durationpb.New(time.Hour)}, []string{id}
 	},
 	jobsPath + "BulkResolveJobs": func(e *exposure) (proto.Message, []string) {
 		running := e.job(time.Hour)

@@ -104,10 +104,11 @@ var accessOf = map[string]access{
 	fireoncev1connect.JobServiceRescheduleJobProcedure: {ScopeJobsWrite, keptFields{
 		"job": keptOfJob, "local_time_mark": nil,
 	}},
-	fireoncev1connect.JobServiceRunJobNowProcedure:      {ScopeJobsWrite, keptJob},
-	fireoncev1connect.JobServiceRetryJobProcedure:       {ScopeJobsWrite, keptJob},
-	fireoncev1connect.JobServiceBulkCancelJobsProcedure: {ScopeJobsWrite, keptOfBulk},
-	fireoncev1connect.JobServiceBulkRetryJobsProcedure:  {ScopeJobsWrite, keptOfBulk},
+	fireoncev1connect.JobServiceRunJobNowProcedure:          {ScopeJobsWrite, keptJob},
+	fireoncev1connect.JobServiceRetryJobProcedure:           {ScopeJobsWrite, keptJob},
+	fireoncev1connect.JobServiceBulkCancelJobsProcedure:     {ScopeJobsWrite, keptOfBulk},
+	fireoncev1connect.JobServiceBulkRetryJobsProcedure:      {ScopeJobsWrite, keptOfBulk},
+	fireoncev1connect.JobServiceBulkRescheduleJobsProcedure: {ScopeJobsWrite, plus(keptOfBulk, "local_time_mark")},
 
 	fireoncev1connect.JobServiceResolveJobProcedure:      {ScopeJobsResolve, keptJob},
 	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsResolve, keptOfBulk},
@@ -171,6 +172,7 @@ var accessOf = map[string]access{
 	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     {scope: ScopeAdmin},
 	fireoncev1connect.AccessServiceListSealingKeysProcedure:  {scope: ScopeAdmin},
 	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: {scope: ScopeAdmin},
+	fireoncev1connect.AccessServiceListProjectsProcedure:     {scope: ScopeAdmin},
 	fireoncev1connect.AccessServiceEraseProjectProcedure:     {scope: ScopeAdmin}, // has counts
 	statusPath: {scope: ScopeAdmin},
 }

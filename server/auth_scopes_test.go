@@ -102,16 +102,17 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 		jobsPath + "UpdateJob": &fireoncev1.UpdateJobRequest{
 			Job: &fireoncev1.UpdateJobRequest_JobId{JobId: jobID}, Etag: "1", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}},
 		},
-		jobsPath + "CancelJob":       &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: jobID}},
-		jobsPath + "DeleteJob":       deleteByID(jobID),
-		jobsPath + "RunDue":          &fireoncev1.RunDueRequest{},
-		jobsPath + "RescheduleJob":   &fireoncev1.RescheduleJobRequest{Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: jobID}, ScheduleTime: timestamppb.New(now.AsTime().AddDate(1, 0, 0))},
-		jobsPath + "RunJobNow":       &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: jobID}},
-		jobsPath + "RetryJob":        &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: jobID}, Etag: "1"},
-		jobsPath + "ResolveJob":      &fireoncev1.ResolveJobRequest{Job: &fireoncev1.ResolveJobRequest_JobId{JobId: jobID}, Etag: "1", Decision: sent, Note: "n"},
-		jobsPath + "BulkCancelJobs":  &fireoncev1.BulkCancelJobsRequest{Filter: byJob},
-		jobsPath + "BulkRetryJobs":   &fireoncev1.BulkRetryJobsRequest{Filter: byJob, DryRun: true},
-		jobsPath + "BulkResolveJobs": &fireoncev1.BulkResolveJobsRequest{Filter: byJob, DryRun: true, Decision: sent, Note: "n"},
+		jobsPath + "CancelJob":          &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: jobID}},
+		jobsPath + "DeleteJob":          deleteByID(jobID),
+		jobsPath + "RunDue":             &fireoncev1.RunDueRequest{},
+		jobsPath + "RescheduleJob":      &fireoncev1.RescheduleJobRequest{Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: jobID}, ScheduleTime: timestamppb.New(now.AsTime().AddDate(1, 0, 0))},
+		jobsPath + "RunJobNow":          &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: jobID}},
+		jobsPath + "RetryJob":           &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: jobID}, Etag: "1"},
+		jobsPath + "ResolveJob":         &fireoncev1.ResolveJobRequest{Job: &fireoncev1.ResolveJobRequest_JobId{JobId: jobID}, Etag: "1", Decision: sent, Note: "n"},
+		jobsPath + "BulkCancelJobs":     &fireoncev1.BulkCancelJobsRequest{Filter: byJob},
+		jobsPath + "BulkRetryJobs":      &fireoncev1.BulkRetryJobsRequest{Filter: byJob, DryRun: true},
+		jobsPath + "BulkRescheduleJobs": &fireoncev1.BulkRescheduleJobsRequest{Filter: byJob, DryRun: true, Delay: durationpb.New(3600e9)},
+		jobsPath + "BulkResolveJobs":    &fireoncev1.BulkResolveJobsRequest{Filter: byJob, DryRun: true, Decision: sent, Note: "n"},
 		jobsPath + "ListJobObservations": &fireoncev1.ListJobObservationsRequest{
 			Job: &fireoncev1.ListJobObservationsRequest_JobId{JobId: jobID},
 		},
@@ -186,13 +187,14 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 		// Of all projects, and the operator's.
 		accessPath + "ListSealingKeys":  &fireoncev1.ListSealingKeysRequest{},
 		accessPath + "RotateSealingKey": &fireoncev1.RotateSealingKeyRequest{},
+		accessPath + "ListProjects":     &fireoncev1.ListProjectsRequest{},
 		accessPath + "EraseProject":     &fireoncev1.EraseProjectRequest{ProjectId: cmp.Or(project, "scoped")},
 	}
 }
 
 // listing are RPCs that name no object, and those whose filter just selects nothing.
 var listing = []string{
-	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkResolveJobs", "BatchScheduleJobs",
+	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkRescheduleJobs", "BulkResolveJobs", "BatchScheduleJobs",
 	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats",
 	"ListSchedules", "BulkPauseSchedules", "BulkResumeSchedules",
 	"RunDue", // works for all projects, and names none

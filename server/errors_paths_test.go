@@ -39,7 +39,8 @@ func onlyPaths(f *fixture, c client) client {
 // itemCalls has the RPC whose request the paths of an item's error are of.
 var itemCalls = map[string]string{
 	jobsPath + "BatchScheduleJobs": scheduleJob, jobsPath + "BulkCancelJobs": jobsPath + "CancelJob",
-	jobsPath + "BulkRetryJobs": jobsPath + "RetryJob", jobsPath + "BulkResolveJobs": jobsPath + "ResolveJob",
+	jobsPath + "BulkRescheduleJobs": jobsPath + "RescheduleJob",
+	jobsPath + "BulkRetryJobs":      jobsPath + "RetryJob", jobsPath + "BulkResolveJobs": jobsPath + "ResolveJob",
 	schedsPath + "BulkPauseSchedules": schedsPath + "PauseSchedule", schedsPath + "BulkResumeSchedules": schedsPath + "ResumeSchedule",
 }
 

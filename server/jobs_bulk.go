@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -34,15 +35,17 @@ type bulkJobs struct {
 	// acts are the states that the call can act on; meant when the filter names none.
 	acts []job.State
 	// order of the pages: by creation.
-	order    store.Order
-	evidence job.Evidence
-	reason   string
+	order  store.Order
+	ask    func(job.Snapshot) job.Evidence
+	reason string
+	// check, when set, is what a change must pass (see jobChange).
+	check func(context.Context, job.Snapshot) (checkedChange, error)
 }
 
 // BulkCancelJobs implements the RPC.
 func (s *jobService) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error) {
 	out, err := s.bulk(ctx, req, bulkJobs{
-		item: fireoncev1connect.JobServiceCancelJobProcedure, evidence: job.CancelAsked{}, reason: req.GetReason(),
+		item: fireoncev1connect.JobServiceCancelJobProcedure, ask: always(job.CancelAsked{}), reason: req.GetReason(),
 		acts: []job.State{
 			job.Scheduled, job.Claimed, job.Sending, job.Accepted, job.Ambiguous, job.Retrying, job.NeedsResolution, job.Canceled,
 		},
@@ -54,10 +57,33 @@ func (s *jobService) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCan
 // BulkRetryJobs implements the RPC.
 func (s *jobService) BulkRetryJobs(ctx context.Context, req *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
 	out, err := s.bulk(ctx, req, bulkJobs{
-		item: fireoncev1connect.JobServiceRetryJobProcedure, evidence: job.RetryAsked{},
+		item: fireoncev1connect.JobServiceRetryJobProcedure, ask: always(job.RetryAsked{}),
 		acts: []job.State{job.Failed, job.Canceled, job.Expired}, order: store.ByCreatedAsc,
 	})
 	return &fireoncev1.BulkRetryJobsResponse{Result: out}, err
+}
+
+// BulkRescheduleJobs implements the RPC.
+func (s *jobService) BulkRescheduleJobs(ctx context.Context, req *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error) {
+	at, mark, err := s.requestedTime(req)
+	if err != nil {
+		return nil, err
+	}
+	field, delay, window := timeField(req), submit.Duration(req.GetDelay()), submit.Duration(req.GetStartWindow())
+	timeOf := func(job.Snapshot) time.Time { return at }
+	if req.GetDelay() != nil {
+		timeOf = func(snap job.Snapshot) time.Time { return snap.ScheduleTime.Add(delay) }
+	}
+	move := func(at time.Time) job.Evidence { return job.RescheduleAsked{At: at, Window: window} }
+	out, err := s.bulk(ctx, req, bulkJobs{
+		item: fireoncev1connect.JobServiceRescheduleJobProcedure,
+		acts: []job.State{job.Scheduled, job.Retrying}, order: store.ByCreatedDesc,
+		ask: func(snap job.Snapshot) job.Evidence { return move(timeOf(snap)) },
+		check: func(ctx context.Context, snap job.Snapshot) (checkedChange, error) {
+			return s.checkedTime(field, timeOf(snap), pastMove, move)(ctx, snap)
+		},
+	})
+	return &fireoncev1.BulkRescheduleJobsResponse{Result: out, LocalTimeMark: mark}, err
 }
 
 // BulkResolveJobs implements the RPC.
@@ -69,10 +95,10 @@ func (s *jobService) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkRe
 	out, err := s.bulk(ctx, req, bulkJobs{
 		item: fireoncev1connect.JobServiceResolveJobProcedure,
 		acts: acts, order: store.ByCreatedDesc, reason: req.GetNote(),
-		evidence: job.Resolved{
+		ask: always(job.Resolved{
 			Ruling: job.Ruling(req.GetDecision()), Actor: callerOf(ctx).actor,
 			Note: req.GetNote(), Override: req.GetOverrideReconciler(),
-		},
+		}),
 	})
 	return &fireoncev1.BulkResolveJobsResponse{Result: out}, err
 }
@@ -239,7 +265,7 @@ func (r *bulkRun) decide(ctx context.Context, snap job.Snapshot, c *store.Change
 		return false
 	}
 	c.Actor = r.who.actor
-	write, err := r.jobs.decide(ctx, jobChange{ask: always(r.call.evidence), reason: r.call.reason}, snap, c)
+	write, err := r.jobs.decide(ctx, jobChange{ask: r.call.ask, reason: r.call.reason, check: r.call.check}, snap, c)
 	if err != nil {
 		r.refused(ctx, snap, err)
 	}

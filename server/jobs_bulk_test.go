@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
@@ -43,7 +44,7 @@ func (f *fixture) bulkResolve(c client, req *fireoncev1.BulkResolveJobsRequest) 
 // wantCounts compares a result's numbers with its lists and with what is wanted.
 func wantCounts(t *testing.T, r *fireoncev1.BulkResult, matched, changed, failures int) {
 	t.Helper()
-	if int(r.GetMatched()) != matched || int(r.GetChanged()) != changed || len(r.GetChangedJobIds()) != changed ||
+	if int(r.GetMatched()) != matched || int(r.GetChanged()) != changed || len(r.GetChangedJobIds()) != changed || len(r.GetChangedKeys()) != changed ||
 		len(r.GetFailures()) != failures || r.GetAsOfTime() == nil {
 		t.Errorf("result %v; want %d matched, %d changed, %d failures", r, matched, changed, failures)
 	}
@@ -76,6 +77,10 @@ func TestBulkRefusals(t *testing.T) {
 			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{ScheduleId: "00000000-0000-0000-0000-000000000000"}}, 0},
 			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now().Add(time.Hour))}, 0},
 			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{Filter: anyJob()}, 0},
+			{"BulkRescheduleJobs", &fireoncev1.BulkRescheduleJobsRequest{Filter: anyJob(), Delay: durationpb.New(time.Hour)}, 0},
+			{"BulkRescheduleJobs", &fireoncev1.BulkRescheduleJobsRequest{Filter: anyJob(), AsOfTime: now}, 0},
+			{"BulkRescheduleJobs", &fireoncev1.BulkRescheduleJobsRequest{Filter: anyJob(), AsOfTime: now, ScheduleTime: now, Delay: durationpb.New(time.Hour)}, 0},
+			{"BulkRescheduleJobs", &fireoncev1.BulkRescheduleJobsRequest{Filter: &jobFilter{}, AsOfTime: now, ScheduleTime: now}, 0},
 			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{AsOfTime: now}, 0},
 			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Decision: sent}, 0},
 			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Note: "n"}, 0},
@@ -186,6 +191,56 @@ func TestBulkRetryTakesNoJobTwice(t *testing.T) {
 		wantCounts(t, again, 0, 0, 0)
 		if snap := f.snapshot(a.GetJobId()); snap.State != job.Failed {
 			t.Errorf("state %s, want FAILED", snap.State)
+		}
+	})
+}
+
+// TestBulkReschedule moves many jobs in one call: by a delay, or to one time.
+func TestBulkReschedule(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		in := func(d time.Duration) func(*scheduleRequest) { return at(f.clock.Now().Add(d)) }
+		early, late := f.schedule(f.request("early", in(time.Hour))), f.schedule(f.request("late", in(3*time.Hour)))
+		other := f.schedule(f.request("other"))
+		f.arm() // is under way, and not selected
+		bulk := func(edit func(*fireoncev1.BulkRescheduleJobsRequest)) *fireoncev1.BulkResult {
+			t.Helper()
+			req := &fireoncev1.BulkRescheduleJobsRequest{Filter: &jobFilter{ConnectionIds: []string{f.conn}}, AsOfTime: timestamppb.New(f.clock.Now())}
+			edit(req)
+			res, err := ask[fireoncev1.BulkRescheduleJobsResponse](t, c, jobsPath+"BulkRescheduleJobs", req)
+			f.must(err)
+			return res.GetResult()
+		}
+		times := func() [2]time.Time {
+			return [2]time.Time{f.snapshot(early.GetJobId()).ScheduleTime, f.snapshot(late.GetJobId()).ScheduleTime}
+		}
+		before, asOf := times(), timestamppb.New(f.clock.Now())
+		byDelay := func(r *fireoncev1.BulkRescheduleJobsRequest) { r.Delay, r.AsOfTime = durationpb.New(2*time.Hour), asOf }
+		dry := bulk(func(r *fireoncev1.BulkRescheduleJobsRequest) { byDelay(r); r.DryRun = true })
+		wantCounts(t, dry, 2, 2, 0)
+		if times() != before {
+			t.Error("a dry run moved jobs")
+		}
+		f.clock.advance(time.Second)
+		wantCounts(t, bulk(byDelay), 2, 2, 0)
+		moved := times()
+		if moved[0] != before[0].Add(2*time.Hour) || moved[1] != before[1].Add(2*time.Hour) {
+			t.Errorf("moved from %v to %v", before, moved)
+		}
+		wantCounts(t, bulk(byDelay), 0, 0, 0) // a repeat moves no job again
+		if times() != moved {
+			t.Error("a repeat moved jobs")
+		}
+		// Each is judged alone: earlier than now, only one of them can be.
+		out := bulk(func(r *fireoncev1.BulkRescheduleJobsRequest) { r.Delay = durationpb.New(-4 * time.Hour) })
+		wantCounts(t, out, 2, 1, 1)
+		if fail := out.GetFailures()[0]; fail.GetIdempotencyKey() != "early" || fail.GetError().GetDetail().GetReason() != fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST {
+			t.Errorf("failure: %v", fail)
+		}
+		f.clock.advance(time.Second)
+		to := f.clock.Now().Add(24 * time.Hour)
+		wantCounts(t, bulk(func(r *fireoncev1.BulkRescheduleJobsRequest) { r.ScheduleTime = timestamppb.New(to) }), 2, 2, 0)
+		if times() != [2]time.Time{to, to} || f.snapshot(other.GetJobId()).ScheduleTime.Equal(to) {
+			t.Errorf("moved to %v", times())
 		}
 	})
 }

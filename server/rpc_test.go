@@ -31,7 +31,7 @@ var served = []string{
 	jobsPath + "CancelJob", jobsPath + "ResolveJob", jobsPath + "ListJobAttempts", jobsPath + "BatchScheduleJobs",
 	jobsPath + "ListJobObservations", jobsPath + "ListJobEvents", jobsPath + "DeleteJob",
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
-	jobsPath + "BulkCancelJobs", jobsPath + "BulkRetryJobs", jobsPath + "BulkResolveJobs", statsPath + "GetStats",
+	jobsPath + "BulkCancelJobs", jobsPath + "BulkRetryJobs", jobsPath + "BulkRescheduleJobs", jobsPath + "BulkResolveJobs", statsPath + "GetStats",
 	jobsPath + "RunDue",
 	statsPath + "CountJobs", statsPath + "QueryStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
@@ -44,7 +44,7 @@ var served = []string{
 	schedsPath + "BulkResumeSchedules", schedsPath + "TriggerSchedule", schedsPath + "SkipFiring", schedsPath + "ListFirings",
 	schedsPath + "PreviewSchedule", schedsPath + "BackfillSchedule", schedsPath + "AddScheduleItem", schedsPath + "ListScheduleItems",
 	schedsPath + "UpdateScheduleItem", schedsPath + "MoveScheduleItem", schedsPath + "RemoveScheduleItem",
-	accessPath + "ListSealingKeys", accessPath + "RotateSealingKey", accessPath + "EraseProject",
+	accessPath + "ListProjects", accessPath + "ListSealingKeys", accessPath + "RotateSealingKey", accessPath + "EraseProject",
 }
 
 // TestEveryRPCIsServedOrListed calls every RPC of the contract. What is not in

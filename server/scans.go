@@ -127,6 +127,11 @@ func (s *scanStore) ListAPIKeys(ctx context.Context, project, after string, limi
 	return scan(ctx, s, project, func() ([]store.APIKey, error) { return s.Store.ListAPIKeys(ctx, project, after, limit) })
 }
 
+// Projects implements store.APIKeys.
+func (s *scanStore) Projects(ctx context.Context, after string, limit int) ([]store.Project, error) {
+	return scan(ctx, s, "", func() ([]store.Project, error) { return s.Store.Projects(ctx, after, limit) })
+}
+
 // KeyUse implements store.Sealing.
 func (s *scanStore) KeyUse(ctx context.Context) ([]store.KeyUse, error) {
 	return scan(ctx, s, "", func() ([]store.KeyUse, error) { return s.Store.KeyUse(ctx) })

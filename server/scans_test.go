@@ -19,10 +19,10 @@ import (
 var (
 	scans = []string{
 		"List", "Count", "Stats", "Series", "Events", "ListSchedules", "Firings", "Items", "ListConnections",
-		"ListAPIKeys", "KeyUse", "CredentialsOfOthers",
+		"ListAPIKeys", "Projects", "KeyUse", "CredentialsOfOthers",
 	}
 	pointReads = []string{
-		"Job", "Attempts", "Observations", "Watch", "Schedule", "NextFiring", "Item", "Connection", "Hold", "Missed",
+		"Job", "JobNames", "Attempts", "Observations", "Watch", "Schedule", "NextFiring", "Item", "Connection", "Hold", "Missed",
 		"Credential", "CredentialKeys", "ReadLogin", "APIKey", "StoredJobs", "Holdings", "ErasedJob", "Meta",
 	}
 	storeWrites = []string{

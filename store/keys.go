@@ -90,6 +90,8 @@ type APIKeys interface {
 	ListAPIKeys(ctx context.Context, project, after string, limit int) ([]APIKey, error)
 	// RevokeAPIKey ends a key. A repeat keeps the time of the first call. ErrNotFound.
 	RevokeAPIKey(ctx context.Context, id string) (APIKey, error)
+	// Projects reads projects in the order of their ids, after one.
+	Projects(ctx context.Context, after string, limit int) ([]Project, error)
 	// TouchAPIKey records that a key is used now, unless a use less than gap ago was
 	// recorded, and reports whether it did. It ignores a key that does not exist.
 	TouchAPIKey(ctx context.Context, id string, gap time.Duration) (bool, error)
@@ -97,6 +99,15 @@ type APIKeys interface {
 
 // ErrNameTaken: a live key of the project has the name.
 var ErrNameTaken = errors.New("name taken")
+
+// Project is a part of the database whose API keys see no other part. It is never removed.
+type Project struct {
+	ID      string
+	Created time.Time
+	// Erased is when it was last erased, by the actor ErasedBy; zero: never.
+	Erased   time.Time
+	ErasedBy string
+}
 
 // NewAPIKey is a key to store.
 type NewAPIKey struct {

@@ -299,6 +299,47 @@ func (q *Queries) NameTaken(ctx context.Context, arg NameTakenParams) (bool, err
 	return exists, err
 }
 
+const projects = `-- name: Projects :many
+SELECT id, created_at, erased_at, erased_by FROM projects WHERE id > $1 ORDER BY id LIMIT $2
+`
+
+type ProjectsParams struct {
+	After   string
+	MaxRows int32
+}
+
+type ProjectsRow struct {
+	ID        string
+	CreatedAt time.Time
+	ErasedAt  time.Time
+	ErasedBy  string
+}
+
+func (q *Queries) Projects(ctx context.Context, arg ProjectsParams) ([]ProjectsRow, error) {
+	rows, err := q.db.Query(ctx, projects, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProjectsRow
+	for rows.Next() {
+		var i ProjectsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.ErasedAt,
+			&i.ErasedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const reseal = `-- name: Reseal :execrows
 UPDATE connection_credentials SET key_id = $1, data = $2
 WHERE connection_id = $3 AND version = $4 AND key_id = $5 AND data = $6

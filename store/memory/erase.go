@@ -82,7 +82,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 		switch {
 		case err != nil:
 			return out, err
-		case !t.projects[p.Project]:
+		case t.projects[p.Project] == nil:
 			return out, store.ErrNotFound
 		case t.holdings(p.Project).APIKeys > 0:
 			return out, store.ErrProjectLive
@@ -197,4 +197,6 @@ func (t *tx) eraseHoldings(p store.EraseProjectParams, out *store.ProjectErasure
 			out.APIKeys++
 		}
 	}
+	erased := t.projects[p.Project]
+	erased.Erased, erased.ErasedBy = t.now, p.Actor
 }

@@ -81,12 +81,14 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 		switch {
 		case k.ID == "" || k.Project == "" || taken || len(k.Hash) != hashSize:
 			return store.APIKey{}, fmt.Errorf("%w: an API key without a new id, a project and a hash", store.ErrIllegal)
-		case !k.NewProject && !t.projects[k.Project]:
+		case !k.NewProject && t.projects[k.Project] == nil:
 			return store.APIKey{}, fmt.Errorf("project %s: %w", k.Project, store.ErrNotFound)
 		case k.Name != "" && t.nameTaken(k):
 			return store.APIKey{}, fmt.Errorf("name %q: %w", k.Name, store.ErrNameTaken)
 		}
-		t.projects[k.Project] = true
+		if t.projects[k.Project] == nil {
+			t.projects[k.Project] = &store.Project{ID: k.Project, Created: t.now}
+		}
 		made := &store.APIKey{
 			ID: k.ID, Project: k.Project, Name: k.Name, Hash: some(k.Hash), Scopes: slices.Clone(k.Scopes), Created: t.now,
 		}
@@ -133,6 +135,19 @@ func (s *Store) ListAPIKeys(ctx context.Context, project, after string, limit in
 			k := t.apiKeys[id]
 			if id > after && (project == "" || k.Project == project) && len(out) < rules.Page(limit) {
 				out = append(out, t.apiKey(k))
+			}
+		}
+		return out, nil
+	})
+}
+
+// Projects implements store.Store.
+func (s *Store) Projects(ctx context.Context, after string, limit int) ([]store.Project, error) {
+	return call(ctx, s, "projects", func(t *tx) ([]store.Project, error) {
+		var out []store.Project
+		for _, id := range slices.Sorted(maps.Keys(t.projects)) {
+			if id > after && len(out) < rules.Page(limit) {
+				out = append(out, *t.projects[id])
 			}
 		}
 		return out, nil

@@ -102,7 +102,7 @@ type Store struct {
 	conns     map[job.ID]*connection
 	connOrder []*connection
 	connKeys  map[key]*connection
-	projects  map[string]bool
+	projects  map[string]*store.Project
 	schedules map[job.ID]*schedule
 	// scheduleKeys has the keys that are bound to schedules.
 	scheduleKeys map[key]*schedule
@@ -146,7 +146,7 @@ func Open(opts Options) *Store {
 		gates: make(map[openContent]job.ID), contentArms: make(map[int64]int64), cooling: make(map[job.ID]store.LastArm), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
 		schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
-		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),
+		projects: map[string]*store.Project{"default": {ID: "default"}}, apiKeys: make(map[string]*store.APIKey),
 		enlisted: make(map[string]bool), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
 		rows: make(map[runnableKey]*runnableRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
 		lags:    make(map[job.ID]time.Duration),
@@ -154,6 +154,7 @@ func Open(opts Options) *Store {
 		rollups: make(map[store.RollKey]int64),
 	}
 	s.clock = store.NewClock(opts.Clock, store.Timeline{})
+	s.projects["default"].Created = s.present()
 	s.meta = store.Meta{
 		StoreID: opts.NewID(), Engine: "memory", Created: s.present(), Incarnation: 1, Identity: "this process",
 		Namespace: "memory",

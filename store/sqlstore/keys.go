@@ -181,6 +181,16 @@ func (r *Roles) RevokeAPIKey(ctx context.Context, id string) (store.APIKey, erro
 	})
 }
 
+// Projects implements store.Store.
+func (r *Roles) Projects(ctx context.Context, after string, limit int) ([]store.Project, error) {
+	return read(ctx, r, "projects", func(ctx context.Context, v View) ([]store.Project, error) {
+		rows, err := v.Q.Projects(ctx, shareddb.ProjectsParams{After: after, MaxRows: int32(rules.Page(limit))})
+		return store.Converted(rows, err, func(p shareddb.ProjectsRow) store.Project {
+			return store.Project{ID: p.ID, Created: p.CreatedAt, Erased: p.ErasedAt, ErasedBy: p.ErasedBy}
+		})
+	})
+}
+
 // TouchAPIKey implements store.Store.
 func (r *Roles) TouchAPIKey(ctx context.Context, id string, gap time.Duration) (bool, error) {
 	return write(ctx, r, "touch API key", func(ctx context.Context, t Tx) (bool, error) {

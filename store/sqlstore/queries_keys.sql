@@ -20,6 +20,9 @@ WHERE connection_id = @connection_id AND version = @version AND key_id = @key_id
 -- name: InsertProject :exec
 INSERT INTO projects (id, created_at) VALUES (@id, @now) ON CONFLICT (id) DO NOTHING;
 
+-- name: Projects :many
+SELECT id, created_at, erased_at, erased_by FROM projects WHERE id > @after ORDER BY id LIMIT @max_rows;
+
 -- name: LockProject :one
 -- Waits only for other transactions that create a key of the project.
 SELECT id FROM projects WHERE id = @id FOR NO KEY UPDATE;

@@ -96,6 +96,7 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 		"Reseal":       func(c context.Context) error { _, err := f.s.Reseal(c, nil); return err },
 		"CreateAPIKey": func(c context.Context) error { _, err := f.s.CreateAPIKey(c, newKey("a")); return err },
 		"APIKey":       func(c context.Context) error { _, err := f.s.APIKey(c, "a"); return err },
+		"Projects":     func(c context.Context) error { _, err := f.s.Projects(c, "", 1); return err },
 		"ListAPIKeys":  func(c context.Context) error { _, err := f.s.ListAPIKeys(c, "", "", 1); return err },
 		"RevokeAPIKey": func(c context.Context) error { _, err := f.s.RevokeAPIKey(c, "a"); return err },
 		"TouchAPIKey":  func(c context.Context) error { _, err := f.s.TouchAPIKey(c, "a", 0); return err },

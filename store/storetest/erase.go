@@ -274,6 +274,9 @@ func eraseProject(f *fixture) {
 	for _, c := range conns {
 		f.fails(second(f.s.Connection(f.ctx, store.Ref{ID: c.ID})), store.ErrNotFound)
 	}
+	projects, err := f.s.Projects(f.ctx, "oth", 0)
+	f.ok(err)
+	f.is(len(projects) == 1 && projects[0].Erased.Equal(f.clock.now()) && projects[0].ErasedBy != "", true, "the project: %v", projects)
 	keys, err := f.s.ListAPIKeys(f.ctx, "other", "", 0)
 	f.ok(err)
 	f.is(len(keys), 0, "API keys")

@@ -19,6 +19,7 @@ var keyTests = []test{
 	{"API keys", apiKeyStores},
 	{"API keys and projects", apiKeyProjects},
 	{"API keys: pages", apiKeyPages},
+	{"projects", projectPages},
 	{"API keys: an end", apiKeyEnds},
 	{"API keys: last use", apiKeyTouched},
 	{"API keys: refused", apiKeyRefused},
@@ -256,6 +257,32 @@ func apiKeyPages(f *fixture) {
 			}
 			f.is(got, want, "project %q in pages of %d", p, size)
 		}
+	}
+}
+
+func projectPages(f *fixture) {
+	f.clock.advance(time.Hour)
+	f.apiKey("other")
+	f.apiKey("another")
+	f.apiKey("other")
+	for _, size := range []int{1, 2, 10} {
+		var got []string
+		after := ""
+		for {
+			page, err := f.s.Projects(f.ctx, after, size)
+			f.ok(err)
+			f.is(len(page) <= size, true, "page of %d", len(page))
+			if len(page) == 0 {
+				break
+			}
+			for _, p := range page {
+				got = append(got, p.ID)
+				f.is(p.Erased.IsZero() && p.ErasedBy == "", true, "%s was not erased", p.ID)
+				f.is(p.ID == "default" || p.Created.Equal(start.Add(time.Hour)), true, "%s was created %v", p.ID, p.Created)
+			}
+			after = page[len(page)-1].ID
+		}
+		f.is(got, []string{"another", "default", "other"}, "projects in pages of %d", size)
 	}
 }
 

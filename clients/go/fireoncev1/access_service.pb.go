@@ -841,6 +841,183 @@ func (x *RotateSealingKeyResponse) GetNextPageToken() string {
 	return ""
 }
 
+// A part of the database whose API keys see no other part.
+type Project struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProjectId  string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// When EraseProject last reached its end. Unset: never.
+	EraseTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=erase_time,json=eraseTime,proto3" json:"erase_time,omitempty"`
+	// The actor of that.
+	ErasedBy      string `protobuf:"bytes,4,opt,name=erased_by,json=erasedBy,proto3" json:"erased_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Project) Reset() {
+	*x = Project{}
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Project) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Project) ProtoMessage() {}
+
+func (x *Project) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Project.ProtoReflect.Descriptor instead.
+func (*Project) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Project) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *Project) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *Project) GetEraseTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EraseTime
+	}
+	return nil
+}
+
+func (x *Project) GetErasedBy() string {
+	if x != nil {
+		return x.ErasedBy
+	}
+	return ""
+}
+
+type ListProjectsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 means 50; above 500 means 500.
+	PageSize      int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProjectsRequest) Reset() {
+	*x = ListProjectsRequest{}
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProjectsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProjectsRequest) ProtoMessage() {}
+
+func (x *ListProjectsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProjectsRequest.ProtoReflect.Descriptor instead.
+func (*ListProjectsRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListProjectsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListProjectsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListProjectsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Projects []*Project             `protobuf:"bytes,1,rep,name=projects,proto3" json:"projects,omitempty"`
+	// Empty: this was the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProjectsResponse) Reset() {
+	*x = ListProjectsResponse{}
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProjectsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProjectsResponse) ProtoMessage() {}
+
+func (x *ListProjectsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProjectsResponse.ProtoReflect.Descriptor instead.
+func (*ListProjectsResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListProjectsResponse) GetProjects() []*Project {
+	if x != nil {
+		return x.Projects
+	}
+	return nil
+}
+
+func (x *ListProjectsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 type EraseProjectRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ProjectId string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
@@ -852,7 +1029,7 @@ type EraseProjectRequest struct {
 
 func (x *EraseProjectRequest) Reset() {
 	*x = EraseProjectRequest{}
-	mi := &file_fireonce_v1_access_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +1041,7 @@ func (x *EraseProjectRequest) String() string {
 func (*EraseProjectRequest) ProtoMessage() {}
 
 func (x *EraseProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_access_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +1054,7 @@ func (x *EraseProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseProjectRequest.ProtoReflect.Descriptor instead.
 func (*EraseProjectRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EraseProjectRequest) GetProjectId() string {
@@ -926,7 +1103,7 @@ type EraseProjectResponse struct {
 
 func (x *EraseProjectResponse) Reset() {
 	*x = EraseProjectResponse{}
-	mi := &file_fireonce_v1_access_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1115,7 @@ func (x *EraseProjectResponse) String() string {
 func (*EraseProjectResponse) ProtoMessage() {}
 
 func (x *EraseProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_access_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1128,7 @@ func (x *EraseProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseProjectResponse.ProtoReflect.Descriptor instead.
 func (*EraseProjectResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EraseProjectResponse) GetErasedJobCount() int32 {
@@ -1104,7 +1281,22 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\x0eresealed_count\x18\x02 \x01(\x05R\rresealedCount\x12#\n" +
 	"\rchanged_count\x18\x03 \x01(\x05R\fchangedCount\x122\n" +
 	"\x15failed_connection_ids\x18\x04 \x03(\tR\x13failedConnectionIds\x12&\n" +
-	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"\x95\x01\n" +
+	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"\xbd\x01\n" +
+	"\aProject\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12;\n" +
+	"\vcreate_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x129\n" +
+	"\n" +
+	"erase_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\teraseTime\x12\x1b\n" +
+	"\terased_by\x18\x04 \x01(\tR\berasedBy\"y\n" +
+	"\x13ListProjectsRequest\x12$\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"p\n" +
+	"\x14ListProjectsResponse\x120\n" +
+	"\bprojects\x18\x01 \x03(\v2\x14.fireonce.v1.ProjectR\bprojects\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x95\x01\n" +
 	"\x13EraseProjectRequest\x12@\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12<\n" +
@@ -1129,13 +1321,14 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\x1cSEALING_KEY_ROLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16SEALING_KEY_ROLE_SEALS\x10\x01\x12\x1a\n" +
 	"\x16SEALING_KEY_ROLE_OPENS\x10\x02\x12\x1c\n" +
-	"\x18SEALING_KEY_ROLE_MISSING\x10\x032\xb8\x04\n" +
+	"\x18SEALING_KEY_ROLE_MISSING\x10\x032\x92\x05\n" +
 	"\rAccessService\x12S\n" +
 	"\fCreateApiKey\x12 .fireonce.v1.CreateApiKeyRequest\x1a!.fireonce.v1.CreateApiKeyResponse\x12U\n" +
 	"\vListApiKeys\x12\x1f.fireonce.v1.ListApiKeysRequest\x1a .fireonce.v1.ListApiKeysResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\fRevokeApiKey\x12 .fireonce.v1.RevokeApiKeyRequest\x1a!.fireonce.v1.RevokeApiKeyResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fListSealingKeys\x12#.fireonce.v1.ListSealingKeysRequest\x1a$.fireonce.v1.ListSealingKeysResponse\"\x03\x90\x02\x01\x12d\n" +
 	"\x10RotateSealingKey\x12$.fireonce.v1.RotateSealingKeyRequest\x1a%.fireonce.v1.RotateSealingKeyResponse\"\x03\x90\x02\x02\x12X\n" +
+	"\fListProjects\x12 .fireonce.v1.ListProjectsRequest\x1a!.fireonce.v1.ListProjectsResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\fEraseProject\x12 .fireonce.v1.EraseProjectRequest\x1a!.fireonce.v1.EraseProjectResponse\"\x03\x90\x02\x02B\x92\x01\n" +
 	"\x15io.github.fireonce.v1B\x12AccessServiceProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
@@ -1152,7 +1345,7 @@ func file_fireonce_v1_access_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_access_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fireonce_v1_access_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_fireonce_v1_access_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_fireonce_v1_access_service_proto_goTypes = []any{
 	(SealingKeyRole)(0),              // 0: fireonce.v1.SealingKeyRole
 	(*ApiKey)(nil),                   // 1: fireonce.v1.ApiKey
@@ -1167,40 +1360,48 @@ var file_fireonce_v1_access_service_proto_goTypes = []any{
 	(*ListSealingKeysResponse)(nil),  // 10: fireonce.v1.ListSealingKeysResponse
 	(*RotateSealingKeyRequest)(nil),  // 11: fireonce.v1.RotateSealingKeyRequest
 	(*RotateSealingKeyResponse)(nil), // 12: fireonce.v1.RotateSealingKeyResponse
-	(*EraseProjectRequest)(nil),      // 13: fireonce.v1.EraseProjectRequest
-	(*EraseProjectResponse)(nil),     // 14: fireonce.v1.EraseProjectResponse
-	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 16: google.protobuf.Duration
+	(*Project)(nil),                  // 13: fireonce.v1.Project
+	(*ListProjectsRequest)(nil),      // 14: fireonce.v1.ListProjectsRequest
+	(*ListProjectsResponse)(nil),     // 15: fireonce.v1.ListProjectsResponse
+	(*EraseProjectRequest)(nil),      // 16: fireonce.v1.EraseProjectRequest
+	(*EraseProjectResponse)(nil),     // 17: fireonce.v1.EraseProjectResponse
+	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 19: google.protobuf.Duration
 }
 var file_fireonce_v1_access_service_proto_depIdxs = []int32{
-	15, // 0: fireonce.v1.ApiKey.create_time:type_name -> google.protobuf.Timestamp
-	15, // 1: fireonce.v1.ApiKey.expire_time:type_name -> google.protobuf.Timestamp
-	15, // 2: fireonce.v1.ApiKey.last_use_time:type_name -> google.protobuf.Timestamp
-	15, // 3: fireonce.v1.ApiKey.revoke_time:type_name -> google.protobuf.Timestamp
-	16, // 4: fireonce.v1.CreateApiKeyRequest.lifetime:type_name -> google.protobuf.Duration
+	18, // 0: fireonce.v1.ApiKey.create_time:type_name -> google.protobuf.Timestamp
+	18, // 1: fireonce.v1.ApiKey.expire_time:type_name -> google.protobuf.Timestamp
+	18, // 2: fireonce.v1.ApiKey.last_use_time:type_name -> google.protobuf.Timestamp
+	18, // 3: fireonce.v1.ApiKey.revoke_time:type_name -> google.protobuf.Timestamp
+	19, // 4: fireonce.v1.CreateApiKeyRequest.lifetime:type_name -> google.protobuf.Duration
 	1,  // 5: fireonce.v1.CreateApiKeyResponse.api_key:type_name -> fireonce.v1.ApiKey
 	1,  // 6: fireonce.v1.ListApiKeysResponse.api_keys:type_name -> fireonce.v1.ApiKey
 	1,  // 7: fireonce.v1.RevokeApiKeyResponse.api_key:type_name -> fireonce.v1.ApiKey
 	0,  // 8: fireonce.v1.SealingKey.role:type_name -> fireonce.v1.SealingKeyRole
 	8,  // 9: fireonce.v1.ListSealingKeysResponse.sealing_keys:type_name -> fireonce.v1.SealingKey
-	15, // 10: fireonce.v1.EraseProjectResponse.retry_time:type_name -> google.protobuf.Timestamp
-	2,  // 11: fireonce.v1.AccessService.CreateApiKey:input_type -> fireonce.v1.CreateApiKeyRequest
-	4,  // 12: fireonce.v1.AccessService.ListApiKeys:input_type -> fireonce.v1.ListApiKeysRequest
-	6,  // 13: fireonce.v1.AccessService.RevokeApiKey:input_type -> fireonce.v1.RevokeApiKeyRequest
-	9,  // 14: fireonce.v1.AccessService.ListSealingKeys:input_type -> fireonce.v1.ListSealingKeysRequest
-	11, // 15: fireonce.v1.AccessService.RotateSealingKey:input_type -> fireonce.v1.RotateSealingKeyRequest
-	13, // 16: fireonce.v1.AccessService.EraseProject:input_type -> fireonce.v1.EraseProjectRequest
-	3,  // 17: fireonce.v1.AccessService.CreateApiKey:output_type -> fireonce.v1.CreateApiKeyResponse
-	5,  // 18: fireonce.v1.AccessService.ListApiKeys:output_type -> fireonce.v1.ListApiKeysResponse
-	7,  // 19: fireonce.v1.AccessService.RevokeApiKey:output_type -> fireonce.v1.RevokeApiKeyResponse
-	10, // 20: fireonce.v1.AccessService.ListSealingKeys:output_type -> fireonce.v1.ListSealingKeysResponse
-	12, // 21: fireonce.v1.AccessService.RotateSealingKey:output_type -> fireonce.v1.RotateSealingKeyResponse
-	14, // 22: fireonce.v1.AccessService.EraseProject:output_type -> fireonce.v1.EraseProjectResponse
-	17, // [17:23] is the sub-list for method output_type
-	11, // [11:17] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	18, // 10: fireonce.v1.Project.create_time:type_name -> google.protobuf.Timestamp
+	18, // 11: fireonce.v1.Project.erase_time:type_name -> google.protobuf.Timestamp
+	13, // 12: fireonce.v1.ListProjectsResponse.projects:type_name -> fireonce.v1.Project
+	18, // 13: fireonce.v1.EraseProjectResponse.retry_time:type_name -> google.protobuf.Timestamp
+	2,  // 14: fireonce.v1.AccessService.CreateApiKey:input_type -> fireonce.v1.CreateApiKeyRequest
+	4,  // 15: fireonce.v1.AccessService.ListApiKeys:input_type -> fireonce.v1.ListApiKeysRequest
+	6,  // 16: fireonce.v1.AccessService.RevokeApiKey:input_type -> fireonce.v1.RevokeApiKeyRequest
+	9,  // 17: fireonce.v1.AccessService.ListSealingKeys:input_type -> fireonce.v1.ListSealingKeysRequest
+	11, // 18: fireonce.v1.AccessService.RotateSealingKey:input_type -> fireonce.v1.RotateSealingKeyRequest
+	14, // 19: fireonce.v1.AccessService.ListProjects:input_type -> fireonce.v1.ListProjectsRequest
+	16, // 20: fireonce.v1.AccessService.EraseProject:input_type -> fireonce.v1.EraseProjectRequest
+	3,  // 21: fireonce.v1.AccessService.CreateApiKey:output_type -> fireonce.v1.CreateApiKeyResponse
+	5,  // 22: fireonce.v1.AccessService.ListApiKeys:output_type -> fireonce.v1.ListApiKeysResponse
+	7,  // 23: fireonce.v1.AccessService.RevokeApiKey:output_type -> fireonce.v1.RevokeApiKeyResponse
+	10, // 24: fireonce.v1.AccessService.ListSealingKeys:output_type -> fireonce.v1.ListSealingKeysResponse
+	12, // 25: fireonce.v1.AccessService.RotateSealingKey:output_type -> fireonce.v1.RotateSealingKeyResponse
+	15, // 26: fireonce.v1.AccessService.ListProjects:output_type -> fireonce.v1.ListProjectsResponse
+	17, // 27: fireonce.v1.AccessService.EraseProject:output_type -> fireonce.v1.EraseProjectResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_access_service_proto_init() }
@@ -1214,7 +1415,7 @@ func file_fireonce_v1_access_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_access_service_proto_rawDesc), len(file_fireonce_v1_access_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

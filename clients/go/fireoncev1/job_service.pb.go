@@ -3037,6 +3037,170 @@ func (x *BulkRetryJobsResponse) GetResult() *BulkResult {
 	return nil
 }
 
+type BulkRescheduleJobsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one of its fields must be set. Without states it selects all jobs that the
+	// call can act on.
+	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Only jobs that have not changed since then are touched: copy it from the answer of
+	// the dry run, and keep it when the call is repeated, so that no job is processed
+	// twice. Required unless dry_run is set.
+	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
+	// Report what would happen, change nothing.
+	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// From the previous answer, with everything else unchanged.
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// The new time of all jobs, under the bounds of RescheduleJob.
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	// Instead: on the clocks of a zone.
+	LocalTime *LocalTime `protobuf:"bytes,6,opt,name=local_time,json=localTime,proto3" json:"local_time,omitempty"`
+	// Instead: each job's own schedule_time, later by this; negative: earlier. At most 5 years.
+	Delay *durationpb.Duration `protobuf:"bytes,7,opt,name=delay,proto3" json:"delay,omitempty"`
+	// As in RescheduleJobRequest.
+	StartWindow   *durationpb.Duration `protobuf:"bytes,8,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BulkRescheduleJobsRequest) Reset() {
+	*x = BulkRescheduleJobsRequest{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BulkRescheduleJobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BulkRescheduleJobsRequest) ProtoMessage() {}
+
+func (x *BulkRescheduleJobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BulkRescheduleJobsRequest.ProtoReflect.Descriptor instead.
+func (*BulkRescheduleJobsRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *BulkRescheduleJobsRequest) GetFilter() *JobFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *BulkRescheduleJobsRequest) GetAsOfTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOfTime
+	}
+	return nil
+}
+
+func (x *BulkRescheduleJobsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *BulkRescheduleJobsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *BulkRescheduleJobsRequest) GetScheduleTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduleTime
+	}
+	return nil
+}
+
+func (x *BulkRescheduleJobsRequest) GetLocalTime() *LocalTime {
+	if x != nil {
+		return x.LocalTime
+	}
+	return nil
+}
+
+func (x *BulkRescheduleJobsRequest) GetDelay() *durationpb.Duration {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
+func (x *BulkRescheduleJobsRequest) GetStartWindow() *durationpb.Duration {
+	if x != nil {
+		return x.StartWindow
+	}
+	return nil
+}
+
+type BulkRescheduleJobsResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Result *BulkResult            `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
+	// How the request's local_time meets a daylight-saving change.
+	LocalTimeMark TimeMark `protobuf:"varint,2,opt,name=local_time_mark,json=localTimeMark,proto3,enum=fireonce.v1.TimeMark" json:"local_time_mark,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BulkRescheduleJobsResponse) Reset() {
+	*x = BulkRescheduleJobsResponse{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BulkRescheduleJobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BulkRescheduleJobsResponse) ProtoMessage() {}
+
+func (x *BulkRescheduleJobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BulkRescheduleJobsResponse.ProtoReflect.Descriptor instead.
+func (*BulkRescheduleJobsResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *BulkRescheduleJobsResponse) GetResult() *BulkResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *BulkRescheduleJobsResponse) GetLocalTimeMark() TimeMark {
+	if x != nil {
+		return x.LocalTimeMark
+	}
+	return TimeMark_TIME_MARK_UNSPECIFIED
+}
+
 type BulkResolveJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At least one of its fields must be set. Without states it selects all jobs that the
@@ -3061,7 +3225,7 @@ type BulkResolveJobsRequest struct {
 
 func (x *BulkResolveJobsRequest) Reset() {
 	*x = BulkResolveJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3237,7 @@ func (x *BulkResolveJobsRequest) String() string {
 func (*BulkResolveJobsRequest) ProtoMessage() {}
 
 func (x *BulkResolveJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3250,7 @@ func (x *BulkResolveJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkResolveJobsRequest.ProtoReflect.Descriptor instead.
 func (*BulkResolveJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{34}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *BulkResolveJobsRequest) GetFilter() *JobFilter {
@@ -3147,7 +3311,7 @@ type BulkResolveJobsResponse struct {
 
 func (x *BulkResolveJobsResponse) Reset() {
 	*x = BulkResolveJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[35]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3159,7 +3323,7 @@ func (x *BulkResolveJobsResponse) String() string {
 func (*BulkResolveJobsResponse) ProtoMessage() {}
 
 func (x *BulkResolveJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[35]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3172,7 +3336,7 @@ func (x *BulkResolveJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkResolveJobsResponse.ProtoReflect.Descriptor instead.
 func (*BulkResolveJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{35}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BulkResolveJobsResponse) GetResult() *BulkResult {
@@ -3208,7 +3372,7 @@ type BulkResult struct {
 
 func (x *BulkResult) Reset() {
 	*x = BulkResult{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3384,7 @@ func (x *BulkResult) String() string {
 func (*BulkResult) ProtoMessage() {}
 
 func (x *BulkResult) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3397,7 @@ func (x *BulkResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkResult.ProtoReflect.Descriptor instead.
 func (*BulkResult) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{36}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *BulkResult) GetMatched() int32 {
@@ -3297,7 +3461,7 @@ type BulkFailure struct {
 
 func (x *BulkFailure) Reset() {
 	*x = BulkFailure{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3309,7 +3473,7 @@ func (x *BulkFailure) String() string {
 func (*BulkFailure) ProtoMessage() {}
 
 func (x *BulkFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3322,7 +3486,7 @@ func (x *BulkFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkFailure.ProtoReflect.Descriptor instead.
 func (*BulkFailure) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{37}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *BulkFailure) GetJobId() string {
@@ -3357,7 +3521,7 @@ type RunDueRequest struct {
 
 func (x *RunDueRequest) Reset() {
 	*x = RunDueRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3533,7 @@ func (x *RunDueRequest) String() string {
 func (*RunDueRequest) ProtoMessage() {}
 
 func (x *RunDueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3546,7 @@ func (x *RunDueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunDueRequest.ProtoReflect.Descriptor instead.
 func (*RunDueRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{38}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RunDueRequest) GetMaxWait() *durationpb.Duration {
@@ -3408,7 +3572,7 @@ type RunDueResponse struct {
 
 func (x *RunDueResponse) Reset() {
 	*x = RunDueResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3584,7 @@ func (x *RunDueResponse) String() string {
 func (*RunDueResponse) ProtoMessage() {}
 
 func (x *RunDueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3597,7 @@ func (x *RunDueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunDueResponse.ProtoReflect.Descriptor instead.
 func (*RunDueResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{39}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RunDueResponse) GetDone() bool {
@@ -3473,7 +3637,7 @@ type ListJobAttemptsRequest struct {
 
 func (x *ListJobAttemptsRequest) Reset() {
 	*x = ListJobAttemptsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3649,7 @@ func (x *ListJobAttemptsRequest) String() string {
 func (*ListJobAttemptsRequest) ProtoMessage() {}
 
 func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3662,7 @@ func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{40}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListJobAttemptsRequest) GetJob() isListJobAttemptsRequest_Job {
@@ -3569,7 +3733,7 @@ type ListJobAttemptsResponse struct {
 
 func (x *ListJobAttemptsResponse) Reset() {
 	*x = ListJobAttemptsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3745,7 @@ func (x *ListJobAttemptsResponse) String() string {
 func (*ListJobAttemptsResponse) ProtoMessage() {}
 
 func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3758,7 @@ func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{41}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListJobAttemptsResponse) GetAttempts() []*Attempt {
@@ -3627,7 +3791,7 @@ type ListJobObservationsRequest struct {
 
 func (x *ListJobObservationsRequest) Reset() {
 	*x = ListJobObservationsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3639,7 +3803,7 @@ func (x *ListJobObservationsRequest) String() string {
 func (*ListJobObservationsRequest) ProtoMessage() {}
 
 func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3652,7 +3816,7 @@ func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobObservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobObservationsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{42}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListJobObservationsRequest) GetJob() isListJobObservationsRequest_Job {
@@ -3723,7 +3887,7 @@ type ListJobObservationsResponse struct {
 
 func (x *ListJobObservationsResponse) Reset() {
 	*x = ListJobObservationsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3899,7 @@ func (x *ListJobObservationsResponse) String() string {
 func (*ListJobObservationsResponse) ProtoMessage() {}
 
 func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3912,7 @@ func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobObservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobObservationsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{43}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListJobObservationsResponse) GetObservations() []*Observation {
@@ -3778,7 +3942,7 @@ type BatchScheduleJobsResponse_Result struct {
 
 func (x *BatchScheduleJobsResponse_Result) Reset() {
 	*x = BatchScheduleJobsResponse_Result{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3790,7 +3954,7 @@ func (x *BatchScheduleJobsResponse_Result) String() string {
 func (*BatchScheduleJobsResponse_Result) ProtoMessage() {}
 
 func (x *BatchScheduleJobsResponse_Result) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +4265,25 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x16bulk_retry_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\x1ap\n" +
 	"\x1abulk_retry_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"H\n" +
 	"\x15BulkRetryJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xbe\x05\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xcf\a\n" +
+	"\x19BulkRescheduleJobsRequest\x126\n" +
+	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
+	"\n" +
+	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x12?\n" +
+	"\rschedule_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x125\n" +
+	"\n" +
+	"local_time\x18\x06 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12K\n" +
+	"\x05delay\x18\a \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\"\x05\b\x80\x83\x98K2\v\b\x80\xfd\xe7\xb4\xff\xff\xff\xff\xff\x01R\x05delay\x12M\n" +
+	"\fstart_window\x18\b \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow:\xd4\x03\xbaH\xd0\x03\x1a\xa1\x01\n" +
+	"\x1bbulk_reschedule_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\x1au\n" +
+	"\x1fbulk_reschedule_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\x1a\xb2\x01\n" +
+	"\x19bulk_reschedule_jobs.time\x126set exactly one of schedule_time, local_time and delay\x1a][has(this.schedule_time), has(this.local_time), has(this.delay)].filter(set, set).size() == 1\"\x8c\x01\n" +
+	"\x1aBulkRescheduleJobsResponse\x12/\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\x12=\n" +
+	"\x0flocal_time_mark\x18\x02 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\rlocalTimeMark\"\xbe\x05\n" +
 	"\x16BulkResolveJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
@@ -4167,7 +4349,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x15JOB_ORDER_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cJOB_ORDER_SCHEDULE_TIME_DESC\x10\x01\x12\x1f\n" +
 	"\x1bJOB_ORDER_SCHEDULE_TIME_ASC\x10\x02\x12\x1e\n" +
-	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\x9c\r\n" +
+	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\x88\x0e\n" +
 	"\n" +
 	"JobService\x12U\n" +
 	"\vScheduleJob\x12\x1f.fireonce.v1.ScheduleJobRequest\x1a .fireonce.v1.ScheduleJobResponse\"\x03\x90\x02\x02\x12g\n" +
@@ -4183,7 +4365,8 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
 	"ResolveJob\x12\x1e.fireonce.v1.ResolveJobRequest\x1a\x1f.fireonce.v1.ResolveJobResponse\"\x03\x90\x02\x02\x12^\n" +
 	"\x0eBulkCancelJobs\x12\".fireonce.v1.BulkCancelJobsRequest\x1a#.fireonce.v1.BulkCancelJobsResponse\"\x03\x90\x02\x02\x12[\n" +
-	"\rBulkRetryJobs\x12!.fireonce.v1.BulkRetryJobsRequest\x1a\".fireonce.v1.BulkRetryJobsResponse\"\x03\x90\x02\x02\x12a\n" +
+	"\rBulkRetryJobs\x12!.fireonce.v1.BulkRetryJobsRequest\x1a\".fireonce.v1.BulkRetryJobsResponse\"\x03\x90\x02\x02\x12j\n" +
+	"\x12BulkRescheduleJobs\x12&.fireonce.v1.BulkRescheduleJobsRequest\x1a'.fireonce.v1.BulkRescheduleJobsResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fBulkResolveJobs\x12#.fireonce.v1.BulkResolveJobsRequest\x1a$.fireonce.v1.BulkResolveJobsResponse\"\x03\x90\x02\x02\x12O\n" +
 	"\tDeleteJob\x12\x1d.fireonce.v1.DeleteJobRequest\x1a\x1e.fireonce.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12F\n" +
 	"\x06RunDue\x12\x1a.fireonce.v1.RunDueRequest\x1a\x1b.fireonce.v1.RunDueResponse\"\x03\x90\x02\x02\x12a\n" +
@@ -4205,7 +4388,7 @@ func file_fireonce_v1_job_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_job_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(WarningCode)(0),                         // 0: fireonce.v1.WarningCode
 	(JobOrder)(0),                            // 1: fireonce.v1.JobOrder
@@ -4243,163 +4426,175 @@ var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(*BulkCancelJobsResponse)(nil),           // 33: fireonce.v1.BulkCancelJobsResponse
 	(*BulkRetryJobsRequest)(nil),             // 34: fireonce.v1.BulkRetryJobsRequest
 	(*BulkRetryJobsResponse)(nil),            // 35: fireonce.v1.BulkRetryJobsResponse
-	(*BulkResolveJobsRequest)(nil),           // 36: fireonce.v1.BulkResolveJobsRequest
-	(*BulkResolveJobsResponse)(nil),          // 37: fireonce.v1.BulkResolveJobsResponse
-	(*BulkResult)(nil),                       // 38: fireonce.v1.BulkResult
-	(*BulkFailure)(nil),                      // 39: fireonce.v1.BulkFailure
-	(*RunDueRequest)(nil),                    // 40: fireonce.v1.RunDueRequest
-	(*RunDueResponse)(nil),                   // 41: fireonce.v1.RunDueResponse
-	(*ListJobAttemptsRequest)(nil),           // 42: fireonce.v1.ListJobAttemptsRequest
-	(*ListJobAttemptsResponse)(nil),          // 43: fireonce.v1.ListJobAttemptsResponse
-	(*ListJobObservationsRequest)(nil),       // 44: fireonce.v1.ListJobObservationsRequest
-	(*ListJobObservationsResponse)(nil),      // 45: fireonce.v1.ListJobObservationsResponse
-	nil,                                      // 46: fireonce.v1.ScheduleJobRequest.LabelsEntry
-	(*BatchScheduleJobsResponse_Result)(nil), // 47: fireonce.v1.BatchScheduleJobsResponse.Result
-	nil,                                      // 48: fireonce.v1.JobFilter.LabelsEntry
-	nil,                                      // 49: fireonce.v1.EventFilter.LabelsEntry
-	nil,                                      // 50: fireonce.v1.UpdateJobRequest.LabelsEntry
-	(*Payload)(nil),                          // 51: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil),            // 52: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 53: google.protobuf.Duration
-	(*RetryPolicy)(nil),                      // 54: fireonce.v1.RetryPolicy
-	(AmbiguityPolicy)(0),                     // 55: fireonce.v1.AmbiguityPolicy
-	(*LocalTime)(nil),                        // 56: fireonce.v1.LocalTime
-	(*SkipIfPresent)(nil),                    // 57: fireonce.v1.SkipIfPresent
-	(*Job)(nil),                              // 58: fireonce.v1.Job
-	(TimeMark)(0),                            // 59: fireonce.v1.TimeMark
-	(*ErrorDetail)(nil),                      // 60: fireonce.v1.ErrorDetail
-	(JobState)(0),                            // 61: fireonce.v1.JobState
-	(FailureKind)(0),                         // 62: fireonce.v1.FailureKind
-	(EffectClass)(0),                         // 63: fireonce.v1.EffectClass
-	(Phase)(0),                               // 64: fireonce.v1.Phase
-	(*JobEvent)(nil),                         // 65: fireonce.v1.JobEvent
-	(*fieldmaskpb.FieldMask)(nil),            // 66: google.protobuf.FieldMask
-	(*ErasedJob)(nil),                        // 67: fireonce.v1.ErasedJob
-	(Resolution_Decision)(0),                 // 68: fireonce.v1.Resolution.Decision
-	(*Attempt)(nil),                          // 69: fireonce.v1.Attempt
-	(*Observation)(nil),                      // 70: fireonce.v1.Observation
+	(*BulkRescheduleJobsRequest)(nil),        // 36: fireonce.v1.BulkRescheduleJobsRequest
+	(*BulkRescheduleJobsResponse)(nil),       // 37: fireonce.v1.BulkRescheduleJobsResponse
+	(*BulkResolveJobsRequest)(nil),           // 38: fireonce.v1.BulkResolveJobsRequest
+	(*BulkResolveJobsResponse)(nil),          // 39: fireonce.v1.BulkResolveJobsResponse
+	(*BulkResult)(nil),                       // 40: fireonce.v1.BulkResult
+	(*BulkFailure)(nil),                      // 41: fireonce.v1.BulkFailure
+	(*RunDueRequest)(nil),                    // 42: fireonce.v1.RunDueRequest
+	(*RunDueResponse)(nil),                   // 43: fireonce.v1.RunDueResponse
+	(*ListJobAttemptsRequest)(nil),           // 44: fireonce.v1.ListJobAttemptsRequest
+	(*ListJobAttemptsResponse)(nil),          // 45: fireonce.v1.ListJobAttemptsResponse
+	(*ListJobObservationsRequest)(nil),       // 46: fireonce.v1.ListJobObservationsRequest
+	(*ListJobObservationsResponse)(nil),      // 47: fireonce.v1.ListJobObservationsResponse
+	nil,                                      // 48: fireonce.v1.ScheduleJobRequest.LabelsEntry
+	(*BatchScheduleJobsResponse_Result)(nil), // 49: fireonce.v1.BatchScheduleJobsResponse.Result
+	nil,                                      // 50: fireonce.v1.JobFilter.LabelsEntry
+	nil,                                      // 51: fireonce.v1.EventFilter.LabelsEntry
+	nil,                                      // 52: fireonce.v1.UpdateJobRequest.LabelsEntry
+	(*Payload)(nil),                          // 53: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil),            // 54: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 55: google.protobuf.Duration
+	(*RetryPolicy)(nil),                      // 56: fireonce.v1.RetryPolicy
+	(AmbiguityPolicy)(0),                     // 57: fireonce.v1.AmbiguityPolicy
+	(*LocalTime)(nil),                        // 58: fireonce.v1.LocalTime
+	(*SkipIfPresent)(nil),                    // 59: fireonce.v1.SkipIfPresent
+	(*Job)(nil),                              // 60: fireonce.v1.Job
+	(TimeMark)(0),                            // 61: fireonce.v1.TimeMark
+	(*ErrorDetail)(nil),                      // 62: fireonce.v1.ErrorDetail
+	(JobState)(0),                            // 63: fireonce.v1.JobState
+	(FailureKind)(0),                         // 64: fireonce.v1.FailureKind
+	(EffectClass)(0),                         // 65: fireonce.v1.EffectClass
+	(Phase)(0),                               // 66: fireonce.v1.Phase
+	(*JobEvent)(nil),                         // 67: fireonce.v1.JobEvent
+	(*fieldmaskpb.FieldMask)(nil),            // 68: google.protobuf.FieldMask
+	(*ErasedJob)(nil),                        // 69: fireonce.v1.ErasedJob
+	(Resolution_Decision)(0),                 // 70: fireonce.v1.Resolution.Decision
+	(*Attempt)(nil),                          // 71: fireonce.v1.Attempt
+	(*Observation)(nil),                      // 72: fireonce.v1.Observation
 }
 var file_fireonce_v1_job_service_proto_depIdxs = []int32{
-	51, // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
-	52, // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	53, // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	54, // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	55, // 4: fireonce.v1.ScheduleJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	46, // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
-	53, // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	53, // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
-	56, // 8: fireonce.v1.ScheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
-	57, // 9: fireonce.v1.ScheduleJobRequest.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
-	58, // 10: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
-	4,  // 11: fireonce.v1.ScheduleJobResponse.warnings:type_name -> fireonce.v1.Warning
-	59, // 12: fireonce.v1.ScheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
-	0,  // 13: fireonce.v1.Warning.code:type_name -> fireonce.v1.WarningCode
-	2,  // 14: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
-	47, // 15: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
-	60, // 16: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
-	58, // 17: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
-	61, // 18: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
-	52, // 19: fireonce.v1.JobFilter.schedule_time_from:type_name -> google.protobuf.Timestamp
-	52, // 20: fireonce.v1.JobFilter.schedule_time_before:type_name -> google.protobuf.Timestamp
-	48, // 21: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
-	62, // 22: fireonce.v1.JobFilter.error_kinds:type_name -> fireonce.v1.FailureKind
-	63, // 23: fireonce.v1.JobFilter.effect_classes:type_name -> fireonce.v1.EffectClass
-	52, // 24: fireonce.v1.JobFilter.create_time_from:type_name -> google.protobuf.Timestamp
-	52, // 25: fireonce.v1.JobFilter.create_time_before:type_name -> google.protobuf.Timestamp
-	52, // 26: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
-	52, // 27: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
-	53, // 28: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
-	64, // 29: fireonce.v1.JobFilter.phases:type_name -> fireonce.v1.Phase
-	10, // 30: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	1,  // 31: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
-	58, // 32: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
-	49, // 33: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
-	13, // 34: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	53, // 35: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
-	65, // 36: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
-	13, // 37: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	65, // 38: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
-	66, // 39: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
-	51, // 40: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
-	50, // 41: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
-	55, // 42: fireonce.v1.UpdateJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	54, // 43: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	53, // 44: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	58, // 45: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
-	58, // 46: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
-	67, // 47: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
-	52, // 48: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	56, // 49: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
-	53, // 50: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	58, // 51: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
-	59, // 52: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
-	58, // 53: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
-	52, // 54: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
-	58, // 55: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
-	68, // 56: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	58, // 57: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
-	10, // 58: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52, // 59: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	38, // 60: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	10, // 61: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52, // 62: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	38, // 63: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	10, // 64: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52, // 65: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	68, // 66: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	38, // 67: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	39, // 68: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
-	52, // 69: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
-	7,  // 70: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
-	53, // 71: fireonce.v1.RunDueRequest.max_wait:type_name -> google.protobuf.Duration
-	52, // 72: fireonce.v1.RunDueResponse.next_due_time:type_name -> google.protobuf.Timestamp
-	69, // 73: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
-	70, // 74: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
-	3,  // 75: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
-	7,  // 76: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
-	2,  // 77: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
-	5,  // 78: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
-	8,  // 79: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
-	11, // 80: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
-	14, // 81: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
-	18, // 82: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
-	20, // 83: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
-	24, // 84: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
-	26, // 85: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
-	28, // 86: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
-	30, // 87: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
-	32, // 88: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
-	34, // 89: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
-	36, // 90: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
-	22, // 91: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
-	40, // 92: fireonce.v1.JobService.RunDue:input_type -> fireonce.v1.RunDueRequest
-	42, // 93: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
-	44, // 94: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
-	16, // 95: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
-	3,  // 96: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
-	6,  // 97: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
-	9,  // 98: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
-	12, // 99: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
-	15, // 100: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
-	19, // 101: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
-	21, // 102: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
-	25, // 103: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
-	27, // 104: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
-	29, // 105: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
-	31, // 106: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
-	33, // 107: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
-	35, // 108: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
-	37, // 109: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
-	23, // 110: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
-	41, // 111: fireonce.v1.JobService.RunDue:output_type -> fireonce.v1.RunDueResponse
-	43, // 112: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
-	45, // 113: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
-	17, // 114: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
-	96, // [96:115] is the sub-list for method output_type
-	77, // [77:96] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	53,  // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
+	54,  // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	55,  // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	56,  // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	57,  // 4: fireonce.v1.ScheduleJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	48,  // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
+	55,  // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	55,  // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
+	58,  // 8: fireonce.v1.ScheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	59,  // 9: fireonce.v1.ScheduleJobRequest.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
+	60,  // 10: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
+	4,   // 11: fireonce.v1.ScheduleJobResponse.warnings:type_name -> fireonce.v1.Warning
+	61,  // 12: fireonce.v1.ScheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	0,   // 13: fireonce.v1.Warning.code:type_name -> fireonce.v1.WarningCode
+	2,   // 14: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
+	49,  // 15: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
+	62,  // 16: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
+	60,  // 17: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
+	63,  // 18: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
+	54,  // 19: fireonce.v1.JobFilter.schedule_time_from:type_name -> google.protobuf.Timestamp
+	54,  // 20: fireonce.v1.JobFilter.schedule_time_before:type_name -> google.protobuf.Timestamp
+	50,  // 21: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
+	64,  // 22: fireonce.v1.JobFilter.error_kinds:type_name -> fireonce.v1.FailureKind
+	65,  // 23: fireonce.v1.JobFilter.effect_classes:type_name -> fireonce.v1.EffectClass
+	54,  // 24: fireonce.v1.JobFilter.create_time_from:type_name -> google.protobuf.Timestamp
+	54,  // 25: fireonce.v1.JobFilter.create_time_before:type_name -> google.protobuf.Timestamp
+	54,  // 26: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
+	54,  // 27: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
+	55,  // 28: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
+	66,  // 29: fireonce.v1.JobFilter.phases:type_name -> fireonce.v1.Phase
+	10,  // 30: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	1,   // 31: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
+	60,  // 32: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
+	51,  // 33: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
+	13,  // 34: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	55,  // 35: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
+	67,  // 36: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
+	13,  // 37: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	67,  // 38: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
+	68,  // 39: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
+	53,  // 40: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
+	52,  // 41: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
+	57,  // 42: fireonce.v1.UpdateJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	56,  // 43: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	55,  // 44: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	60,  // 45: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
+	60,  // 46: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
+	69,  // 47: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
+	54,  // 48: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	58,  // 49: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	55,  // 50: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	60,  // 51: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
+	61,  // 52: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	60,  // 53: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
+	54,  // 54: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
+	60,  // 55: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
+	70,  // 56: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	60,  // 57: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
+	10,  // 58: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	54,  // 59: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	40,  // 60: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	10,  // 61: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	54,  // 62: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	40,  // 63: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	10,  // 64: fireonce.v1.BulkRescheduleJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	54,  // 65: fireonce.v1.BulkRescheduleJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	54,  // 66: fireonce.v1.BulkRescheduleJobsRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	58,  // 67: fireonce.v1.BulkRescheduleJobsRequest.local_time:type_name -> fireonce.v1.LocalTime
+	55,  // 68: fireonce.v1.BulkRescheduleJobsRequest.delay:type_name -> google.protobuf.Duration
+	55,  // 69: fireonce.v1.BulkRescheduleJobsRequest.start_window:type_name -> google.protobuf.Duration
+	40,  // 70: fireonce.v1.BulkRescheduleJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	61,  // 71: fireonce.v1.BulkRescheduleJobsResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	10,  // 72: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	54,  // 73: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	70,  // 74: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	40,  // 75: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	41,  // 76: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
+	54,  // 77: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
+	7,   // 78: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
+	55,  // 79: fireonce.v1.RunDueRequest.max_wait:type_name -> google.protobuf.Duration
+	54,  // 80: fireonce.v1.RunDueResponse.next_due_time:type_name -> google.protobuf.Timestamp
+	71,  // 81: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
+	72,  // 82: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
+	3,   // 83: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
+	7,   // 84: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
+	2,   // 85: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
+	5,   // 86: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
+	8,   // 87: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
+	11,  // 88: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
+	14,  // 89: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
+	18,  // 90: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
+	20,  // 91: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
+	24,  // 92: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
+	26,  // 93: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
+	28,  // 94: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
+	30,  // 95: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
+	32,  // 96: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
+	34,  // 97: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
+	36,  // 98: fireonce.v1.JobService.BulkRescheduleJobs:input_type -> fireonce.v1.BulkRescheduleJobsRequest
+	38,  // 99: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
+	22,  // 100: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
+	42,  // 101: fireonce.v1.JobService.RunDue:input_type -> fireonce.v1.RunDueRequest
+	44,  // 102: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
+	46,  // 103: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
+	16,  // 104: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
+	3,   // 105: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
+	6,   // 106: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
+	9,   // 107: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
+	12,  // 108: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
+	15,  // 109: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
+	19,  // 110: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
+	21,  // 111: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
+	25,  // 112: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
+	27,  // 113: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
+	29,  // 114: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
+	31,  // 115: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
+	33,  // 116: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
+	35,  // 117: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
+	37,  // 118: fireonce.v1.JobService.BulkRescheduleJobs:output_type -> fireonce.v1.BulkRescheduleJobsResponse
+	39,  // 119: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
+	23,  // 120: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
+	43,  // 121: fireonce.v1.JobService.RunDue:output_type -> fireonce.v1.RunDueResponse
+	45,  // 122: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
+	47,  // 123: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
+	17,  // 124: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
+	105, // [105:125] is the sub-list for method output_type
+	85,  // [85:105] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_service_proto_init() }
@@ -4456,15 +4651,15 @@ func file_fireonce_v1_job_service_proto_init() {
 		(*ResolveJobRequest_JobId)(nil),
 		(*ResolveJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[40].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[42].OneofWrappers = []any{
 		(*ListJobAttemptsRequest_JobId)(nil),
 		(*ListJobAttemptsRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[42].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[44].OneofWrappers = []any{
 		(*ListJobObservationsRequest_JobId)(nil),
 		(*ListJobObservationsRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[45].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[47].OneofWrappers = []any{
 		(*BatchScheduleJobsResponse_Result_Success)(nil),
 		(*BatchScheduleJobsResponse_Result_Error)(nil),
 	}
@@ -4474,7 +4669,7 @@ func file_fireonce_v1_job_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_service_proto_rawDesc), len(file_fireonce_v1_job_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   49,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -48,6 +48,9 @@ const (
 	// AccessServiceRotateSealingKeyProcedure is the fully-qualified name of the AccessService's
 	// RotateSealingKey RPC.
 	AccessServiceRotateSealingKeyProcedure = "/fireonce.v1.AccessService/RotateSealingKey"
+	// AccessServiceListProjectsProcedure is the fully-qualified name of the AccessService's
+	// ListProjects RPC.
+	AccessServiceListProjectsProcedure = "/fireonce.v1.AccessService/ListProjects"
 	// AccessServiceEraseProjectProcedure is the fully-qualified name of the AccessService's
 	// EraseProject RPC.
 	AccessServiceEraseProjectProcedure = "/fireonce.v1.AccessService/EraseProject"
@@ -102,6 +105,11 @@ type AccessServiceClient interface {
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
 	//     key. Begin again.
 	RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error)
+	// All projects, in the order of their ids.
+	//
+	// * PERMISSION_DENIED / OPERATOR_REQUIRED.
+	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	ListProjects(context.Context, *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error)
 	// Erases the data of a project, a bounded part in each call: call again with
 	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
 	// same rules. Once none is left, the texts and actors in the project's events, its
@@ -163,6 +171,13 @@ func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		listProjects: connect.NewClient[fireoncev1.ListProjectsRequest, fireoncev1.ListProjectsResponse](
+			httpClient,
+			baseURL+AccessServiceListProjectsProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("ListProjects")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		eraseProject: connect.NewClient[fireoncev1.EraseProjectRequest, fireoncev1.EraseProjectResponse](
 			httpClient,
 			baseURL+AccessServiceEraseProjectProcedure,
@@ -180,6 +195,7 @@ type accessServiceClient struct {
 	revokeApiKey     *connect.Client[fireoncev1.RevokeApiKeyRequest, fireoncev1.RevokeApiKeyResponse]
 	listSealingKeys  *connect.Client[fireoncev1.ListSealingKeysRequest, fireoncev1.ListSealingKeysResponse]
 	rotateSealingKey *connect.Client[fireoncev1.RotateSealingKeyRequest, fireoncev1.RotateSealingKeyResponse]
+	listProjects     *connect.Client[fireoncev1.ListProjectsRequest, fireoncev1.ListProjectsResponse]
 	eraseProject     *connect.Client[fireoncev1.EraseProjectRequest, fireoncev1.EraseProjectResponse]
 }
 
@@ -222,6 +238,15 @@ func (c *accessServiceClient) ListSealingKeys(ctx context.Context, req *fireonce
 // RotateSealingKey calls fireonce.v1.AccessService.RotateSealingKey.
 func (c *accessServiceClient) RotateSealingKey(ctx context.Context, req *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
 	response, err := c.rotateSealingKey.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListProjects calls fireonce.v1.AccessService.ListProjects.
+func (c *accessServiceClient) ListProjects(ctx context.Context, req *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error) {
+	response, err := c.listProjects.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -286,6 +311,11 @@ type AccessServiceHandler interface {
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
 	//     key. Begin again.
 	RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error)
+	// All projects, in the order of their ids.
+	//
+	// * PERMISSION_DENIED / OPERATOR_REQUIRED.
+	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	ListProjects(context.Context, *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error)
 	// Erases the data of a project, a bounded part in each call: call again with
 	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
 	// same rules. Once none is left, the texts and actors in the project's events, its
@@ -343,6 +373,13 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	accessServiceListProjectsHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceListProjectsProcedure,
+		svc.ListProjects,
+		connect.WithSchema(accessServiceMethods.ByName("ListProjects")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	accessServiceEraseProjectHandler := connect.NewUnaryHandlerSimple(
 		AccessServiceEraseProjectProcedure,
 		svc.EraseProject,
@@ -362,6 +399,8 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 			accessServiceListSealingKeysHandler.ServeHTTP(w, r)
 		case AccessServiceRotateSealingKeyProcedure:
 			accessServiceRotateSealingKeyHandler.ServeHTTP(w, r)
+		case AccessServiceListProjectsProcedure:
+			accessServiceListProjectsHandler.ServeHTTP(w, r)
 		case AccessServiceEraseProjectProcedure:
 			accessServiceEraseProjectHandler.ServeHTTP(w, r)
 		default:
@@ -391,6 +430,10 @@ func (UnimplementedAccessServiceHandler) ListSealingKeys(context.Context, *fireo
 
 func (UnimplementedAccessServiceHandler) RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.RotateSealingKey is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) ListProjects(context.Context, *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.ListProjects is not implemented"))
 }
 
 func (UnimplementedAccessServiceHandler) EraseProject(context.Context, *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error) {

@@ -64,6 +64,9 @@ const (
 	// JobServiceBulkRetryJobsProcedure is the fully-qualified name of the JobService's BulkRetryJobs
 	// RPC.
 	JobServiceBulkRetryJobsProcedure = "/fireonce.v1.JobService/BulkRetryJobs"
+	// JobServiceBulkRescheduleJobsProcedure is the fully-qualified name of the JobService's
+	// BulkRescheduleJobs RPC.
+	JobServiceBulkRescheduleJobsProcedure = "/fireonce.v1.JobService/BulkRescheduleJobs"
 	// JobServiceBulkResolveJobsProcedure is the fully-qualified name of the JobService's
 	// BulkResolveJobs RPC.
 	JobServiceBulkResolveJobsProcedure = "/fireonce.v1.JobService/BulkResolveJobs"
@@ -211,6 +214,10 @@ type JobServiceClient interface {
 	// dry run, which changes nothing, lists a reply among the failures if that job is on an
 	// earlier page.
 	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
+	// RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
+	// one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
+	// among the failures.
+	BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
@@ -355,6 +362,13 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		bulkRescheduleJobs: connect.NewClient[fireoncev1.BulkRescheduleJobsRequest, fireoncev1.BulkRescheduleJobsResponse](
+			httpClient,
+			baseURL+JobServiceBulkRescheduleJobsProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("BulkRescheduleJobs")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 		bulkResolveJobs: connect.NewClient[fireoncev1.BulkResolveJobsRequest, fireoncev1.BulkResolveJobsResponse](
 			httpClient,
 			baseURL+JobServiceBulkResolveJobsProcedure,
@@ -415,6 +429,7 @@ type jobServiceClient struct {
 	resolveJob          *connect.Client[fireoncev1.ResolveJobRequest, fireoncev1.ResolveJobResponse]
 	bulkCancelJobs      *connect.Client[fireoncev1.BulkCancelJobsRequest, fireoncev1.BulkCancelJobsResponse]
 	bulkRetryJobs       *connect.Client[fireoncev1.BulkRetryJobsRequest, fireoncev1.BulkRetryJobsResponse]
+	bulkRescheduleJobs  *connect.Client[fireoncev1.BulkRescheduleJobsRequest, fireoncev1.BulkRescheduleJobsResponse]
 	bulkResolveJobs     *connect.Client[fireoncev1.BulkResolveJobsRequest, fireoncev1.BulkResolveJobsResponse]
 	deleteJob           *connect.Client[fireoncev1.DeleteJobRequest, fireoncev1.DeleteJobResponse]
 	runDue              *connect.Client[fireoncev1.RunDueRequest, fireoncev1.RunDueResponse]
@@ -530,6 +545,15 @@ func (c *jobServiceClient) BulkCancelJobs(ctx context.Context, req *fireoncev1.B
 // BulkRetryJobs calls fireonce.v1.JobService.BulkRetryJobs.
 func (c *jobServiceClient) BulkRetryJobs(ctx context.Context, req *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
 	response, err := c.bulkRetryJobs.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// BulkRescheduleJobs calls fireonce.v1.JobService.BulkRescheduleJobs.
+func (c *jobServiceClient) BulkRescheduleJobs(ctx context.Context, req *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error) {
+	response, err := c.bulkRescheduleJobs.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -719,6 +743,10 @@ type JobServiceHandler interface {
 	// dry run, which changes nothing, lists a reply among the failures if that job is on an
 	// earlier page.
 	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
+	// RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
+	// one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
+	// among the failures.
+	BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
@@ -859,6 +887,13 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	jobServiceBulkRescheduleJobsHandler := connect.NewUnaryHandlerSimple(
+		JobServiceBulkRescheduleJobsProcedure,
+		svc.BulkRescheduleJobs,
+		connect.WithSchema(jobServiceMethods.ByName("BulkRescheduleJobs")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	jobServiceBulkResolveJobsHandler := connect.NewUnaryHandlerSimple(
 		JobServiceBulkResolveJobsProcedure,
 		svc.BulkResolveJobs,
@@ -929,6 +964,8 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceBulkCancelJobsHandler.ServeHTTP(w, r)
 		case JobServiceBulkRetryJobsProcedure:
 			jobServiceBulkRetryJobsHandler.ServeHTTP(w, r)
+		case JobServiceBulkRescheduleJobsProcedure:
+			jobServiceBulkRescheduleJobsHandler.ServeHTTP(w, r)
 		case JobServiceBulkResolveJobsProcedure:
 			jobServiceBulkResolveJobsHandler.ServeHTTP(w, r)
 		case JobServiceDeleteJobProcedure:
@@ -1000,6 +1037,10 @@ func (UnimplementedJobServiceHandler) BulkCancelJobs(context.Context, *fireoncev
 
 func (UnimplementedJobServiceHandler) BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.BulkRetryJobs is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.BulkRescheduleJobs is not implemented"))
 }
 
 func (UnimplementedJobServiceHandler) BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {

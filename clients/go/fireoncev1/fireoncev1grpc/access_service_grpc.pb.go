@@ -25,6 +25,7 @@ const (
 	AccessService_RevokeApiKey_FullMethodName     = "/fireonce.v1.AccessService/RevokeApiKey"
 	AccessService_ListSealingKeys_FullMethodName  = "/fireonce.v1.AccessService/ListSealingKeys"
 	AccessService_RotateSealingKey_FullMethodName = "/fireonce.v1.AccessService/RotateSealingKey"
+	AccessService_ListProjects_FullMethodName     = "/fireonce.v1.AccessService/ListProjects"
 	AccessService_EraseProject_FullMethodName     = "/fireonce.v1.AccessService/EraseProject"
 )
 
@@ -32,7 +33,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// API keys, and the keys that seal the server's secrets.
+// Projects, their API keys, and the keys that seal the server's secrets.
 //
 // Every RPC here needs the scope "admin". A key with it works in its own project: it
 // makes, lists and revokes that project's keys. The operator, the holder of the key that
@@ -89,6 +90,11 @@ type AccessServiceClient interface {
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
 	//     key. Begin again.
 	RotateSealingKey(ctx context.Context, in *fireoncev1.RotateSealingKeyRequest, opts ...grpc.CallOption) (*fireoncev1.RotateSealingKeyResponse, error)
+	// All projects, in the order of their ids.
+	//
+	// * PERMISSION_DENIED / OPERATOR_REQUIRED.
+	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	ListProjects(ctx context.Context, in *fireoncev1.ListProjectsRequest, opts ...grpc.CallOption) (*fireoncev1.ListProjectsResponse, error)
 	// Erases the data of a project, a bounded part in each call: call again with
 	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
 	// same rules. Once none is left, the texts and actors in the project's events, its
@@ -163,6 +169,16 @@ func (c *accessServiceClient) RotateSealingKey(ctx context.Context, in *fireonce
 	return out, nil
 }
 
+func (c *accessServiceClient) ListProjects(ctx context.Context, in *fireoncev1.ListProjectsRequest, opts ...grpc.CallOption) (*fireoncev1.ListProjectsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(fireoncev1.ListProjectsResponse)
+	err := c.cc.Invoke(ctx, AccessService_ListProjects_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *accessServiceClient) EraseProject(ctx context.Context, in *fireoncev1.EraseProjectRequest, opts ...grpc.CallOption) (*fireoncev1.EraseProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(fireoncev1.EraseProjectResponse)
@@ -177,7 +193,7 @@ func (c *accessServiceClient) EraseProject(ctx context.Context, in *fireoncev1.E
 // All implementations must embed UnimplementedAccessServiceServer
 // for forward compatibility.
 //
-// API keys, and the keys that seal the server's secrets.
+// Projects, their API keys, and the keys that seal the server's secrets.
 //
 // Every RPC here needs the scope "admin". A key with it works in its own project: it
 // makes, lists and revokes that project's keys. The operator, the holder of the key that
@@ -234,6 +250,11 @@ type AccessServiceServer interface {
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
 	//     key. Begin again.
 	RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error)
+	// All projects, in the order of their ids.
+	//
+	// * PERMISSION_DENIED / OPERATOR_REQUIRED.
+	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	ListProjects(context.Context, *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error)
 	// Erases the data of a project, a bounded part in each call: call again with
 	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
 	// same rules. Once none is left, the texts and actors in the project's events, its
@@ -272,6 +293,9 @@ func (UnimplementedAccessServiceServer) ListSealingKeys(context.Context, *fireon
 }
 func (UnimplementedAccessServiceServer) RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateSealingKey not implemented")
+}
+func (UnimplementedAccessServiceServer) ListProjects(context.Context, *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProjects not implemented")
 }
 func (UnimplementedAccessServiceServer) EraseProject(context.Context, *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EraseProject not implemented")
@@ -387,6 +411,24 @@ func _AccessService_RotateSealingKey_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccessService_ListProjects_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(fireoncev1.ListProjectsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).ListProjects(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_ListProjects_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).ListProjects(ctx, req.(*fireoncev1.ListProjectsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AccessService_EraseProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(fireoncev1.EraseProjectRequest)
 	if err := dec(in); err != nil {
@@ -431,6 +473,10 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RotateSealingKey",
 			Handler:    _AccessService_RotateSealingKey_Handler,
+		},
+		{
+			MethodName: "ListProjects",
+			Handler:    _AccessService_ListProjects_Handler,
 		},
 		{
 			MethodName: "EraseProject",

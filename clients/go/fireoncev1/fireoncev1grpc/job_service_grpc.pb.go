@@ -33,6 +33,7 @@ const (
 	JobService_ResolveJob_FullMethodName          = "/fireonce.v1.JobService/ResolveJob"
 	JobService_BulkCancelJobs_FullMethodName      = "/fireonce.v1.JobService/BulkCancelJobs"
 	JobService_BulkRetryJobs_FullMethodName       = "/fireonce.v1.JobService/BulkRetryJobs"
+	JobService_BulkRescheduleJobs_FullMethodName  = "/fireonce.v1.JobService/BulkRescheduleJobs"
 	JobService_BulkResolveJobs_FullMethodName     = "/fireonce.v1.JobService/BulkResolveJobs"
 	JobService_DeleteJob_FullMethodName           = "/fireonce.v1.JobService/DeleteJob"
 	JobService_RunDue_FullMethodName              = "/fireonce.v1.JobService/RunDue"
@@ -206,6 +207,10 @@ type JobServiceClient interface {
 	// dry run, which changes nothing, lists a reply among the failures if that job is on an
 	// earlier page.
 	BulkRetryJobs(ctx context.Context, in *fireoncev1.BulkRetryJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRetryJobsResponse, error)
+	// RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
+	// one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
+	// among the failures.
+	BulkRescheduleJobs(ctx context.Context, in *fireoncev1.BulkRescheduleJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRescheduleJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(ctx context.Context, in *fireoncev1.BulkResolveJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkResolveJobsResponse, error)
@@ -390,6 +395,16 @@ func (c *jobServiceClient) BulkRetryJobs(ctx context.Context, in *fireoncev1.Bul
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(fireoncev1.BulkRetryJobsResponse)
 	err := c.cc.Invoke(ctx, JobService_BulkRetryJobs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) BulkRescheduleJobs(ctx context.Context, in *fireoncev1.BulkRescheduleJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRescheduleJobsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(fireoncev1.BulkRescheduleJobsResponse)
+	err := c.cc.Invoke(ctx, JobService_BulkRescheduleJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -621,6 +636,10 @@ type JobServiceServer interface {
 	// dry run, which changes nothing, lists a reply among the failures if that job is on an
 	// earlier page.
 	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
+	// RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
+	// one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
+	// among the failures.
+	BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
@@ -710,6 +729,9 @@ func (UnimplementedJobServiceServer) BulkCancelJobs(context.Context, *fireoncev1
 }
 func (UnimplementedJobServiceServer) BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BulkRetryJobs not implemented")
+}
+func (UnimplementedJobServiceServer) BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BulkRescheduleJobs not implemented")
 }
 func (UnimplementedJobServiceServer) BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BulkResolveJobs not implemented")
@@ -977,6 +999,24 @@ func _JobService_BulkRetryJobs_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_BulkRescheduleJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(fireoncev1.BulkRescheduleJobsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).BulkRescheduleJobs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_BulkRescheduleJobs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).BulkRescheduleJobs(ctx, req.(*fireoncev1.BulkRescheduleJobsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_BulkResolveJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(fireoncev1.BulkResolveJobsRequest)
 	if err := dec(in); err != nil {
@@ -1139,6 +1179,10 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "BulkRetryJobs",
 			Handler:    _JobService_BulkRetryJobs_Handler,
+		},
+		{
+			MethodName: "BulkRescheduleJobs",
+			Handler:    _JobService_BulkRescheduleJobs_Handler,
 		},
 		{
 			MethodName: "BulkResolveJobs",

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -17,9 +19,12 @@ import (
 // happen, and the time of that; with --confirm and that time it changes no job that has changed
 // since.
 
+// shownKeys bounds the keys that a preview prints.
+const shownKeys = 20
+
 func bulkCommand() *cli.Command {
 	return &cli.Command{
-		Name: "bulk", Usage: "cancel, retry or resolve every job that a filter selects",
+		Name: "bulk", Usage: "cancel, retry, move or resolve every job that a filter selects",
 		Description: "Without --confirm nothing changes: it counts what would, and prints the time to confirm it with.\n" +
 			"With --confirm TIME only jobs that have not changed since that time are touched.",
 		Commands: []*cli.Command{
@@ -38,6 +43,14 @@ func bulkCommand() *cli.Command {
 				}),
 			},
 			{
+				Name: "reschedule", Usage: "move jobs that wait for their time: to one time, or all by one delay",
+				Flags: flags(append(bulkFlags(), append(whenFlags(""), zoneFlag(),
+					&duration.Flag{Name: "delay", HideDefault: true, Usage: "instead of --at and --in: each job later by this `DURATION`; -1h is earlier"},
+					&duration.Flag{Name: "window", Usage: "how late they may start, as a `DURATION`", DefaultText: "as it was"},
+				)...)...),
+				Action: action(bulkReschedule),
+			},
+			{
 				Name: "resolve", Usage: "decide about jobs whose outcome is unknown",
 				Flags: flags(append(bulkFlags(), resolveFlags()...)...),
 				Action: action(func(ctx context.Context, c *call) error {
@@ -46,6 +59,21 @@ func bulkCommand() *cli.Command {
 			},
 		},
 	}
+}
+
+func bulkReschedule(ctx context.Context, c *call) error {
+	at, local, err := when(c.cmd, time.Now())
+	if err != nil {
+		return err
+	}
+	if (at != nil || local != nil) == c.cmd.IsSet("delay") {
+		return exit.Usagef("say when: with one of --at, --in and --delay")
+	}
+	req := &fireoncev1.BulkRescheduleJobsRequest{ScheduleTime: at, LocalTime: local}
+	if err := setFromFlags(c.cmd, req, "window", "start_window"); err != nil {
+		return err
+	}
+	return bulk(ctx, c, c.Jobs.BulkRescheduleJobs, req)
 }
 
 func bulkFlags() []cli.Flag {
@@ -95,6 +123,9 @@ func bulk[Q proto.Message, R interface {
 		}
 		total.Matched += result.GetMatched()
 		total.Changed += result.GetChanged()
+		if len(total.GetChangedKeys()) < shownKeys {
+			total.ChangedKeys = append(total.GetChangedKeys(), result.GetChangedKeys()...)
+		}
 		c.out.progress.Show("%d jobs looked at, %d of them to change", total.GetMatched(), total.GetChanged())
 		if c.out.json {
 			if err := c.out.compact(result); err != nil {
@@ -102,7 +133,7 @@ func bulk[Q proto.Message, R interface {
 			}
 		} else {
 			for _, f := range result.GetFailures() {
-				c.out.line("  %s: %s", plain(f.GetJobId()), plain(f.GetError().GetMessage()))
+				c.out.line("  %s: %s", plain(cmp.Or(f.GetIdempotencyKey(), f.GetJobId())), plain(f.GetError().GetMessage()))
 			}
 		}
 	}
@@ -116,6 +147,13 @@ func (p *printer) bulk(r *fireoncev1.BulkResult, dry bool) {
 	if !dry {
 		p.line("%d of %d jobs changed.", r.GetChanged(), r.GetMatched())
 		return
+	}
+	keys := r.GetChangedKeys()[:min(len(r.GetChangedKeys()), shownKeys)]
+	for _, key := range keys {
+		p.line("  would change: %s", plain(key))
+	}
+	if more := int(r.GetChanged()) - len(keys); more > 0 && len(keys) > 0 {
+		p.line("  and %d more", more)
 	}
 	p.line("%d of %d jobs would change. Nothing was changed; to do it: --confirm %s",
 		r.GetChanged(), r.GetMatched(), r.GetAsOfTime().AsTime().Format(time.RFC3339Nano))

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -49,6 +50,16 @@ func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
 		}
 	}
 	p.rows(append(rows, []string{"ALL", number(resp.GetCount(), resp.GetCapped())}))
+	rows = nil
+	for _, n := range resp.GetPhaseCounts() {
+		if n.GetCount() > 0 || n.GetCapped() {
+			rows = append(rows, []string{word(n.GetPhase()), number(n.GetCount(), n.GetCapped())})
+		}
+	}
+	if len(rows) > 0 {
+		p.line("")
+	}
+	p.rows(rows)
 	if len(resp.GetGroups()) == 0 {
 		return
 	}
@@ -58,7 +69,7 @@ func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
 		var name string
 		switch v := g.GetValue().(type) {
 		case *fireoncev1.CountJobsResponse_Group_ConnectionId:
-			name = v.ConnectionId
+			name = cmp.Or(ownKey(g.GetConnectionKey()), v.ConnectionId)
 		case *fireoncev1.CountJobsResponse_Group_EffectClass:
 			name = strings.TrimPrefix(v.EffectClass.String(), "EFFECT_CLASS_")
 		case *fireoncev1.CountJobsResponse_Group_ErrorKind:

@@ -13,7 +13,9 @@ import (
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
 		textsFlag("state", "only jobs in this `STATE`, e.g. needs-resolution; several with commas, or repeated"),
+		textsFlag("phase", "only jobs in this `PHASE`: waiting, running, unknown or ended; may be repeated"),
 		textsFlag("connection", "only jobs of the connection with this `ID` or key; may be repeated"),
+		textFlag("schedule", "only jobs of the schedule with this `ID` or key"),
 		textsFlag("label", "only jobs with `NAME=VALUE`; may be repeated, all must match"),
 		textFlag("from", "only jobs scheduled at or after this RFC 3339 `TIME`"),
 		textFlag("before", "only jobs scheduled before this RFC 3339 `TIME`"),
@@ -34,8 +36,9 @@ func filterFlags() []cli.Flag {
 func (c *call) jobFilter() (*fireoncev1.JobFilter, error) {
 	filter := &fireoncev1.JobFilter{}
 	filter.ConnectionIds, filter.ConnectionKeys = idsAndKeys(c.cmd.StringSlice("connection"))
+	filter.ScheduleId, filter.ScheduleKey = idOrKey(c.cmd.String("schedule"))
 	return filter, setFromFlags(c.cmd, filter,
-		"state", "states", "label", "labels", "class", "effect_classes", "error", "error_kinds", "older-than", "state_age",
+		"state", "states", "phase", "phases", "label", "labels", "class", "effect_classes", "error", "error_kinds", "older-than", "state_age",
 		"key-prefix", "idempotency_key_prefix", "key-text", "idempotency_key_text",
 		"from", "schedule_time_from", "before", "schedule_time_before", "created-from", "create_time_from",
 		"created-before", "create_time_before", "ended-from", "end_time_from", "ended-before", "end_time_before")

@@ -10,9 +10,8 @@ import (
 
 func (p *printer) connection(c *fireoncev1.Connection) {
 	p.fields(slices.Concat([]string{
-		"Connection", c.GetConnectionId(),
-		"Name", c.GetDisplayName(),
 		"Key", c.GetIdempotencyKey(),
+		"Name", c.GetDisplayName(),
 		"Connector", c.GetConnector(),
 		"Labels", labelsLine(c.GetLabels()),
 		"State", word(c.GetState()),
@@ -26,6 +25,7 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Per minute", limit(c.GetLimits().GetMaxPerMinute()),
 		"Cool-down", span(c.GetLimits().GetCoolDown()),
 		"Created", stamp(c.GetCreateTime()),
+		"Connection", c.GetConnectionId(),
 		"Etag", c.GetEtag(),
 	})...)
 }
@@ -59,12 +59,12 @@ func limit(n int32) string {
 
 func (p *printer) connections(list []*fireoncev1.Connection) {
 	const shown = 60
-	rows := [][]string{{"CONNECTION", "KEY", "NAME", "CONNECTOR", "CLASS", "STATE", "CAUSE", "NOTE"}}
+	rows := [][]string{{"KEY", "NAME", "CONNECTOR", "CLASS", "STATE", "CAUSE", "NOTE", "CONNECTION"}}
 	for _, c := range list {
 		rows = append(rows, []string{
-			c.GetConnectionId(), ownKey(c.GetIdempotencyKey()), short(c.GetDisplayName(), 40), c.GetConnector(),
+			ownKey(c.GetIdempotencyKey()), short(c.GetDisplayName(), 40), c.GetConnector(),
 			word(c.GetEffectClass()), word(c.GetState()),
-			word(c.GetStateCause()), short(c.GetStateReason(), shown),
+			word(c.GetStateCause()), short(c.GetStateReason(), shown), c.GetConnectionId(),
 		})
 	}
 	p.table(rows)

@@ -28,12 +28,35 @@ func (p *printer) scheduled(resp *fireoncev1.ScheduleJobResponse, validated bool
 
 func (p *printer) brief(j *fireoncev1.Job) {
 	p.fields(
-		"Job", j.GetJobId(),
 		"Key", j.GetIdempotencyKey(),
 		"State", stateName(j.GetState()),
+		"Connection", connectionName(j),
 		"Scheduled for", stamp(j.GetScheduleTime())+away(j.GetScheduleTime()),
 		"Blocked", blockedLine(j.GetBlockedReason()),
+		"Job", j.GetJobId(),
 	)
+}
+
+// connectionName returns the name of a connection as flags take it: its key, or its id where the
+// key was generated or is not known.
+func connectionName(of interface {
+	GetConnectionId() string
+	GetConnectionKey() string
+}) string {
+	return cmp.Or(ownKey(of.GetConnectionKey()), of.GetConnectionId())
+}
+
+// shownKey returns a job's key, in which the schedule that made the job has its key.
+func shownKey(of interface {
+	GetIdempotencyKey() string
+	GetScheduleId() string
+	GetScheduleKey() string
+}) string {
+	firing, made := strings.CutPrefix(of.GetIdempotencyKey(), "fireonce:schedule/"+of.GetScheduleId()+"/")
+	if !made || of.GetScheduleKey() == "" {
+		return of.GetIdempotencyKey()
+	}
+	return of.GetScheduleKey() + "/" + firing
 }
 
 // blockedLine returns why a job waits, in words and as the code for programs.
@@ -50,12 +73,13 @@ func blockedLine(b *fireoncev1.BlockedReason) string {
 
 func (p *printer) job(j *fireoncev1.Job) {
 	p.fields(
+		"Key", j.GetIdempotencyKey(),
 		"State", stateLine(j),
+		"Phase", word(j.GetPhase()),
 		"Blocked", blockedLine(j.GetBlockedReason()),
 		"Next", nextLine(j),
-		"Key", j.GetIdempotencyKey(),
-		"Connection", j.GetConnectionId(),
-		"Job", j.GetJobId(),
+		"Connection", connectionName(j),
+		"Schedule", j.GetScheduleKey(),
 		"Class", word(j.GetEffectClass()),
 		"Scheduled for", stamp(j.GetScheduleTime()),
 		"Replies to", j.GetReplyToJobId(),
@@ -73,6 +97,7 @@ func (p *printer) job(j *fireoncev1.Job) {
 		"Created", stamp(j.GetCreateTime()),
 		"Ended", stamp(j.GetEndTime()),
 		"Content", contentLine(j),
+		"Job", j.GetJobId(),
 		"Etag", j.GetEtag(),
 	)
 }
@@ -220,15 +245,15 @@ func payloadLine(p *fireoncev1.Payload) string {
 
 func (p *printer) jobs(jobs []*fireoncev1.Job) {
 	const shown = 48
-	rows := [][]string{{"JOB", "STATE", "SCHEDULED FOR", "ATTEMPTS", "KEY", "NOTE"}}
+	rows := [][]string{{"KEY", "STATE", "CONNECTION", "SCHEDULED FOR", "ATTEMPTS", "NOTE", "JOB"}}
 	for _, j := range jobs {
 		note := j.GetBlockedReason().GetMessage()
 		if note == "" && j.GetEffect() == nil {
 			note = errorLine(j.GetLastError())
 		}
 		rows = append(rows, []string{
-			j.GetJobId(), stateName(j.GetState()), stamp(j.GetScheduleTime()),
-			strconv.Itoa(int(j.GetAttemptCount())), short(j.GetIdempotencyKey(), shown), short(note, shown),
+			short(shownKey(j), shown), stateName(j.GetState()), short(connectionName(j), shown), stamp(j.GetScheduleTime()),
+			strconv.Itoa(int(j.GetAttemptCount())), short(note, shown), j.GetJobId(),
 		})
 	}
 	p.table(rows)
@@ -321,7 +346,7 @@ func (p *printer) event(e *fireoncev1.JobEvent, withJob bool) {
 	}
 	line := "  " + p.in(faint, clock(e.GetEventTime()))
 	if withJob {
-		line += "  " + plain(c.GetJobId())
+		line += "  " + plain(cmp.Or(shownKey(c), c.GetJobId())) + "  " + p.in(faint, plain(connectionName(c)))
 	}
 	const changeWidth = 28
 	blanks := strings.Repeat(" ", max(0, changeWidth-len([]rune(arrow+change))))

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,9 +16,8 @@ import (
 func (p *printer) schedule(s *fireoncev1.Schedule) {
 	terms := s.GetPolicies()
 	p.fields(
-		"Schedule", s.GetScheduleId(),
-		"Name", s.GetDisplayName(),
 		"Key", s.GetIdempotencyKey(),
+		"Name", s.GetDisplayName(),
 		"Labels", labelsLine(s.GetLabels()),
 		"State", word(s.GetState()),
 		"Cause", word(s.GetPauseCause()),
@@ -29,7 +27,7 @@ func (p *printer) schedule(s *fireoncev1.Schedule) {
 		"Except", exclusionsLine(s.GetSpec().GetExclusions()),
 		"From", stamp(s.GetSpec().GetStartTime()),
 		"Until", stamp(s.GetSpec().GetEndTime()),
-		"Connection", s.GetJobTemplate().GetConnectionId(),
+		"Connection", connectionName(s),
 		"Content", contentSource(s.GetJobTemplate()),
 		"Overlap", word(terms.GetOverlap())+unlessSame(terms),
 		"Catch up", word(terms.GetCatchUp())+within(terms.GetCatchUpWindow()),
@@ -38,6 +36,7 @@ func (p *printer) schedule(s *fireoncev1.Schedule) {
 		"Skipped", strings.Join(s.GetSkippedNames(), " "),
 		"So far", countsLine(s.GetCounts()),
 		"Created", stamp(s.GetCreateTime()),
+		"Schedule", s.GetScheduleId(),
 		"Etag", s.GetEtag(),
 	)
 }
@@ -126,12 +125,11 @@ func countsLine(c *fireoncev1.FiringCounts) string {
 }
 
 func (p *printer) schedules(list []*fireoncev1.Schedule) {
-	rows := [][]string{{"SCHEDULE", "NAME", "STATE", "TIMES", "ZONE", "NEXT", "SO FAR"}}
+	rows := [][]string{{"KEY", "STATE", "CONNECTION", "TIMES", "ZONE", "NEXT", "SO FAR", "NAME", "SCHEDULE"}}
 	for _, s := range list {
-		name := cmp.Or(s.GetDisplayName(), s.GetIdempotencyKey())
 		rows = append(rows, []string{
-			s.GetScheduleId(), short(name, 30), word(s.GetState()), short(specLine(s.GetSpec()), 40),
-			s.GetSpec().GetTimeZone(), stamp(s.GetNextFireTime()), countsLine(s.GetCounts()),
+			short(s.GetIdempotencyKey(), 40), word(s.GetState()), short(connectionName(s), 40), short(specLine(s.GetSpec()), 40),
+			s.GetSpec().GetTimeZone(), stamp(s.GetNextFireTime()), countsLine(s.GetCounts()), short(s.GetDisplayName(), 30), s.GetScheduleId(),
 		})
 	}
 	p.table(rows)
@@ -183,14 +181,14 @@ func (p *printer) firings(heading string, list []*fireoncev1.Firing) {
 		return
 	}
 	p.section(heading)
-	rows := [][]string{{"NAME", "LOCAL TIME", "OUTCOME", "JOB", "DECIDED", "NOTE"}}
+	rows := [][]string{{"NAME", "LOCAL TIME", "OUTCOME", "DECIDED", "NOTE", "JOB"}}
 	for _, f := range list {
 		note := f.GetReason()
 		if origin := f.GetOrigin(); origin != fireoncev1.FiringOrigin_FIRING_ORIGIN_TIME {
 			note = strings.TrimSpace(word(origin) + " " + note)
 		}
 		rows = append(rows, []string{
-			f.GetName(), f.GetLocalTime(), word(f.GetOutcome()), f.GetJobId(), stamp(f.GetDecideTime()), short(note, 60),
+			f.GetName(), f.GetLocalTime(), word(f.GetOutcome()), stamp(f.GetDecideTime()), short(note, 60), f.GetJobId(),
 		})
 	}
 	p.table(rows)

@@ -150,15 +150,15 @@ func showItem[R interface {
 }
 
 func (p *printer) items(list []*fireoncev1.ScheduleItem) {
-	rows := [][]string{{"ITEM", "PLACE", "STATE", "KEY", "CONTENT", "JOB", "NOTE"}}
+	rows := [][]string{{"KEY", "PLACE", "STATE", "CONTENT", "NOTE", "JOB", "ITEM"}}
 	for _, i := range list {
 		place := ""
 		if n := i.GetPosition(); n > 0 {
 			place = strconv.Itoa(int(n))
 		}
 		rows = append(rows, []string{
-			i.GetItemId(), place, word(i.GetState()), short(i.GetIdempotencyKey(), 40),
-			payloadLine(i.GetPayload()), i.GetJobId(), short(i.GetRefuseReason(), 60),
+			short(i.GetIdempotencyKey(), 40), place, word(i.GetState()),
+			payloadLine(i.GetPayload()), short(i.GetRefuseReason(), 60), i.GetJobId(), i.GetItemId(),
 		})
 	}
 	p.table(rows)

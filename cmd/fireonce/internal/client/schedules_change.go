@@ -128,7 +128,7 @@ func bulkSchedules[Q proto.Message, R interface {
 		c.out.line("%s", plain(id))
 	}
 	for _, f := range all.GetFailures() {
-		c.out.line("%s  refused: %s", plain(f.GetScheduleId()), plain(f.GetError().GetMessage()))
+		c.out.line("%s  refused: %s", plain(f.GetIdempotencyKey()), plain(f.GetError().GetMessage()))
 	}
 	if dry {
 		c.out.line("%d of %d schedules would be changed. To do it: --confirm", all.GetChanged(), all.GetMatched())

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -18,10 +20,12 @@ import (
 func projectsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "projects",
-		Usage: "projects: erase",
+		Usage: "projects: list, erase",
 		Description: "A project is made with its first API key (`fireonce apikeys create --new-project`). The server at --server is asked, with\n" +
 			"FIREONCE_API_KEY: the operator's key. With --database no server is asked, and the database is opened instead.",
 		Commands: []*cli.Command{{
+			Name: "list", Usage: "all projects", Flags: accessFlags(), Action: listProjects,
+		}, {
 			Name: "erase", Usage: "erase what a project has, for good", ArgsUsage: "PROJECT",
 			Description: "Revoke the project's API keys first, and end its open jobs before that. Jobs that ended an hour ago or earlier go;\n" +
 				"if others are left, the command says how many, and until when to wait, and exits with 3. Once none is left,\n" +
@@ -33,6 +37,26 @@ func projectsCommand() *cli.Command {
 			Action: eraseProject,
 		}},
 	}
+}
+
+func listProjects(ctx context.Context, cmd *cli.Command) error {
+	return withAccess(ctx, cmd, nil, func(a access) error {
+		all := &fireoncev1.ListProjectsResponse{}
+		for page, err := range client.Pages(ctx, a.ListProjects, &fireoncev1.ListProjectsRequest{PageSize: store.MaxBatch}) {
+			if err != nil {
+				return err
+			}
+			all.Projects = append(all.GetProjects(), page.GetProjects()...)
+		}
+		if printed, err := client.Print(cmd, all); printed || err != nil {
+			return err
+		}
+		rows := [][]string{{"PROJECT", "CREATED", "ERASED", "BY"}}
+		for _, p := range all.GetProjects() {
+			rows = append(rows, []string{p.GetProjectId(), day(p.GetCreateTime()), day(p.GetEraseTime()), cmp.Or(p.GetErasedBy(), "-")})
+		}
+		return client.PrintTable(cmd, rows)
+	})
 }
 
 func eraseProject(ctx context.Context, cmd *cli.Command) error {

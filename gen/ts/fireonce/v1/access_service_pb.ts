@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/access_service.proto.
  */
 export const file_fireonce_v1_access_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBmaXJlb25jZS92MS9hY2Nlc3Nfc2VydmljZS5wcm90bxILZmlyZW9uY2UudjEipAIKBkFwaUtleRISCgphcGlfa2V5X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIOCgZzY29wZXMYBCADKAkSLwoLY3JlYXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1sYXN0X3VzZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZva2VfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGYWN0aXZlGAkgASgIIowBChNDcmVhdGVBcGlLZXlSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAkSFgoOY3JlYXRlX3Byb2plY3QYAiABKAgSDAoEbmFtZRgDIAEoCRIOCgZzY29wZXMYBCADKAkSKwoIbGlmZXRpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iTAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USJAoHYXBpX2tleRgBIAEoCzITLmZpcmVvbmNlLnYxLkFwaUtleRIOCgZzZWNyZXQYAiABKAkiTwoSTGlzdEFwaUtleXNSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVQoTTGlzdEFwaUtleXNSZXNwb25zZRIlCghhcGlfa2V5cxgBIAMoCzITLmZpcmVvbmNlLnYxLkFwaUtleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKQoTUmV2b2tlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgJIjwKFFJldm9rZUFwaUtleVJlc3BvbnNlEiQKB2FwaV9rZXkYASABKAsyEy5maXJlb25jZS52MS5BcGlLZXkifgoKU2VhbGluZ0tleRIWCg5zZWFsaW5nX2tleV9pZBgBIAEoCRIpCgRyb2xlGAIgASgOMhsuZmlyZW9uY2UudjEuU2VhbGluZ0tleVJvbGUSGAoQY3JlZGVudGlhbF9jb3VudBgDIAEoAxITCgtsb2dpbl9jb3VudBgEIAEoAyIYChZMaXN0U2VhbGluZ0tleXNSZXF1ZXN0ImUKF0xpc3RTZWFsaW5nS2V5c1Jlc3BvbnNlEi0KDHNlYWxpbmdfa2V5cxgBIAMoCzIXLmZpcmVvbmNlLnYxLlNlYWxpbmdLZXkSGwoTbmV4dF9zZWFsaW5nX2tleV9pZBgCIAEoCSJAChdSb3RhdGVTZWFsaW5nS2V5UmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSKZAQoYUm90YXRlU2VhbGluZ0tleVJlc3BvbnNlEhYKDnNlYWxpbmdfa2V5X2lkGAEgASgJEhYKDnJlc2VhbGVkX2NvdW50GAIgASgFEhUKDWNoYW5nZWRfY291bnQYAyABKAUSHQoVZmFpbGVkX2Nvbm5lY3Rpb25faWRzGAQgAygJEhcKD25leHRfcGFnZV90b2tlbhgFIAEoCSI9ChNFcmFzZVByb2plY3RSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAkSEgoKcGFnZV90b2tlbhgCIAEoCSLrAgoURXJhc2VQcm9qZWN0UmVzcG9uc2USGAoQZXJhc2VkX2pvYl9jb3VudBgBIAEoBRIbChNibGFua2VkX2V2ZW50X2NvdW50GAIgASgFEh8KF2VyYXNlZF9jb25uZWN0aW9uX2NvdW50GAMgASgFEhoKEmVyYXNlZF9sb2dpbl9jb3VudBgEIAEoBRIcChRlcmFzZWRfYXBpX2tleV9jb3VudBgFIAEoBRIdChVlcmFzZWRfc2NoZWR1bGVfY291bnQYBiABKAUSGwoTZXJhc2VkX2ZpcmluZ19jb3VudBgHIAEoBRIMCgRkb25lGAggASgIEhcKD25leHRfcGFnZV90b2tlbhgJIAEoCRIWCg5vcGVuX2pvYl9jb3VudBgKIAEoBRIWCg5rZXB0X2pvYl9jb3VudBgLIAEoBRIuCgpyZXRyeV90aW1lGAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCqIAQoOU2VhbGluZ0tleVJvbGUSIAocU0VBTElOR19LRVlfUk9MRV9VTlNQRUNJRklFRBAAEhoKFlNFQUxJTkdfS0VZX1JPTEVfU0VBTFMQARIaChZTRUFMSU5HX0tFWV9ST0xFX09QRU5TEAISHAoYU0VBTElOR19LRVlfUk9MRV9NSVNTSU5HEAMyuAQKDUFjY2Vzc1NlcnZpY2USUwoMQ3JlYXRlQXBpS2V5EiAuZmlyZW9uY2UudjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBohLmZpcmVvbmNlLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlElUKC0xpc3RBcGlLZXlzEh8uZmlyZW9uY2UudjEuTGlzdEFwaUtleXNSZXF1ZXN0GiAuZmlyZW9uY2UudjEuTGlzdEFwaUtleXNSZXNwb25zZSIDkAIBElgKDFJldm9rZUFwaUtleRIgLmZpcmVvbmNlLnYxLlJldm9rZUFwaUtleVJlcXVlc3QaIS5maXJlb25jZS52MS5SZXZva2VBcGlLZXlSZXNwb25zZSIDkAICEmEKD0xpc3RTZWFsaW5nS2V5cxIjLmZpcmVvbmNlLnYxLkxpc3RTZWFsaW5nS2V5c1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0U2VhbGluZ0tleXNSZXNwb25zZSIDkAIBEmQKEFJvdGF0ZVNlYWxpbmdLZXkSJC5maXJlb25jZS52MS5Sb3RhdGVTZWFsaW5nS2V5UmVxdWVzdBolLmZpcmVvbmNlLnYxLlJvdGF0ZVNlYWxpbmdLZXlSZXNwb25zZSIDkAICElgKDEVyYXNlUHJvamVjdBIgLmZpcmVvbmNlLnYxLkVyYXNlUHJvamVjdFJlcXVlc3QaIS5maXJlb25jZS52MS5FcmFzZVByb2plY3RSZXNwb25zZSIDkAICQpIBChVpby5naXRodWIuZmlyZW9uY2UudjFCEkFjY2Vzc1NlcnZpY2VQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiBmaXJlb25jZS92MS9hY2Nlc3Nfc2VydmljZS5wcm90bxILZmlyZW9uY2UudjEipAIKBkFwaUtleRISCgphcGlfa2V5X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIOCgZzY29wZXMYBCADKAkSLwoLY3JlYXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1sYXN0X3VzZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZva2VfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGYWN0aXZlGAkgASgIIowBChNDcmVhdGVBcGlLZXlSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAkSFgoOY3JlYXRlX3Byb2plY3QYAiABKAgSDAoEbmFtZRgDIAEoCRIOCgZzY29wZXMYBCADKAkSKwoIbGlmZXRpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iTAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USJAoHYXBpX2tleRgBIAEoCzITLmZpcmVvbmNlLnYxLkFwaUtleRIOCgZzZWNyZXQYAiABKAkiTwoSTGlzdEFwaUtleXNSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVQoTTGlzdEFwaUtleXNSZXNwb25zZRIlCghhcGlfa2V5cxgBIAMoCzITLmZpcmVvbmNlLnYxLkFwaUtleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKQoTUmV2b2tlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgJIjwKFFJldm9rZUFwaUtleVJlc3BvbnNlEiQKB2FwaV9rZXkYASABKAsyEy5maXJlb25jZS52MS5BcGlLZXkifgoKU2VhbGluZ0tleRIWCg5zZWFsaW5nX2tleV9pZBgBIAEoCRIpCgRyb2xlGAIgASgOMhsuZmlyZW9uY2UudjEuU2VhbGluZ0tleVJvbGUSGAoQY3JlZGVudGlhbF9jb3VudBgDIAEoAxITCgtsb2dpbl9jb3VudBgEIAEoAyIYChZMaXN0U2VhbGluZ0tleXNSZXF1ZXN0ImUKF0xpc3RTZWFsaW5nS2V5c1Jlc3BvbnNlEi0KDHNlYWxpbmdfa2V5cxgBIAMoCzIXLmZpcmVvbmNlLnYxLlNlYWxpbmdLZXkSGwoTbmV4dF9zZWFsaW5nX2tleV9pZBgCIAEoCSJAChdSb3RhdGVTZWFsaW5nS2V5UmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSKZAQoYUm90YXRlU2VhbGluZ0tleVJlc3BvbnNlEhYKDnNlYWxpbmdfa2V5X2lkGAEgASgJEhYKDnJlc2VhbGVkX2NvdW50GAIgASgFEhUKDWNoYW5nZWRfY291bnQYAyABKAUSHQoVZmFpbGVkX2Nvbm5lY3Rpb25faWRzGAQgAygJEhcKD25leHRfcGFnZV90b2tlbhgFIAEoCSKRAQoHUHJvamVjdBISCgpwcm9qZWN0X2lkGAEgASgJEi8KC2NyZWF0ZV90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgplcmFzZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgllcmFzZWRfYnkYBCABKAkiPAoTTGlzdFByb2plY3RzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJXChRMaXN0UHJvamVjdHNSZXNwb25zZRImCghwcm9qZWN0cxgBIAMoCzIULmZpcmVvbmNlLnYxLlByb2plY3QSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIj0KE0VyYXNlUHJvamVjdFJlcXVlc3QSEgoKcHJvamVjdF9pZBgBIAEoCRISCgpwYWdlX3Rva2VuGAIgASgJIusCChRFcmFzZVByb2plY3RSZXNwb25zZRIYChBlcmFzZWRfam9iX2NvdW50GAEgASgFEhsKE2JsYW5rZWRfZXZlbnRfY291bnQYAiABKAUSHwoXZXJhc2VkX2Nvbm5lY3Rpb25fY291bnQYAyABKAUSGgoSZXJhc2VkX2xvZ2luX2NvdW50GAQgASgFEhwKFGVyYXNlZF9hcGlfa2V5X2NvdW50GAUgASgFEh0KFWVyYXNlZF9zY2hlZHVsZV9jb3VudBgGIAEoBRIbChNlcmFzZWRfZmlyaW5nX2NvdW50GAcgASgFEgwKBGRvbmUYCCABKAgSFwoPbmV4dF9wYWdlX3Rva2VuGAkgASgJEhYKDm9wZW5fam9iX2NvdW50GAogASgFEhYKDmtlcHRfam9iX2NvdW50GAsgASgFEi4KCnJldHJ5X3RpbWUYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKogBCg5TZWFsaW5nS2V5Um9sZRIgChxTRUFMSU5HX0tFWV9ST0xFX1VOU1BFQ0lGSUVEEAASGgoWU0VBTElOR19LRVlfUk9MRV9TRUFMUxABEhoKFlNFQUxJTkdfS0VZX1JPTEVfT1BFTlMQAhIcChhTRUFMSU5HX0tFWV9ST0xFX01JU1NJTkcQAzKSBQoNQWNjZXNzU2VydmljZRJTCgxDcmVhdGVBcGlLZXkSIC5maXJlb25jZS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEuZmlyZW9uY2UudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USVQoLTGlzdEFwaUtleXMSHy5maXJlb25jZS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC5maXJlb25jZS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlIgOQAgESWAoMUmV2b2tlQXBpS2V5EiAuZmlyZW9uY2UudjEuUmV2b2tlQXBpS2V5UmVxdWVzdBohLmZpcmVvbmNlLnYxLlJldm9rZUFwaUtleVJlc3BvbnNlIgOQAgISYQoPTGlzdFNlYWxpbmdLZXlzEiMuZmlyZW9uY2UudjEuTGlzdFNlYWxpbmdLZXlzUmVxdWVzdBokLmZpcmVvbmNlLnYxLkxpc3RTZWFsaW5nS2V5c1Jlc3BvbnNlIgOQAgESZAoQUm90YXRlU2VhbGluZ0tleRIkLmZpcmVvbmNlLnYxLlJvdGF0ZVNlYWxpbmdLZXlSZXF1ZXN0GiUuZmlyZW9uY2UudjEuUm90YXRlU2VhbGluZ0tleVJlc3BvbnNlIgOQAgISWAoMTGlzdFByb2plY3RzEiAuZmlyZW9uY2UudjEuTGlzdFByb2plY3RzUmVxdWVzdBohLmZpcmVvbmNlLnYxLkxpc3RQcm9qZWN0c1Jlc3BvbnNlIgOQAgESWAoMRXJhc2VQcm9qZWN0EiAuZmlyZW9uY2UudjEuRXJhc2VQcm9qZWN0UmVxdWVzdBohLmZpcmVvbmNlLnYxLkVyYXNlUHJvamVjdFJlc3BvbnNlIgOQAgJCkgEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUISQWNjZXNzU2VydmljZVByb3RvUAFaMmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9maXJlb25jZXYxogIDRk9YqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * An API key, without the key itself.
@@ -412,6 +412,92 @@ export const RotateSealingKeyResponseSchema: GenMessage<RotateSealingKeyResponse
   messageDesc(file_fireonce_v1_access_service, 11);
 
 /**
+ * A part of the database whose API keys see no other part.
+ *
+ * @generated from message fireonce.v1.Project
+ */
+export type Project = Message<"fireonce.v1.Project"> & {
+  /**
+   * @generated from field: string project_id = 1;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp create_time = 2;
+   */
+  createTime?: Timestamp;
+
+  /**
+   * When EraseProject last reached its end. Unset: never.
+   *
+   * @generated from field: google.protobuf.Timestamp erase_time = 3;
+   */
+  eraseTime?: Timestamp;
+
+  /**
+   * The actor of that.
+   *
+   * @generated from field: string erased_by = 4;
+   */
+  erasedBy: string;
+};
+
+/**
+ * Describes the message fireonce.v1.Project.
+ * Use `create(ProjectSchema)` to create a new message.
+ */
+export const ProjectSchema: GenMessage<Project> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_access_service, 12);
+
+/**
+ * @generated from message fireonce.v1.ListProjectsRequest
+ */
+export type ListProjectsRequest = Message<"fireonce.v1.ListProjectsRequest"> & {
+  /**
+   * 0 means 50; above 500 means 500.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message fireonce.v1.ListProjectsRequest.
+ * Use `create(ListProjectsRequestSchema)` to create a new message.
+ */
+export const ListProjectsRequestSchema: GenMessage<ListProjectsRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_access_service, 13);
+
+/**
+ * @generated from message fireonce.v1.ListProjectsResponse
+ */
+export type ListProjectsResponse = Message<"fireonce.v1.ListProjectsResponse"> & {
+  /**
+   * @generated from field: repeated fireonce.v1.Project projects = 1;
+   */
+  projects: Project[];
+
+  /**
+   * Empty: this was the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message fireonce.v1.ListProjectsResponse.
+ * Use `create(ListProjectsResponseSchema)` to create a new message.
+ */
+export const ListProjectsResponseSchema: GenMessage<ListProjectsResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_access_service, 14);
+
+/**
  * @generated from message fireonce.v1.EraseProjectRequest
  */
 export type EraseProjectRequest = Message<"fireonce.v1.EraseProjectRequest"> & {
@@ -433,7 +519,7 @@ export type EraseProjectRequest = Message<"fireonce.v1.EraseProjectRequest"> & {
  * Use `create(EraseProjectRequestSchema)` to create a new message.
  */
 export const EraseProjectRequestSchema: GenMessage<EraseProjectRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_access_service, 12);
+  messageDesc(file_fireonce_v1_access_service, 15);
 
 /**
  * The counts are those of this call.
@@ -526,7 +612,7 @@ export type EraseProjectResponse = Message<"fireonce.v1.EraseProjectResponse"> &
  * Use `create(EraseProjectResponseSchema)` to create a new message.
  */
 export const EraseProjectResponseSchema: GenMessage<EraseProjectResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_access_service, 13);
+  messageDesc(file_fireonce_v1_access_service, 16);
 
 /**
  * Role of a sealing key in a server. New values may be added.
@@ -569,7 +655,7 @@ export const SealingKeyRoleSchema: GenEnum<SealingKeyRole> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_access_service, 0);
 
 /**
- * API keys, and the keys that seal the server's secrets.
+ * Projects, their API keys, and the keys that seal the server's secrets.
  *
  * Every RPC here needs the scope "admin". A key with it works in its own project: it
  * makes, lists and revokes that project's keys. The operator, the holder of the key that
@@ -668,6 +754,19 @@ export const AccessService: GenService<{
     methodKind: "unary";
     input: typeof RotateSealingKeyRequestSchema;
     output: typeof RotateSealingKeyResponseSchema;
+  },
+  /**
+   * All projects, in the order of their ids.
+   *
+   * * PERMISSION_DENIED / OPERATOR_REQUIRED.
+   * * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+   *
+   * @generated from rpc fireonce.v1.AccessService.ListProjects
+   */
+  listProjects: {
+    methodKind: "unary";
+    input: typeof ListProjectsRequestSchema;
+    output: typeof ListProjectsResponseSchema;
   },
   /**
    * Erases the data of a project, a bounded part in each call: call again with
