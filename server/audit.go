@@ -13,7 +13,7 @@ import (
 // logConnectionChange logs the creation or a change of a connection, with its actor.
 func (s *Server) logConnectionChange(ctx context.Context, what string, c store.Connection, more ...any) {
 	s.log.InfoContext(ctx, what, append([]any{
-		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "connection", c.ID.String(), "project", c.Project,
+		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "connection", c.Key, "connection_id", c.ID.String(), "project", c.Project,
 		"connector", c.Connector, "version", c.Version,
 	}, more...)...)
 }
@@ -21,7 +21,7 @@ func (s *Server) logConnectionChange(ctx context.Context, what string, c store.C
 // logScheduleChange logs the creation, a change or a firing of a schedule, with its actor.
 func (s *Server) logScheduleChange(ctx context.Context, what string, of store.Schedule, more ...any) {
 	s.log.InfoContext(ctx, what, append([]any{
-		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "schedule_id", of.ID.String(), "project", of.Project,
+		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "schedule", of.Key, "schedule_id", of.ID.String(), "project", of.Project,
 		"state", stateName(of), "version", of.Version,
 	}, more...)...)
 }

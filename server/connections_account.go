@@ -46,7 +46,7 @@ func (s *Server) credentialOf(ctx context.Context, conn store.Connection) (conne
 	case errors.Is(err, store.ErrStale):
 		return connector.Credential{}, err
 	case err != nil:
-		s.log.ErrorContext(ctx, "a credential cannot be opened", "connection", conn.ID.String(), "err", err)
+		s.log.ErrorContext(ctx, "a credential cannot be opened", "connection", conn.Key, "connection_id", conn.ID.String(), "err", err)
 		return connector.Credential{}, unsealable(conn, err)
 	}
 	return connector.Credential{Version: sealed.Version, Data: data}, nil

@@ -182,6 +182,6 @@ func (s *scheduleService) unreadable(ctx context.Context, of store.Schedule, err
 	if errors.Is(err, recur.ErrTooCostly) || ctx.Err() != nil {
 		return
 	}
-	s.log.LogAttrs(ctx, slog.LevelWarn, "a schedule cannot be evaluated", slog.String("schedule_id", of.ID.String()),
+	s.log.LogAttrs(ctx, slog.LevelWarn, "a schedule cannot be evaluated", slog.String("schedule", of.Key), slog.String("schedule_id", of.ID.String()),
 		slog.String("project", of.Project), slog.String("error", err.Error()))
 }

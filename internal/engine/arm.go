@@ -144,7 +144,7 @@ func (a *attempt) readBack(ctx context.Context, cause error) (*store.Armed, erro
 // as the store answers, the attempt, if there is one, is settled as not sent.
 func (a *attempt) resolveUnconfirmed(err error) {
 	e, item := a.e, &a.intent
-	e.Log.ErrorContext(a.work.Context(), "an arm could not be confirmed; nothing was sent", "job", a.leased.ID.String(), "err", err)
+	e.Log.ErrorContext(a.work.Context(), "an arm could not be confirmed; nothing was sent", logged(&a.leased.Snapshot, &a.leased.Connection), "err", err)
 	for e.hard.Err() == nil {
 		ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 		back, err := e.Store.ArmedBy(ctx, item.Job, item.Token)
@@ -160,7 +160,7 @@ func (a *attempt) resolveUnconfirmed(err error) {
 		sleep.For(e.hard, time.Second)
 	}
 	e.Log.ErrorContext(a.work.Context(), "shut down with an unconfirmed arm; nothing was sent, the fence decides",
-		"job", a.leased.ID.String(), "arm", item.Token.String())
+		logged(&a.leased.Snapshot, &a.leased.Connection), "arm", item.Token.String())
 }
 
 // armRefused handles an intent that the store's guards refused: nothing was sent.
@@ -210,7 +210,7 @@ func (a *attempt) armRefused(why error) {
 		a.waitBehind(a.e.hard, holder)
 		return
 	default:
-		a.e.Log.ErrorContext(a.work.Context(), "the store refused an arm", "job", l.ID.String(), "err", why)
+		a.e.Log.ErrorContext(a.work.Context(), "the store refused an arm", logged(&l.Snapshot, &l.Connection), "err", why)
 		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
 	}
 	a.work.GivenBack(d.Kind)

@@ -139,7 +139,7 @@ func (c *claimAndArm) prepareWithoutIO(l *store.Leased) (r ready, ok bool) {
 	e := c.e
 	defer func() {
 		if p := recover(); p != nil {
-			e.Log.Error("panic while preparing", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
+			e.Log.Error("panic while preparing", logged(&l.Snapshot, &l.Connection), "panic", p, "stack", string(debug.Stack()))
 			ok = false
 		}
 	}()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (o *credentials) unseal(ctx context.Context, l *store.Leased) (connector.Cr
 		first := false
 		o.unopened.GetOrPut(c.ID, func() bool { first = true; return true })
 		if first {
-			o.Log.Error("a credential cannot be opened; its jobs wait", "connection", c.ID.String(), "project", c.Project, "err", err)
+			o.Log.Error("a credential cannot be opened; its jobs wait", "connection", cmp.Or(c.Key, c.ID.String()), "project", c.Project, "err", err)
 		}
 		return connector.Credential{}, &job.Deferred{
 			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, maxUnfitWait), Message: seal.Explain(err),

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -63,11 +64,11 @@ func (h *holds) end(what heldTarget, asked time.Time) (since time.Time, was bool
 
 // begun logs that a decision about a job holds all jobs of its account or host. A hold
 // that is over in seconds is not worth a line.
-func (h *holds) begun(ctx context.Context, connector string, s *job.Snapshot, hold job.HoldUntil) {
+func (h *holds) begun(ctx context.Context, conn *store.Connection, s *job.Snapshot, hold job.HoldUntil) {
 	if hold.Auth == 0 && hold.For <= maxSharedHold || !h.begin(heldTarget{s.Connection, s.HoldKey}, h.Clock.Read().Time) {
 		return
 	}
-	attrs := []any{"connection", s.Connection.String(), "project", s.Project, "connector", connector, "job", s.ID.String()}
+	attrs := []any{logged(s, conn), "project", s.Project, "connector", conn.Connector}
 	if hold.Auth != 0 {
 		h.Log.WarnContext(ctx, "a connection is held: its credential is refused; its jobs wait for a new one", append(attrs, "cause", hold.Auth.String())...)
 	} else {
@@ -79,7 +80,7 @@ func (h *holds) begun(ctx context.Context, connector string, s *job.Snapshot, ho
 // asked for.
 func (h *holds) armed(ctx context.Context, l *store.Leased, asked time.Time) {
 	if since, was := h.end(heldTarget{l.Spec.Connection, l.HoldKey}, asked); was {
-		h.Log.InfoContext(ctx, "a connection is held no longer: its jobs are sent again", "connection", l.Spec.Connection.String(),
+		h.Log.InfoContext(ctx, "a connection is held no longer: its jobs are sent again", "connection", cmp.Or(l.Connection.Key, l.Spec.Connection.String()),
 			"project", l.Project, "connector", l.Connection.Connector, "held_for", h.Clock.Read().Time.Sub(since).Round(time.Second).String())
 	}
 }

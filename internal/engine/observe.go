@@ -97,7 +97,7 @@ func (t *task) ask(ctx context.Context, what job.Action) (ev job.Evidence) {
 	e, l := t.e, t.leased
 	defer func() {
 		if p := recover(); p != nil {
-			e.Log.ErrorContext(t.work.Context(), "panic while looking", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
+			e.Log.ErrorContext(t.work.Context(), "panic while looking", logged(&l.Snapshot, &l.Connection), "panic", p, "stack", string(debug.Stack()))
 			ev = blind(l, "internal error while looking")
 		}
 	}()

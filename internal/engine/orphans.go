@@ -93,7 +93,7 @@ func (o *takeover) page(ctx context.Context) bool {
 			taken++
 			t.followUp(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
 		default:
-			e.Log.Error("a job whose sender is gone could not be taken up", "job", c.Job.String(), "err", a.Err)
+			e.Log.Error("a job whose sender is gone could not be taken up", logged(&t.leased.Snapshot, &t.leased.Connection), "err", a.Err)
 		}
 		return nil
 	})
@@ -119,7 +119,7 @@ func (o *takeover) decide(l *store.Leased, c *store.Change, now time.Time) (writ
 	c.Actor = o.e.Worker
 	write, err := c.Decide(&l.Snapshot, o.e.traits(&l.Connection, l.Class), o.e.Jitter(), lost)
 	if err != nil {
-		o.e.Log.Error("no decision about a job whose sender is gone", "job", l.ID.String(), "err", err)
+		o.e.Log.Error("no decision about a job whose sender is gone", logged(&l.Snapshot, &l.Connection), "err", err)
 		return false
 	}
 	if write && c.Decision.To == job.Ambiguous {

@@ -32,7 +32,7 @@ func (a *attempt) prepareOrRefuse(ctx context.Context) (refused *job.Deferred) {
 	l := a.leased
 	defer func() {
 		if p := recover(); p != nil {
-			a.e.Log.Error("panic while preparing", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
+			a.e.Log.Error("panic while preparing", logged(&l.Snapshot, &l.Connection), "panic", p, "stack", string(debug.Stack()))
 			refused = &job.Deferred{Kind: job.FailTransient, Message: "internal error while preparing; nothing was sent"}
 		}
 	}()

@@ -102,7 +102,7 @@ func (o *look) run(ctx context.Context) {
 	defer e.lookers.looking.Add(-1)
 	d, err := job.Decide(l.View(e.traits(&l.Connection, l.Class), e.Jitter()), job.LookDue{})
 	if err != nil {
-		e.Log.Error("no decision about a look", "job", l.ID.String(), "err", err)
+		e.Log.Error("no decision about a look", logged(&l.Snapshot, &l.Connection), "err", err)
 		return
 	}
 	switch held := !l.Connection.AuthHoldAt.IsZero(); {
@@ -149,7 +149,7 @@ func (o *look) replay(ctx context.Context) {
 	e, l := o.e, o.leased
 	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
 	if err != nil || len(attempts) == 0 {
-		e.Log.ErrorContext(o.work.Context(), "the attempts of a replay could not be read", "job", l.ID.String(), "err", err)
+		e.Log.ErrorContext(o.work.Context(), "the attempts of a replay could not be read", logged(&l.Snapshot, &l.Connection), "err", err)
 		return // the look's lease ends and it is taken again
 	}
 	first := roundFirst(attempts, l.Round)

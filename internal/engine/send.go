@@ -57,7 +57,7 @@ func (a *attempt) publish() (out job.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.e.Log.ErrorContext(a.work.Context(), "panic while sending",
-				"job", a.leased.ID.String(), "attempt", number, "panic", p, "stack", string(debug.Stack()))
+				logged(&a.leased.Snapshot, &a.leased.Connection), "attempt", number, "panic", p, "stack", string(debug.Stack()))
 			out = job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: "internal error while sending"}
 		}
 		out.Attempt = number

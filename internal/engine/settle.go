@@ -43,7 +43,7 @@ func (t *task) settle(s *job.Snapshot, ev job.Evidence, token job.ID) (after *jo
 		case moved:
 			pause = settlePause
 		case errors.Is(err, store.ErrIllegal), errors.Is(err, store.ErrNotFound), errors.Is(err, errUndecidable):
-			e.Log.ErrorContext(t.traceOf(s), "evidence could not be applied", "job", s.ID.String(), "evidence", ev, "err", err)
+			e.Log.ErrorContext(t.traceOf(s), "evidence could not be applied", logged(s, conn), "evidence", ev, "err", err)
 			return s, false
 		default:
 			sleep.For(e.hard, pause)
@@ -51,7 +51,7 @@ func (t *task) settle(s *job.Snapshot, ev job.Evidence, token job.ID) (after *jo
 		}
 		if e.hard.Err() != nil {
 			e.Log.ErrorContext(t.traceOf(s), "shut down before this evidence was stored; the fence and the reconciler decide",
-				"job", s.ID.String(), "evidence", ev)
+				logged(s, conn), "evidence", ev)
 			return s, false
 		}
 		fresh, err := e.read(s.ID)
@@ -93,7 +93,7 @@ func (t *task) settleOnce(s *job.Snapshot, traits job.Traits, ev job.Evidence) (
 			}
 			if other := a.Owner; !other.IsZero() {
 				t.e.Log.ErrorContext(t.traceOf(s), "the platform answered two jobs with one object; one of them may have no effect",
-					"job", s.ID.String(), "other", other.String(), "taken", a.TakenOver)
+					logged(s, &t.leased.Connection), "other", other.String(), "taken", a.TakenOver)
 			}
 			after = &a.Snapshot
 			after.Complete(&s.Spec)
@@ -126,17 +126,17 @@ func (t *task) followUp(before, after *job.Snapshot, d *job.Decision) {
 		e.contents.ended(after.ID)
 	}
 	if d.Hold != nil {
-		e.holds.begun(t.traceOf(before), connector, before, *d.Hold)
+		e.holds.begun(t.traceOf(before), &t.leased.Connection, before, *d.Hold)
 	}
 	switch {
 	case d.Cause == job.CauseDuplicateEffect:
 		t.work.DuplicateSeen()
-		e.Log.ErrorContext(t.traceOf(before), "a second effect was seen", "job", after.ID.String(), "detail", d.Detail)
+		e.Log.ErrorContext(t.traceOf(before), "a second effect was seen", logged(before, &t.leased.Connection), "detail", d.Detail)
 	case d.To == job.NeedsResolution:
 		t.work.NeedsResolution()
-		e.Log.WarnContext(t.traceOf(before), "a job needs a person's decision", "job", after.ID.String(), "why", d.Detail)
+		e.Log.WarnContext(t.traceOf(before), "a job needs a person's decision", logged(before, &t.leased.Connection), "why", d.Detail)
 	case d.To == job.Failed:
-		e.Log.InfoContext(t.traceOf(before), "job failed", "job", after.ID.String(), "why", d.Detail)
+		e.Log.InfoContext(t.traceOf(before), "job failed", logged(before, &t.leased.Connection), "why", d.Detail)
 	}
 }
 

@@ -36,7 +36,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 			c.Actor = e.Worker
 			write, err := c.Decide(s, job.Traits{Class: s.Class}, e.Jitter(), overdueEvidence(s))
 			if err != nil {
-				e.Log.Error("no decision about an overdue job", "job", s.ID.String(), "err", err)
+				e.Log.Error("no decision about an overdue job", logged(s, &store.Connection{}), "err", err)
 			}
 			if write {
 				asked++
@@ -47,7 +47,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 			case nil:
 				t.followUp(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
 			default:
-				e.Log.Error("an overdue job could not be swept", "job", c.Job.String(), "err", a.Err)
+				e.Log.Error("an overdue job could not be swept", logged(&t.leased.Snapshot, &t.leased.Connection), "err", a.Err)
 			}
 			return nil
 		})

@@ -111,7 +111,7 @@ func (s *Scheduler) leaveConnector(due store.DueSchedule) store.FireDecision {
 	first, ok := s.left.add(due.Schedule.ID, s.left.connectors, lacks.Connector, time.Now())
 	if first {
 		s.cfg.Log.Warn("this server does not have a connector; its schedules are left to other servers",
-			"connector", lacks.Connector, "schedule_id", due.Schedule.ID.String())
+			"connector", lacks.Connector, "schedule", due.Schedule.Key, "schedule_id", due.Schedule.ID.String())
 	}
 	if !ok {
 		return store.FireDecision{Schedule: due.Schedule, Err: lacks}
@@ -124,7 +124,7 @@ func (s *Scheduler) leave(due store.DueSchedule, lacks *NoZoneError) store.FireD
 	first, ok := s.left.add(due.Schedule.ID, s.left.zones, lacks.Zone, time.Now())
 	if first {
 		s.cfg.Log.Warn("this server lacks the data of a time zone; its schedules are left to other servers",
-			"time_zone", lacks.Zone, "schedule_id", due.Schedule.ID.String(), "error", lacks.Err)
+			"time_zone", lacks.Zone, "schedule", due.Schedule.Key, "schedule_id", due.Schedule.ID.String(), "error", lacks.Err)
 	}
 	if !ok {
 		return store.FireDecision{Schedule: due.Schedule, Err: lacks}

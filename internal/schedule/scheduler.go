@@ -167,7 +167,7 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 		s.logFired(ctx, f)
 		if b := f.Schedule.Buffered; f.Err == nil && b != nil && waits[f.Schedule.ID] {
 			s.cfg.Log.WarnContext(ctx, "a schedule waits until the outcome of a job is known",
-				"schedule_id", f.Schedule.ID.String(), "project_id", f.Schedule.Project, "job_id", b.Blocking.String())
+				"schedule", f.Schedule.Key, "schedule_id", f.Schedule.ID.String(), "project_id", f.Schedule.Project, "job_id", b.Blocking.String())
 		}
 		for _, one := range f.Firings {
 			if one.Firing.Outcome == store.FiringFired && !one.Repeat {
@@ -265,9 +265,9 @@ func (s *Scheduler) logFired(ctx context.Context, f store.Fired) {
 			level = slog.LevelError // again: it does not fire
 		}
 		s.cfg.Log.Log(ctx, level, "a schedule's decision was not written; it is made again within a minute",
-			"schedule_id", sched.ID.String(), "project_id", sched.Project, "refused_before", sched.RefusedDecisions, "error", f.Err)
+			"schedule", sched.Key, "schedule_id", sched.ID.String(), "project_id", sched.Project, "refused_before", sched.RefusedDecisions, "error", f.Err)
 	case sched.State == store.SchedulePaused:
 		s.cfg.Log.WarnContext(ctx, "a schedule paused itself",
-			"schedule_id", sched.ID.String(), "project_id", sched.Project, "cause", int(sched.Cause()))
+			"schedule", sched.Key, "schedule_id", sched.ID.String(), "project_id", sched.Project, "cause", int(sched.Cause()))
 	}
 }
