@@ -78,7 +78,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH:           connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED:                 connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED:               connect.CodeFailedPrecondition,
-	fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED:            connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY:            connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED:       connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_JOB_HAS_REPLIES:             connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_PROJECT_IN_USE:              connect.CodeFailedPrecondition,
@@ -287,7 +287,7 @@ func withDetails(e *connect.Error, details ...proto.Message) *connect.Error {
 func stateFault(e *job.StateError) *fault {
 	switch e.Cause {
 	case job.FenceStands:
-		f := refuse(fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED, e.Why)
+		f := refuse(fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY, e.Why)
 		f.retry = e.FenceLeft
 		return f
 	case job.PredecessorStands:

@@ -255,7 +255,7 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	fenced.schedule(fenced.request("k"))
 	open := fenced.arm()
 	fenced.learn(open.ID, job.Outcome{Attempt: open.Attempt, Result: job.ResultUnknown, Kind: job.FailAmbiguous})
-	out[fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED] = callAt{fenced, wrongCall{
+	out[fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY] = callAt{fenced, wrongCall{
 		procedure: jobsPath + "ResolveJob", request: &fireoncev1.ResolveJobRequest{
 			Job:  &fireoncev1.ResolveJobRequest_JobId{JobId: open.ID.String()},
 			Etag: fenced.read(overConnect(fenced), open.ID.String()).GetEtag(), Decision: fireoncev1.Resolution_DECISION_RESEND,

@@ -270,7 +270,7 @@ func TestBulkResolve(t *testing.T) {
 		fenced, err := f.bulkResolve(c, req)
 		f.must(err)
 		wantCounts(t, fenced, 1, 0, 1) // it may still be under way
-		wantItem(t, fenced.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED)
+		wantItem(t, fenced.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY)
 		if fenced.GetFailures()[0].GetJobId() != looking.GetJobId() {
 			t.Errorf("failures %v", fenced.GetFailures())
 		}

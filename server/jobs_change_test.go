@@ -137,7 +137,7 @@ func TestResolveWhileLooking(t *testing.T) {
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
 	req.OverrideReconciler = true
 	_, err = f.resolve(req)
-	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED)
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY)
 	f.clock.advance(2 * time.Minute)
 	if got, err := f.resolve(req); err != nil || got.GetRound() != 2 {
 		t.Errorf("job %v, %v; want round 2", got, err)

@@ -31,7 +31,7 @@ func TestResendWaitsForTheFence(t *testing.T) {
 			Decision: fireoncev1.Resolution_DECISION_RESEND, Note: "I looked", OverrideReconciler: true,
 		}
 		err := c.call(t.Context(), jobsPath+"ResolveJob", resend, &fireoncev1.ResolveJobResponse{})
-		e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED)
+		e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY)
 		if wait := retryOf(e); wait < allowed.Sub(f.clock.Now()) || wait > allowed.Sub(f.clock.Now())+time.Second {
 			t.Errorf("RetryInfo says %v, the fence passes in %v", wait, allowed.Sub(f.clock.Now()))
 		}

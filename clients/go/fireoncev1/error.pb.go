@@ -138,7 +138,7 @@ const (
 	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 39
 	// FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
 	// has the time left; Job.resend_allowed_time has the time.
-	ErrorReason_ERROR_REASON_FENCE_NOT_PASSED ErrorReason = 40
+	ErrorReason_ERROR_REASON_RESEND_TOO_EARLY ErrorReason = 40
 	// FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
 	// without success. Retry that one first.
 	ErrorReason_ERROR_REASON_PREDECESSOR_ENDED ErrorReason = 41
@@ -265,7 +265,7 @@ var (
 		37: "ERROR_REASON_CREDENTIAL_UNSEALABLE",
 		38: "ERROR_REASON_OAUTH_MISMATCH",
 		39: "ERROR_REASON_CLOCK_DOUBTED",
-		40: "ERROR_REASON_FENCE_NOT_PASSED",
+		40: "ERROR_REASON_RESEND_TOO_EARLY",
 		41: "ERROR_REASON_PREDECESSOR_ENDED",
 		42: "ERROR_REASON_ATTEMPTS_EXHAUSTED",
 		43: "ERROR_REASON_ATTEMPT_UNDER_WAY",
@@ -335,7 +335,7 @@ var (
 		"ERROR_REASON_CREDENTIAL_UNSEALABLE":       37,
 		"ERROR_REASON_OAUTH_MISMATCH":              38,
 		"ERROR_REASON_CLOCK_DOUBTED":               39,
-		"ERROR_REASON_FENCE_NOT_PASSED":            40,
+		"ERROR_REASON_RESEND_TOO_EARLY":            40,
 		"ERROR_REASON_PREDECESSOR_ENDED":           41,
 		"ERROR_REASON_ATTEMPTS_EXHAUSTED":          42,
 		"ERROR_REASON_ATTEMPT_UNDER_WAY":           43,
@@ -833,7 +833,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\"ERROR_REASON_CREDENTIAL_UNSEALABLE\x10%\x12\x1f\n" +
 	"\x1bERROR_REASON_OAUTH_MISMATCH\x10&\x12\x1e\n" +
 	"\x1aERROR_REASON_CLOCK_DOUBTED\x10'\x12!\n" +
-	"\x1dERROR_REASON_FENCE_NOT_PASSED\x10(\x12\"\n" +
+	"\x1dERROR_REASON_RESEND_TOO_EARLY\x10(\x12\"\n" +
 	"\x1eERROR_REASON_PREDECESSOR_ENDED\x10)\x12#\n" +
 	"\x1fERROR_REASON_ATTEMPTS_EXHAUSTED\x10*\x12\"\n" +
 	"\x1eERROR_REASON_ATTEMPT_UNDER_WAY\x10+\x12!\n" +

@@ -37,9 +37,10 @@ const (
 	EventCause_EVENT_CAUSE_ANSWERED EventCause = 4
 	// Preparing failed or was postponed: nothing was sent.
 	EventCause_EVENT_CAUSE_NOT_STARTED EventCause = 5
-	// The worker's lease ran out before it armed the job: nothing was sent.
+	// The server that took the job did not get to the point of sending it: nothing was sent.
 	EventCause_EVENT_CAUSE_LEASE_EXPIRED EventCause = 6
-	// No outcome came until the attempt's fence: SENDING became AMBIGUOUS.
+	// No outcome came until the time from which the request can no longer act: SENDING became
+	// AMBIGUOUS.
 	EventCause_EVENT_CAUSE_FENCE_PASSED EventCause = 7
 	// The start window passed.
 	EventCause_EVENT_CAUSE_WINDOW_OVER EventCause = 8
@@ -55,7 +56,7 @@ const (
 	EventCause_EVENT_CAUSE_CANCEL_REQUESTED EventCause = 13
 	// A person decided.
 	EventCause_EVENT_CAUSE_RESOLVED EventCause = 14
-	// A client requested a new round of attempts.
+	// A client gave the job a new budget of attempts: RetryJob.
 	EventCause_EVENT_CAUSE_RETRY_REQUESTED EventCause = 15
 	// A client moved the job in time.
 	EventCause_EVENT_CAUSE_RESCHEDULED EventCause = 16
@@ -78,7 +79,7 @@ const (
 	EventCause_EVENT_CAUSE_PREDECESSOR_ENDED EventCause = 22
 	// The server that had claimed the job, or was sending it, is gone, or has lost its
 	// session with the database. CLAIMED was released before its lease ended; nothing was
-	// sent. SENDING became AMBIGUOUS before the attempt's fence, which stays: a server that
+	// sent. SENDING became AMBIGUOUS before the attempt's time was over, which stays: a server that
 	// is alive nevertheless still settles its attempt.
 	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 23
 	// skip_if_present: the content existed, and is no effect of this job. The job is CANCELED,

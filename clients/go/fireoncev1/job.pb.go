@@ -354,7 +354,7 @@ const (
 	AmbiguityPolicy_AMBIGUITY_POLICY_HOLD AmbiguityPolicy = 1
 	// Treat as sent: at most once, may be lost. effect.proof is ASSUMED.
 	AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT AmbiguityPolicy = 2
-	// Treat as not sent and send again in a new round: at least once, MAY
+	// Treat as not sent and send again under a new effect key: at least once, MAY
 	// DUPLICATE. Every send counts against the attempts; then NEEDS_RESOLUTION.
 	AmbiguityPolicy_AMBIGUITY_POLICY_RESEND AmbiguityPolicy = 3
 )
@@ -866,7 +866,7 @@ const (
 	Resolution_DECISION_SENT Resolution_Decision = 1
 	// It does not exist, and must not be sent any more: FAILED.
 	Resolution_DECISION_NOT_SENT Resolution_Decision = 2
-	// It does not exist: sent again in a new round, RETRYING. DUPLICATES the
+	// It does not exist: sent again under a new effect key, RETRYING. DUPLICATES the
 	// effect if the person is wrong.
 	Resolution_DECISION_RESEND Resolution_Decision = 3
 	// It does not exist, and is no longer wanted: CANCELED.
@@ -1000,7 +1000,7 @@ type Job struct {
 	// When a reply that still waits for the job that it replies to becomes EXPIRED: its own
 	// time plus wait_window. Unset once that job has succeeded.
 	WaitDeadline *timestamppb.Timestamp `protobuf:"bytes,34,opt,name=wait_deadline,json=waitDeadline,proto3" json:"wait_deadline,omitempty"`
-	// The caller's own effect key, of the job's present round. Unset: it is derived;
+	// The caller's own effect key, for the job's present effect (round). Unset: it is derived;
 	// attempts have theirs in Attempt.effect_key.
 	EffectKey string `protobuf:"bytes,35,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	// The time that one request to the platform is allowed.
@@ -1009,7 +1009,7 @@ type Job struct {
 	BlockedReason *BlockedReason `protobuf:"bytes,37,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	// From when a person may choose DECISION_RESEND: until then the last attempt may still
 	// act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, if something
-	// was sent. An earlier RESEND fails with FENCE_NOT_PASSED.
+	// was sent. An earlier RESEND fails with RESEND_TOO_EARLY.
 	ResendAllowedTime *timestamppb.Timestamp `protobuf:"bytes,38,opt,name=resend_allowed_time,json=resendAllowedTime,proto3" json:"resend_allowed_time,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
@@ -1659,13 +1659,13 @@ func (x *JobError) GetContentWithheld() bool {
 	return false
 }
 
-// One armed try: an intent to send that was made durable before the first byte. A claim
+// One try: an intent to send that was made durable before the first byte. A claim
 // that ended before its intent is no attempt; the events show it.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1, without gaps.
 	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// The job's round when it was armed.
+	// The job's round at that time.
 	Round int32 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	// The server process, under a name that reveals nothing about the machine. The server's
 	// log and GET /status map it to host and process id.

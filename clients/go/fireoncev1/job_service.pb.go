@@ -2628,7 +2628,7 @@ type ResolveJobRequest struct {
 	OverrideReconciler bool `protobuf:"varint,7,opt,name=override_reconciler,json=overrideReconciler,proto3" json:"override_reconciler,omitempty"`
 	// With DECISION_RESEND of a job with the caller's own effect_key: the one of the new
 	// effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the job's
-	// present round has had an attempt; otherwise not allowed.
+	// present effect has had an attempt; otherwise not allowed.
 	EffectKey     string `protobuf:"bytes,8,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

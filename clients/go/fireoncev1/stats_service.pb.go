@@ -610,9 +610,9 @@ type GetStatsResponse struct {
 	// unknown, counted from the job's last attempt: a repeat under the same key restarts
 	// it. 0: there is none.
 	OldestUnresolvedAge *durationpb.Duration `protobuf:"bytes,3,opt,name=oldest_unresolved_age,json=oldestUnresolvedAge,proto3" json:"oldest_unresolved_age,omitempty"`
-	// Jobs whose first attempt was armed inside the window.
+	// Jobs whose first attempt began inside the window.
 	StartedCount int64 `protobuf:"varint,4,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
-	// Of those, the time from schedule_time to the arm, by rank: half of the jobs
+	// Of those, the time from schedule_time to that attempt, by rank: half of the jobs
 	// (99 of 100) started at most this late. Unset: none started.
 	StartLagP50 *durationpb.Duration `protobuf:"bytes,5,opt,name=start_lag_p50,json=startLagP50,proto3" json:"start_lag_p50,omitempty"`
 	StartLagP99 *durationpb.Duration `protobuf:"bytes,6,opt,name=start_lag_p99,json=startLagP99,proto3" json:"start_lag_p99,omitempty"`
@@ -1210,11 +1210,11 @@ type StatsRow struct {
 	EffectClass EffectClass `protobuf:"varint,4,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
 	// Jobs that were stored.
 	ScheduledCount int64 `protobuf:"varint,5,opt,name=scheduled_count,json=scheduledCount,proto3" json:"scheduled_count,omitempty"`
-	// Jobs whose first attempt was armed.
+	// Jobs whose first attempt began.
 	StartedCount int64 `protobuf:"varint,6,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
-	// Attempts that were armed, first ones and later ones.
+	// Attempts that began, first ones and later ones.
 	AttemptCount int64 `protobuf:"varint,7,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
-	// How long after its scheduled time of that moment each started job was armed.
+	// How long after its scheduled time of that moment the first attempt of each job began.
 	StartLag *Histogram `protobuf:"bytes,8,opt,name=start_lag,json=startLag,proto3" json:"start_lag,omitempty"`
 	// Jobs that ended, by their end state, in the order of its number. A job that goes on
 	// after its end (RetryJob, a late answer) counts for each end.

@@ -194,7 +194,7 @@ type JobServiceClient interface {
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
 	// required. DECISION_RESEND can duplicate the effect if the person is wrong;
-	// it is refused (FAILED_PRECONDITION / FENCE_NOT_PASSED) until the fence of the last
+	// it is refused (FAILED_PRECONDITION / RESEND_TOO_EARLY) until the time of the last
 	// attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
@@ -723,7 +723,7 @@ type JobServiceHandler interface {
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
 	// required. DECISION_RESEND can duplicate the effect if the person is wrong;
-	// it is refused (FAILED_PRECONDITION / FENCE_NOT_PASSED) until the fence of the last
+	// it is refused (FAILED_PRECONDITION / RESEND_TOO_EARLY) until the time of the last
 	// attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.

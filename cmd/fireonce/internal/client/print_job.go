@@ -143,7 +143,7 @@ func attemptsLine(j *fireoncev1.Job) string {
 		line += fmt.Sprintf("; %d of %d tries failed", j.GetFailureCount(), j.GetRetryPolicy().GetMaxAttempts())
 	}
 	if j.GetRound() > 1 {
-		line += fmt.Sprintf(", round %d", j.GetRound())
+		line += fmt.Sprintf(", effect %d", j.GetRound())
 	}
 	return line
 }

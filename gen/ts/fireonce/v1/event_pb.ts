@@ -279,14 +279,15 @@ export enum EventCause {
   NOT_STARTED = 5,
 
   /**
-   * The worker's lease ran out before it armed the job: nothing was sent.
+   * The server that took the job did not get to the point of sending it: nothing was sent.
    *
    * @generated from enum value: EVENT_CAUSE_LEASE_EXPIRED = 6;
    */
   LEASE_EXPIRED = 6,
 
   /**
-   * No outcome came until the attempt's fence: SENDING became AMBIGUOUS.
+   * No outcome came until the time from which the request can no longer act: SENDING became
+   * AMBIGUOUS.
    *
    * @generated from enum value: EVENT_CAUSE_FENCE_PASSED = 7;
    */
@@ -342,7 +343,7 @@ export enum EventCause {
   RESOLVED = 14,
 
   /**
-   * A client requested a new round of attempts.
+   * A client gave the job a new budget of attempts: RetryJob.
    *
    * @generated from enum value: EVENT_CAUSE_RETRY_REQUESTED = 15;
    */
@@ -405,7 +406,7 @@ export enum EventCause {
   /**
    * The server that had claimed the job, or was sending it, is gone, or has lost its
    * session with the database. CLAIMED was released before its lease ended; nothing was
-   * sent. SENDING became AMBIGUOUS before the attempt's fence, which stays: a server that
+   * sent. SENDING became AMBIGUOUS before the attempt's time was over, which stays: a server that
    * is alive nevertheless still settles its attempt.
    *
    * @generated from enum value: EVENT_CAUSE_SENDER_LOST = 23;

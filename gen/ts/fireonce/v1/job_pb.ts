@@ -283,7 +283,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   waitDeadline?: Timestamp;
 
   /**
-   * The caller's own effect key, of the job's present round. Unset: it is derived;
+   * The caller's own effect key, for the job's present effect (round). Unset: it is derived;
    * attempts have theirs in Attempt.effect_key.
    *
    * @generated from field: string effect_key = 35;
@@ -307,7 +307,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   /**
    * From when a person may choose DECISION_RESEND: until then the last attempt may still
    * act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, if something
-   * was sent. An earlier RESEND fails with FENCE_NOT_PASSED.
+   * was sent. An earlier RESEND fails with RESEND_TOO_EARLY.
    *
    * @generated from field: google.protobuf.Timestamp resend_allowed_time = 38;
    */
@@ -623,7 +623,7 @@ export const JobErrorSchema: GenMessage<JobError> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 4);
 
 /**
- * One armed try: an intent to send that was made durable before the first byte. A claim
+ * One try: an intent to send that was made durable before the first byte. A claim
  * that ended before its intent is no attempt; the events show it.
  *
  * @generated from message fireonce.v1.Attempt
@@ -637,7 +637,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   number: number;
 
   /**
-   * The job's round when it was armed.
+   * The job's round at that time.
    *
    * @generated from field: int32 round = 2;
    */
@@ -1148,7 +1148,7 @@ export enum Resolution_Decision {
   NOT_SENT = 2,
 
   /**
-   * It does not exist: sent again in a new round, RETRYING. DUPLICATES the
+   * It does not exist: sent again under a new effect key, RETRYING. DUPLICATES the
    * effect if the person is wrong.
    *
    * @generated from enum value: DECISION_RESEND = 3;
@@ -1603,7 +1603,7 @@ export enum AmbiguityPolicy {
   ASSUME_SENT = 2,
 
   /**
-   * Treat as not sent and send again in a new round: at least once, MAY
+   * Treat as not sent and send again under a new effect key: at least once, MAY
    * DUPLICATE. Every send counts against the attempts; then NEEDS_RESOLUTION.
    *
    * @generated from enum value: AMBIGUITY_POLICY_RESEND = 3;

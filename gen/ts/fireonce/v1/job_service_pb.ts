@@ -1400,7 +1400,7 @@ export type ResolveJobRequest = Message<"fireonce.v1.ResolveJobRequest"> & {
   /**
    * With DECISION_RESEND of a job with the caller's own effect_key: the one of the new
    * effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the job's
-   * present round has had an attempt; otherwise not allowed.
+   * present effect has had an attempt; otherwise not allowed.
    *
    * @generated from field: string effect_key = 8;
    */
@@ -2327,7 +2327,7 @@ export const JobService: GenService<{
    * A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
    * override_reconciler is set. Recorded with the caller's identity. etag is
    * required. DECISION_RESEND can duplicate the effect if the person is wrong;
-   * it is refused (FAILED_PRECONDITION / FENCE_NOT_PASSED) until the fence of the last
+   * it is refused (FAILED_PRECONDITION / RESEND_TOO_EARLY) until the time of the last
    * attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
    * NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
    * (DECISION_RESEND); ABORTED / ETAG_MISMATCH.

@@ -158,14 +158,14 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
   oldestUnresolvedAge?: Duration;
 
   /**
-   * Jobs whose first attempt was armed inside the window.
+   * Jobs whose first attempt began inside the window.
    *
    * @generated from field: int64 started_count = 4;
    */
   startedCount: bigint;
 
   /**
-   * Of those, the time from schedule_time to the arm, by rank: half of the jobs
+   * Of those, the time from schedule_time to that attempt, by rank: half of the jobs
    * (99 of 100) started at most this late. Unset: none started.
    *
    * @generated from field: google.protobuf.Duration start_lag_p50 = 5;
@@ -655,21 +655,21 @@ export type StatsRow = Message<"fireonce.v1.StatsRow"> & {
   scheduledCount: bigint;
 
   /**
-   * Jobs whose first attempt was armed.
+   * Jobs whose first attempt began.
    *
    * @generated from field: int64 started_count = 6;
    */
   startedCount: bigint;
 
   /**
-   * Attempts that were armed, first ones and later ones.
+   * Attempts that began, first ones and later ones.
    *
    * @generated from field: int64 attempt_count = 7;
    */
   attemptCount: bigint;
 
   /**
-   * How long after its scheduled time of that moment each started job was armed.
+   * How long after its scheduled time of that moment the first attempt of each job began.
    *
    * @generated from field: fireonce.v1.Histogram start_lag = 8;
    */
