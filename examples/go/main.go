@@ -116,7 +116,7 @@ func (o *orders) connect(ctx context.Context) (string, error) {
 		}}
 	}
 	made, err := o.client.Connections.CreateConnection(ctx, req)
-	return made.GetConnection().GetConnectionId(), err
+	return made.GetConnection().GetIdempotencyKey(), err
 }
 
 // request returns the request for one order. The same order always has the same request: its
@@ -124,7 +124,7 @@ func (o *orders) connect(ctx context.Context) (string, error) {
 func (o *orders) request(connection, name string) (*fireoncev1.ScheduleJobRequest, error) {
 	body, err := json.Marshal(map[string]any{"order": name, "amount": o.amount})
 	return &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: "order-" + name + "-paid", Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: connection}, ScheduleTime: o.due,
+		IdempotencyKey: "order-" + name + "-paid", Connection: &fireoncev1.ScheduleJobRequest_ConnectionKey{ConnectionKey: connection}, ScheduleTime: o.due,
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url:     strings.TrimSuffix(o.receiver, "/") + "/orders/" + name,
 			Content: &fireoncev1.Webhook_BodyText{BodyText: string(body)},
@@ -177,15 +177,14 @@ func (o *orders) watch(ctx context.Context, ids []string) error {
 		}
 		change := event.GetJobChanged()
 		fmt.Println("changed", change.GetJobId(), change.GetSequence(), change.GetNewState())
-		switch change.GetNewState() {
-		case fireoncev1.JobState_JOB_STATE_SUCCEEDED:
+		switch {
+		case change.GetNewState() == fireoncev1.JobState_JOB_STATE_SUCCEEDED:
 			delete(left, change.GetJobId())
-		case fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION:
+		case change.GetNewState() == fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION:
 			fmt.Println("undecided", change.GetJobId(), "see `fireonce resolve`")
 			return errUnannounced
-		case fireoncev1.JobState_JOB_STATE_FAILED, fireoncev1.JobState_JOB_STATE_CANCELED, fireoncev1.JobState_JOB_STATE_EXPIRED:
+		case change.GetPhase() == fireoncev1.Phase_PHASE_ENDED:
 			return errUnannounced
-		default: // it has not ended
 		}
 		if len(left) == 0 {
 			break

@@ -15,13 +15,6 @@ from fireonce.v1 import connection_service_pb2, error_pb2, job_pb2, job_service_
 
 from client import Client, enum_name, error_detail
 
-ENDED = {
-    job_pb2.JOB_STATE_SUCCEEDED,
-    job_pb2.JOB_STATE_FAILED,
-    job_pb2.JOB_STATE_CANCELED,
-    job_pb2.JOB_STATE_EXPIRED,
-}
-
 
 def connect(client: Client, secret: str) -> str:
     """Makes the connection to the receiver, or finds the one made before."""
@@ -36,14 +29,14 @@ def connect(client: Client, secret: str) -> str:
     if secret:
         request.credential.webhook_secrets.secrets.append(secret)
     response = client.call(client.connections.CreateConnection, request)
-    return response.connection.connection_id
+    return response.connection.idempotency_key
 
 
-def announcement(connection_id: str, receiver: str, order: str, amount: int, at: str) -> job_service_pb2.ScheduleJobRequest:
+def announcement(connection_key: str, receiver: str, order: str, amount: int, at: str) -> job_service_pb2.ScheduleJobRequest:
     """Makes the request for one order. The same order gives the same request: its
     time, too, is the order's own and not "in an hour from now"."""
     request = job_service_pb2.ScheduleJobRequest(
-        idempotency_key=f"order-{order}-paid", connection_id=connection_id
+        idempotency_key=f"order-{order}-paid", connection_key=connection_key
     )
     request.payload.webhook.url = f"{receiver.rstrip('/')}/orders/{order}"
     request.payload.webhook.body_text = json.dumps(
@@ -77,18 +70,18 @@ def schedule(client: Client, requests: list) -> list:
 
 def watch(client: Client, ids: list) -> bool:
     """Prints each change until every job has ended; True if all took effect."""
-    states = {}
+    newest = {}
     job_filter = job_service_pb2.EventFilter(job_ids=ids)
     for event in client.follow(job_filter):
         change = event.job_changed
         say("changed", change.job_id, change.sequence, enum_name(job_pb2.JobState, change.new_state))
-        states[change.job_id] = change.new_state
+        newest[change.job_id] = change
         if change.new_state == job_pb2.JOB_STATE_NEEDS_RESOLUTION:
             say("undecided", change.job_id, "see `fireonce resolve`")
             return False
-        if len(states) == len(ids) and all(state in ENDED for state in states.values()):
+        if len(newest) == len(ids) and all(c.phase == job_pb2.PHASE_ENDED for c in newest.values()):
             break
-    return all(state == job_pb2.JOB_STATE_SUCCEEDED for state in states.values())
+    return all(c.new_state == job_pb2.JOB_STATE_SUCCEEDED for c in newest.values())
 
 
 def say(*words) -> None:
@@ -108,9 +101,9 @@ def main() -> int:
     key = os.environ.get("FIREONCE_API_KEY", "")
     with Client(args.server, key, timeout=args.timeout) as client:
         try:
-            connection_id = connect(client, os.environ.get("WEBHOOK_SECRET", ""))
+            connection_key = connect(client, os.environ.get("WEBHOOK_SECRET", ""))
             requests = [
-                announcement(connection_id, args.receiver, order, args.amount, args.at) for order in args.orders
+                announcement(connection_key, args.receiver, order, args.amount, args.at) for order in args.orders
             ]
             ids = schedule(client, requests)
             if len(ids) < len(requests) or not watch(client, ids):

@@ -12,12 +12,11 @@ import { Code, ConnectError } from "@connectrpc/connect";
 
 import { CreateConnectionRequestSchema, ReceiverDedupes } from "../../../gen/ts/fireonce/v1/connection_service_pb.js";
 import { ErrorReason } from "../../../gen/ts/fireonce/v1/error_pb.js";
-import { JobState } from "../../../gen/ts/fireonce/v1/job_pb.js";
+import type { JobChanged } from "../../../gen/ts/fireonce/v1/event_pb.js";
+import { JobState, Phase } from "../../../gen/ts/fireonce/v1/job_pb.js";
 import { type ScheduleJobRequest, ScheduleJobRequestSchema } from "../../../gen/ts/fireonce/v1/job_service_pb.js";
 
 import { errorDetail, Fireonce } from "./client.js";
-
-const ENDED = new Set([JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.EXPIRED]);
 
 /** Makes the connection to the receiver, or finds the one made before. */
 async function connect(client: Fireonce, secret: string): Promise<string> {
@@ -36,17 +35,17 @@ async function connect(client: Fireonce, secret: string): Promise<string> {
   };
   if (secret) request.credential = { kind: { case: "webhookSecrets", value: { secrets: [secret] } } };
   const response = await client.call(client.connections.createConnection, request);
-  return response.connection!.connectionId;
+  return response.connection!.idempotencyKey;
 }
 
 /**
  * Makes the request for one order. The same order gives the same request: its
  * time, too, is the order's own and not "in an hour from now".
  */
-function announcement(connectionId: string, receiver: string, order: string, amount: number, at?: string): ScheduleJobRequest {
+function announcement(connectionKey: string, receiver: string, order: string, amount: number, at?: string): ScheduleJobRequest {
   return create(ScheduleJobRequestSchema, {
     idempotencyKey: `order-${order}-paid`,
-    connection: { case: "connectionId", value: connectionId },
+    connection: { case: "connectionKey", value: connectionKey },
     payload: {
       kind: {
         case: "webhook",
@@ -86,17 +85,17 @@ async function schedule(client: Fireonce, requests: ScheduleJobRequest[]): Promi
 
 /** Prints each change until every job has ended; true if all took effect. */
 async function watch(client: Fireonce, ids: string[]): Promise<boolean> {
-  const states = new Map<string, JobState>();
+  const newest = new Map<string, JobChanged>();
   for await (const { change } of client.follow({ jobIds: ids })) {
     console.log("changed", change.jobId, String(change.sequence), name(JobState, change.newState));
-    states.set(change.jobId, change.newState);
+    newest.set(change.jobId, change);
     if (change.newState === JobState.NEEDS_RESOLUTION) {
       console.log("undecided", change.jobId, "see `fireonce resolve`");
       return false;
     }
-    if (states.size === ids.length && [...states.values()].every((state) => ENDED.has(state))) break;
+    if (newest.size === ids.length && [...newest.values()].every((change) => change.phase === Phase.ENDED)) break;
   }
-  return [...states.values()].every((state) => state === JobState.SUCCEEDED);
+  return [...newest.values()].every((change) => change.newState === JobState.SUCCEEDED);
 }
 
 /** Names a value, also one that a newer server knows and this code does not. */
@@ -144,8 +143,8 @@ async function main(): Promise<number> {
     timeoutMs: 1000 * Number(values.timeout),
   });
   try {
-    const connectionId = await connect(client, process.env["WEBHOOK_SECRET"] ?? "");
-    const requests = orders.map((order) => announcement(connectionId, values.receiver, order, Number(values.amount), values.at));
+    const connectionKey = await connect(client, process.env["WEBHOOK_SECRET"] ?? "");
+    const requests = orders.map((order) => announcement(connectionKey, values.receiver, order, Number(values.amount), values.at));
     const ids = await schedule(client, requests);
     if (ids.length < requests.length || !(await watch(client, ids))) return 1;
     for (const { idempotencyKey } of requests) {
