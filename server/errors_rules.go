@@ -82,7 +82,7 @@ func elements(m protoreflect.Message, limit int) (n int) {
 	return n
 }
 
-// fault is the error that a client gets. That an address is no URI is left out beside a rule that says what it must be.
+// fault is the error that a client gets. That an address is no URI is left out beside a rule that states what it must be.
 func (b *ruleViolations) fault() *fault {
 	found, explained := convertAll(b.found.Violations, violation), map[string]bool{}
 	for _, v := range found {

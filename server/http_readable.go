@@ -13,7 +13,7 @@ import (
 // asks with ?pretty; ?pretty=0 asks for one line. Programs get the bytes that the codec writes, and streams are
 // left alone. No value changes.
 
-// maxReadable bounds the answers that get lines: nobody reads more.
+// maxReadable bounds the answers that get lines: a person reads no more.
 const maxReadable = 1 << 20
 
 // agentsOfPeople are the beginnings of the names of the programs by which people call.

@@ -433,20 +433,27 @@ func (f *firer) write(ctx context.Context, rounds []*round) error {
 	if err := f.endItems(ctx, ends, freed); err != nil {
 		return err
 	}
+	return f.writeRows(ctx, firings, set, off)
+}
+
+// writeRows writes firings and schedules, and postpones the schedules that are off.
+func (f *firer) writeRows(ctx context.Context, firings shareddb.InsertFiringsParams, set shareddb.SetFiredParams, off []job.ID) error {
 	if len(firings.Names) > 0 {
 		if err := f.Q.InsertFirings(ctx, firings); err != nil {
 			return fmt.Errorf("firings: %w", err)
 		}
 	}
 	if len(set.Ids) > 0 {
-		var n int64
-		n, err = f.Q.SetFired(ctx, set)
+		n, err := f.Q.SetFired(ctx, set)
 		if err == nil && int(n) != len(set.Ids) {
 			err = fmt.Errorf("%w: %d of %d locked schedules were written", store.ErrUnavailable, n, len(set.Ids))
 		}
+		if err != nil {
+			return fmt.Errorf("schedules: %w", err)
+		}
 	}
-	if err != nil || len(off) == 0 || !f.p.Only.ID.IsZero() {
-		return named("schedules", err)
+	if len(off) == 0 || !f.p.Only.ID.IsZero() {
+		return nil
 	}
 	return named("postpone", f.Q.PostponeSchedules(ctx, shareddb.PostponeSchedulesParams{
 		Until: f.Now.Add(store.BufferedLook), Ids: off,

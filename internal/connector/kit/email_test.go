@@ -59,7 +59,7 @@ func TestReadEmailAddresses(t *testing.T) {
 		"ada@" + longDomain(251), // RFC 5321, section 4.5.3.1.3
 	} {
 		for field, e := range map[string]*fireoncev1.Email{
-			"payload.email.sender":        {Sender: in, To: []string{"b@example.org"}},
+			"payload.email.sender":      {Sender: in, To: []string{"b@example.org"}},
 			"payload.email.cc[1]":       {Sender: "b@example.org", Cc: []string{"c@example.org", in}},
 			"payload.email.reply_to[0]": {Sender: "b@example.org", To: []string{"b@example.org"}, ReplyTo: []string{in}},
 		} {
