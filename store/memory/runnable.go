@@ -133,7 +133,7 @@ func (t *tx) capacity(c *connection) int {
 // hold holds a job's hold key. A refusal of a credential that was replaced meanwhile holds
 // nothing.
 func (t *tx) hold(j job.Job, h *job.HoldUntil) {
-	if h == nil || !rules.Holds(*h, t.conns[j.Connection].CredentialVersion) {
+	if h == nil || h.Auth != 0 && h.CredentialVersion != t.conns[j.Connection].CredentialVersion {
 		return
 	}
 	row := t.row(runnableKey{j.Connection, j.HoldKey})

@@ -90,20 +90,7 @@ func TestClaimed(t *testing.T) {
 	}
 }
 
-func TestHolds(t *testing.T) {
-	for _, tt := range []struct {
-		hold job.HoldUntil
-		want bool
-	}{
-		{job.HoldUntil{For: time.Minute}, true},
-		{job.HoldUntil{Auth: 1, CredentialVersion: 2}, true},
-		{job.HoldUntil{Auth: 1, CredentialVersion: 1}, false},
-		{job.HoldUntil{Auth: 1, CredentialVersion: 3}, false},
-	} {
-		if got := rules.Holds(tt.hold, 2); got != tt.want {
-			t.Errorf("%+v: %v", tt.hold, got)
-		}
-	}
+func TestUntil(t *testing.T) {
 	if got := rules.Until(job.HoldUntil{For: time.Minute + 1}, now); !got.Equal(now.Add(time.Minute)) {
 		t.Errorf("until %v", got)
 	}

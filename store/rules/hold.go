@@ -20,11 +20,5 @@ func (h Hold) Held(now time.Time) bool { return h.Stopped() || h.LimitedUntil.Af
 // ends the hold.
 func (h Hold) Stopped() bool { return h.Paused || h.Refused }
 
-// Holds reports whether a decision's hold applies: the refusal of a credential that was
-// replaced meanwhile holds nothing.
-func Holds(h job.HoldUntil, credentialVersion int) bool {
-	return h.Auth == 0 || h.CredentialVersion == credentialVersion
-}
-
 // Until returns when a rate limit ends.
 func Until(h job.HoldUntil, now time.Time) time.Time { return soon(now, h.For) }
