@@ -125,7 +125,7 @@ func TestQuickstart(t *testing.T) {
 	out := b.follow(t)
 	for _, want := range []string{
 		`"idempotencyKey": ?"order-43-paid"`, `"created": ?true`,
-		"SENDING → SUCCEEDED", "State +SUCCEEDED, proof RESPONSE", "SUCCEEDED .* order-43-paid",
+		"SENDING → SUCCEEDED", "State +SUCCEEDED, proof RESPONSE", "order-43-paid +SUCCEEDED",
 		`2027-03-28T03:00:00\+02:00 .* SHIFTED`, "t:first .* FIRED", "So far +1 fired",
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {

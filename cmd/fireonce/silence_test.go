@@ -77,7 +77,7 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 		"resend": {
 			policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND, attempts: 2,
 			state: fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 2, most: 2, effects: 2, // as asked for
-			words: []string{"AMBIGUOUS → RETRYING", "attempt 2", "round 2", "AMBIGUOUS → NEEDS_RESOLUTION"},
+			words: []string{"AMBIGUOUS → RETRYING", "attempt 2", "effect 2", "AMBIGUOUS → NEEDS_RESOLUTION"},
 		},
 		"keyed, until its window is over": {
 			dedupes: true, policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD, window: 6 * time.Second,
