@@ -63,9 +63,6 @@ const (
 	HoldPaused HoldCause = "paused"
 )
 
-// HoldCauses are all causes.
-var HoldCauses = []HoldCause{HoldAuth, HoldRateLimit, HoldPaused}
-
 // Held is a connection that is held under one of its hold keys.
 type Held struct {
 	HeldBy

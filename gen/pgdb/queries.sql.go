@@ -450,8 +450,6 @@ func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]Pages
 
 const prospects = `-- name: Prospects :many
 
-
-
 SELECT id, project, class, (deleted_at IS NOT NULL)::boolean AS deleted FROM connections WHERE id = ANY ($1::uuid[])
 `
 
@@ -462,7 +460,6 @@ type ProspectsRow struct {
 	Deleted bool
 }
 
-// jobs
 // new jobs
 // The connections that jobs are to be stored on. The reference of each job to its connection
 // locks the connection until the commit.

@@ -567,7 +567,7 @@ type RenewLeasesRow struct {
 	ClaimToken column.OptionalID
 }
 
-// looks and leases
+// leases
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
 	rows, err := q.db.Query(ctx, renewLeases,
 		arg.Now,

@@ -3,9 +3,6 @@
 -- name: GetMeta :one
 SELECT * FROM meta WHERE id = 1;
 
--- jobs
-
-
 -- new jobs
 
 -- name: Prospects :many

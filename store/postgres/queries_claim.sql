@@ -181,7 +181,7 @@ UPDATE connection_ready AS r SET
     paced_until = greatest(r.paced_until, u.paced_until)
 FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
 
--- looks and leases
+-- leases
 
 -- name: RenewLeases :many
 WITH u AS (
@@ -196,6 +196,3 @@ UPDATE job_state AS s SET next_at = held.lease_end
 FROM held WHERE s.job_id = held.job_id AND s.claim_token = held.token
     AND s.state IN (2, 4, 5) AND s.next_at > @now
 RETURNING s.job_id, s.claim_token;
-
--- due times
-
