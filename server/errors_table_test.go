@@ -38,7 +38,7 @@ func TestNumbersMeanTheSame(t *testing.T) {
 		{"JOB_STATE_", fireoncev1.JobState_name, func(n uint8) string { return job.State(n).String() }},
 		{failurePrefix, fireoncev1.FailureKind_name, func(n uint8) string { return job.FailureKind(n).String() }},
 		{"EFFECT_CLASS_", fireoncev1.EffectClass_name, func(n uint8) string { return job.Class(n).String() }},
-		{"AMBIGUITY_POLICY_", fireoncev1.AmbiguityPolicy_name, func(n uint8) string { return job.Policy(n).String() }},
+		{"DELIVERY_", fireoncev1.Delivery_name, func(n uint8) string { return job.Delivery(n).String() }},
 		{"ATTEMPT_OUTCOME_", fireoncev1.AttemptOutcome_name, func(n uint8) string { return job.Result(n).String() }},
 		{"EVENT_CAUSE_", fireoncev1.EventCause_name, func(n uint8) string { return job.Cause(n).String() }},
 		{"PROOF_", fireoncev1.Effect_Proof_name, func(n uint8) string { return job.Proof(n).String() }},

@@ -138,7 +138,7 @@ func TestRulesOfTheContract(t *testing.T) {
 		"window of a year":   func(r *scheduleRequest) { r.StartWindow = durationpb.New(366 * 24 * time.Hour) },
 		"label in capitals":  func(r *scheduleRequest) { r.Labels = map[string]string{"A": ""} },
 		"51 attempts":        func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: 51} },
-		"unknown policy":     func(r *scheduleRequest) { r.AmbiguityPolicy = 99 },
+		"unknown policy":     func(r *scheduleRequest) { r.Delivery = 99 },
 	}
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		jobs, end := f.stored()

@@ -45,7 +45,7 @@ func TestUndecodableRequests(t *testing.T) {
 		`{"startWindow": "HUSH"}`:                                                    {"start_window", "json.value", "must be a duration in seconds"},
 		`{"retryPolicy": {"maxAttempts": 1.5}}`:                                      {"retry_policy.max_attempts", "json.value", "must be a whole number"},
 		`{"validateOnly": "HUSH"}`:                                                   {"validate_only", "json.value", "must be true or false"},
-		`{"ambiguityPolicy": "HUSH"}`:                                                {"ambiguity_policy", "json.value", "must be one of AMBIGUITY_POLICY_HOLD, "},
+		`{"delivery": "HUSH"}`:                                                       {"delivery", "json.value", "must be one of DELIVERY_ONCE_OR_ASK, "},
 		`{"payload": {"socialPost": {"text": "ä", "mastodon": {"visibility":"x"}}}}`: {"payload.social_post.mastodon.visibility", "json.value", "must be one of VISIBILITY_"},
 	} {
 		wantViolation(t, body, postJSON(t.Context(), h, "http://"+f.addr+scheduleJob, body, nil), want)

@@ -283,7 +283,7 @@ func TestUpdateWithoutConnection(t *testing.T) {
 	f.must(err)
 	created, err := f.store.Create(t.Context(), []store.NewJob{{Class: job.Opaque, Spec: job.Spec{
 		ID: job.ID{6, 15: 6}, Project: server.DefaultProject, Key: "k", Connection: id, HoldKey: "h",
-		PayloadKind: "custom", Payload: []byte("2\x10\n\agood/v1\x1a\x05hello"), Policy: job.Hold,
+		PayloadKind: "custom", Payload: []byte("2\x10\n\agood/v1\x1a\x05hello"), Delivery: job.OnceOrAsk,
 	}}})
 	f.must(err)
 	f.must(created[0].Err)

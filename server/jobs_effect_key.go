@@ -38,8 +38,8 @@ func mayGiveEffectKey(who caller, key string) error {
 
 // checkEffectKey makes the checks that need no connection.
 func checkEffectKey(who caller, req *fireoncev1.ScheduleJobRequest) error {
-	if req.GetEffectKey() != "" && req.GetAmbiguityPolicy() == fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND {
-		return badField("ambiguity_policy", "effect_key", "RESEND makes new effects, and effect_key is for one: use HOLD, or leave effect_key out")
+	if req.GetEffectKey() != "" && req.GetDelivery() == fireoncev1.Delivery_DELIVERY_AT_LEAST_ONCE {
+		return badField("delivery", "effect_key", "AT_LEAST_ONCE makes new effects, and effect_key is for one: use ONCE_OR_ASK, or leave effect_key out")
 	}
 	return mayGiveEffectKey(who, req.GetEffectKey())
 }

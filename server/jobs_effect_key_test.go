@@ -59,8 +59,8 @@ func TestEffectKey(t *testing.T) {
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_KEY_RESERVED)
 	}
 	for what, r := range map[string]*scheduleRequest{
-		"effect_key":       f.charge(f.conn, "c", "ch_3"), // OPAQUE
-		"ambiguity_policy": f.charge(conn, "c", "ch_3", func(r *scheduleRequest) { r.AmbiguityPolicy = fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND }),
+		"effect_key": f.charge(f.conn, "c", "ch_3"), // OPAQUE
+		"delivery":   f.charge(conn, "c", "ch_3", func(r *scheduleRequest) { r.Delivery = fireoncev1.Delivery_DELIVERY_AT_LEAST_ONCE }),
 	} {
 		_, err = submit(r)
 		e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID)

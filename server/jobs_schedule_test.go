@@ -137,8 +137,8 @@ func TestKeyReused(t *testing.T) {
 		"schedule_time": func(r *scheduleRequest) { r.ScheduleTime = nil },
 		"start_window":  func(r *scheduleRequest) { r.StartWindow = nil },
 		"retry_policy":  func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{} },
-		"ambiguity_policy": func(r *scheduleRequest) {
-			r.AmbiguityPolicy = fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD // the default, but said
+		"delivery": func(r *scheduleRequest) {
+			r.Delivery = fireoncev1.Delivery_DELIVERY_ONCE_OR_ASK // the default, but said
 		},
 		"reply_to_job_id": func(r *scheduleRequest) { r.ReplyTo = replyingTo(stored.GetJobId()) },
 	}

@@ -83,7 +83,7 @@ func TestSearchRecipient(t *testing.T) {
 	conn := f.id(f.conn)
 	n := store.NewJob{Actor: "ann", Recipients: []string{"ann@example.com"}, Spec: job.Spec{
 		ID: job.ID{9}, Project: server.DefaultProject, Key: "mail", Connection: conn, PayloadKind: "email", Payload: []byte("x"),
-		StartWindow: time.Hour, Policy: job.Hold,
+		StartWindow: time.Hour, Delivery: job.OnceOrAsk,
 	}}
 	created, err := f.store.Create(t.Context(), []store.NewJob{n})
 	f.must(err)

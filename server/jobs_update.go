@@ -23,7 +23,7 @@ type jobUpdate struct {
 	payload []byte // the message, encoded
 	labels  map[string]string
 	// policy and those below are the named fields of UpdateJobRequest that are no content.
-	policy   job.Policy
+	delivery job.Delivery
 	retry    *job.RetryPolicy // without the time for an attempt
 	timeout  *time.Duration
 	timeZone *string
@@ -49,8 +49,8 @@ func jobUpdateFromWire(req *fireoncev1.UpdateJobRequest) (jobUpdate, error) {
 			u.labels = map[string]string{}
 		}
 	}
-	if slices.Contains(paths, "ambiguity_policy") {
-		u.policy = submit.Policy(req.GetAmbiguityPolicy())
+	if slices.Contains(paths, "delivery") {
+		u.delivery = submit.Delivery(req.GetDelivery())
 	}
 	if slices.Contains(paths, "retry_policy") {
 		if _, err := canonicalOrNil("retry_policy", req.GetRetryPolicy()); err != nil {
@@ -72,7 +72,7 @@ func jobUpdateFromWire(req *fireoncev1.UpdateJobRequest) (jobUpdate, error) {
 
 // terms returns the policies and the time zone that an update changes.
 func (u jobUpdate) terms() store.Content {
-	return store.Content{Policy: u.policy, Retry: u.retry, AttemptTimeout: u.timeout, TimeZone: u.timeZone}
+	return store.Content{Delivery: u.delivery, Retry: u.retry, AttemptTimeout: u.timeout, TimeZone: u.timeZone}
 }
 
 // fields are the fields that an update names.
@@ -89,7 +89,7 @@ func (u jobUpdate) inPlace(s job.Spec) bool {
 		return false
 	}
 	after := u.terms().Apply(s)
-	if after.Policy != s.Policy || after.Retry != s.Retry || after.TimeZone != s.TimeZone {
+	if after.Delivery != s.Delivery || after.Retry != s.Retry || after.TimeZone != s.TimeZone {
 		return false
 	}
 	if u.message == nil {
@@ -122,8 +122,8 @@ func (s *jobService) checkUpdate(ctx context.Context, u jobUpdate, snap job.Snap
 	terms := u.terms()
 	content := &terms
 	content.Labels = u.labels
-	if snap.OwnEffectKey != "" && u.policy == job.Resend {
-		return checkedChange{}, badField("ambiguity_policy", "effect_key", "RESEND makes new effects, and this job was given its effect key, which is for one")
+	if snap.OwnEffectKey != "" && u.delivery == job.AtLeastOnce {
+		return checkedChange{}, badField("delivery", "effect_key", "AT_LEAST_ONCE makes new effects, and this job was given its effect key, which is for one")
 	}
 	if u.timeZone != nil {
 		if err := s.checkTimeZone(*u.timeZone); err != nil {

@@ -27,13 +27,13 @@ func TestUpdateTerms(t *testing.T) {
 			res, err := ask[fireoncev1.UpdateJobResponse](t, c, jobsPath+"UpdateJob", req)
 			return res.GetJob(), err
 		}
-		const assume = fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT
+		const assume = fireoncev1.Delivery_DELIVERY_AT_MOST_ONCE
 		for _, tt := range []struct {
 			mask string
 			req  *fireoncev1.UpdateJobRequest
 			edit func(*fireoncev1.Job)
 		}{
-			{"ambiguity_policy", &fireoncev1.UpdateJobRequest{AmbiguityPolicy: assume}, func(j *fireoncev1.Job) { j.AmbiguityPolicy = assume }},
+			{"delivery", &fireoncev1.UpdateJobRequest{Delivery: assume}, func(j *fireoncev1.Job) { j.Delivery = assume }},
 			{
 				"attempt_timeout", &fireoncev1.UpdateJobRequest{AttemptTimeout: durationpb.New(time.Minute)},
 				func(j *fireoncev1.Job) { j.AttemptTimeout = durationpb.New(time.Minute) },
@@ -72,7 +72,7 @@ func TestUpdateTerms(t *testing.T) {
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID)
 		_, err = f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}})
 		f.must(err)
-		_, err = update(f.read(c, j.GetJobId()).GetEtag(), &fireoncev1.UpdateJobRequest{}, "ambiguity_policy")
+		_, err = update(f.read(c, j.GetJobId()).GetEtag(), &fireoncev1.UpdateJobRequest{}, "delivery")
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
 	})
 }
@@ -90,11 +90,11 @@ func TestUpdateAfterAStart(t *testing.T) {
 			return res.GetJob(), err
 		}
 		got, err := update(&fireoncev1.UpdateJobRequest{
-			AmbiguityPolicy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT, Labels: map[string]string{"a": "b"},
-		}, "ambiguity_policy", "labels")
+			Delivery: fireoncev1.Delivery_DELIVERY_AT_MOST_ONCE, Labels: map[string]string{"a": "b"},
+		}, "delivery", "labels")
 		f.must(err)
 		if got.GetState() != fireoncev1.JobState_JOB_STATE_RETRYING || got.GetLabels()["a"] != "b" ||
-			got.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT {
+			got.GetDelivery() != fireoncev1.Delivery_DELIVERY_AT_MOST_ONCE {
 			t.Errorf("after the update: %v", got)
 		}
 		_, err = update(&fireoncev1.UpdateJobRequest{AttemptTimeout: durationpb.New(time.Minute), TimeZone: "Asia/Tokyo"}, "attempt_timeout", "time_zone")

@@ -122,7 +122,7 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 		j := scheduled.GetJob()
 		if !scheduled.GetCreated() || j.GetState() != fireoncev1.JobState_JOB_STATE_SCHEDULED || j.GetSequence() != 1 ||
 			string(j.GetPayload().GetCustom().GetData()) != "hello" || !j.GetScheduleTime().AsTime().Equal(f.clock.Now()) ||
-			j.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD || j.GetProjectId() != "default" ||
+			j.GetDelivery() != fireoncev1.Delivery_DELIVERY_ONCE_OR_ASK || j.GetProjectId() != "default" ||
 			j.GetStartWindow().GetSeconds() != 7200 || j.GetLabels()["user"] != "ada" || j.GetTimeZone() != "Europe/Vienna" {
 			t.Errorf("ScheduleJob: %v", &scheduled)
 		}

@@ -151,8 +151,8 @@ func TestCreateScheduleRepeats(t *testing.T) {
 			"job_template.payload":      func(r *createScheduleRequest) { r.JobTemplate.Content = contentOf(custom("good/v1", "other")) },
 			"job_template.start_window": func(r *createScheduleRequest) { r.JobTemplate.StartWindow = durationpb.New(time.Hour) },
 			"job_template.retry_policy": func(r *createScheduleRequest) { r.JobTemplate.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: 2} },
-			"job_template.ambiguity_policy": func(r *createScheduleRequest) {
-				r.JobTemplate.AmbiguityPolicy = fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND
+			"job_template.delivery": func(r *createScheduleRequest) {
+				r.JobTemplate.Delivery = fireoncev1.Delivery_DELIVERY_AT_LEAST_ONCE
 			},
 			"job_template.labels":          func(r *createScheduleRequest) { r.JobTemplate.Labels = map[string]string{"a": "b"} },
 			"job_template.attempt_timeout": func(r *createScheduleRequest) { r.JobTemplate.AttemptTimeout = durationpb.New(time.Second) },

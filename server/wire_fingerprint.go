@@ -47,7 +47,7 @@ func (p *prints) alias(path, key string) {
 	}
 }
 
-func (p *prints) policy(path string, a fireoncev1.AmbiguityPolicy) {
+func (p *prints) policy(path string, a fireoncev1.Delivery) {
 	p.Set(path, binary.BigEndian.AppendUint32(nil, uint32(a)))
 }
 
@@ -74,7 +74,7 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 	p.duration("start_window", r.GetStartWindow())
 	p.message("retry_policy", r.GetRetryPolicy())
 	p.duration("attempt_timeout", r.GetAttemptTimeout())
-	p.policy("ambiguity_policy", r.GetAmbiguityPolicy())
+	p.policy("delivery", r.GetDelivery())
 	p.Set(repliedTo.id, reply)
 	if k := r.GetEffectKey(); k != "" {
 		p.Set("effect_key", []byte(k))
@@ -108,7 +108,7 @@ func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (job.Finger
 	}
 	p.Set("job_template.connection_id", []byte(idToWire(conn)))
 	p.duration("job_template.start_window", t.GetStartWindow())
-	p.policy("job_template.ambiguity_policy", t.GetAmbiguityPolicy())
+	p.policy("job_template.delivery", t.GetDelivery())
 	p.Set("job_template.labels", labels)
 	p.duration("job_template.attempt_timeout", t.GetAttemptTimeout())
 	p.Set("paused", paused)

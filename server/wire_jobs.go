@@ -137,7 +137,7 @@ func jobToWire(j job.Job) *fireoncev1.Job {
 		JobId: idToWire(j.ID), ProjectId: j.Project, IdempotencyKey: j.Key, EffectKey: j.OwnEffectKey,
 		ConnectionId: idToWire(j.Connection), ScheduleTime: timeToWire(j.ScheduleTime),
 		StartWindow: durationToWire(j.Window()),
-		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(j.Retry), AmbiguityPolicy: fireoncev1.AmbiguityPolicy(j.Policy),
+		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(j.Retry), Delivery: fireoncev1.Delivery(j.Delivery),
 		Labels: j.Labels, ReplyToJobId: idToWire(j.ReplyTo), ScheduleId: idToWire(j.Schedule),
 		State: stateToWire(j.State), Phase: phaseToWire(j.State), EffectClass: classToWire(j.Class),
 		AttemptCount: int32(j.Attempt), FailureCount: int32(j.Failures), Round: int32(j.Round),

@@ -30,10 +30,10 @@ type Content struct {
 	EffectKey    [32]byte
 	// Labels, when not nil, replace all labels.
 	Labels map[string]string
-	// Policy, when not 0, replaces the ambiguity policy. Retry, when not nil, replaces the
+	// Delivery, when not 0, replaces the delivery. Retry, when not nil, replaces the
 	// retry policy but not its AttemptTimeout, which is ignored. AttemptTimeout and TimeZone,
 	// when not nil, replace theirs.
-	Policy         job.Policy
+	Delivery       job.Delivery
 	Retry          *job.RetryPolicy
 	AttemptTimeout *time.Duration
 	TimeZone       *string
@@ -46,7 +46,7 @@ func (c Content) Fields() job.Fields {
 		set   bool
 		field job.Fields
 	}{
-		{c.Payload != nil, job.FieldPayload}, {c.Labels != nil, job.FieldLabels}, {c.Policy != 0, job.FieldPolicy},
+		{c.Payload != nil, job.FieldPayload}, {c.Labels != nil, job.FieldLabels}, {c.Delivery != 0, job.FieldDelivery},
 		{c.Retry != nil, job.FieldRetry}, {c.AttemptTimeout != nil, job.FieldAttemptTimeout}, {c.TimeZone != nil, job.FieldTimeZone},
 	} {
 		if part.set {
@@ -67,8 +67,8 @@ func (c Content) Apply(spec job.Spec) job.Spec {
 	if c.Labels != nil {
 		spec.Labels = c.Labels
 	}
-	if c.Policy != 0 {
-		spec.Policy = c.Policy
+	if c.Delivery != 0 {
+		spec.Delivery = c.Delivery
 	}
 	if c.Retry != nil {
 		timeout := spec.Retry.AttemptTimeout

@@ -97,7 +97,7 @@ const (
 	KnownAbsent
 	// KnownPerson: a person decided.
 	KnownPerson
-	// KnownPolicy: the job's ambiguity policy decided.
+	// KnownPolicy: the job's delivery decided.
 	KnownPolicy
 )
 

@@ -200,7 +200,7 @@ func (p past) submit(url string) {
 	id := p.id()
 	out, err := p.Create(p.Context(), []store.NewJob{{Actor: "tester", Spec: job.Spec{
 		ID: id, Project: "default", Key: id.String(), Connection: p.conn.ID, HoldKey: "there", PayloadKind: "webhook", Payload: payload,
-		StartWindow: 24 * time.Hour, Policy: job.Hold,
+		StartWindow: 24 * time.Hour, Delivery: job.OnceOrAsk,
 	}}})
 	if err = errors.Join(err, out[0].Err); err != nil {
 		p.Fatal(err)

@@ -381,8 +381,8 @@ func (s *stage) change() {
 func (s *stage) schedule(id, name string) {
 	resp, err := s.api.Jobs.ScheduleJob(waiting(s.t), &fireoncev1.ScheduleJobRequest{
 		IdempotencyKey: "to-" + id, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: id}, Payload: s.payloadFor(name), StartWindow: durationpb.New(4 * time.Second),
-		AmbiguityPolicy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT,
-		AttemptTimeout:  durationpb.New(time.Second),
+		Delivery:       fireoncev1.Delivery_DELIVERY_AT_MOST_ONCE,
+		AttemptTimeout: durationpb.New(time.Second),
 		RetryPolicy: &fireoncev1.RetryPolicy{
 			MaxAttempts: 2,
 			MinBackoff:  durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),

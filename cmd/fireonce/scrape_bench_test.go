@@ -53,7 +53,7 @@ func BenchmarkScrape(b *testing.B) {
 					id := job.ID(uuid.Must(uuid.NewV7()))
 					jobs[i] = store.NewJob{Actor: "bench", Spec: job.Spec{
 						ID: id, Project: "default", Key: id.String(), Connection: conns[n%len(conns)].ID, HoldKey: fmt.Sprint(n % 1000),
-						PayloadKind: "webhook", Payload: []byte("payload"), StartWindow: time.Hour, Policy: job.Hold,
+						PayloadKind: "webhook", Payload: []byte("payload"), StartWindow: time.Hour, Delivery: job.OnceOrAsk,
 					}}
 					if !due {
 						jobs[i].ScheduleTime = time.Now().Add(24 * time.Hour)

@@ -54,7 +54,7 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		dedupes  bool
-		policy   fireoncev1.AmbiguityPolicy
+		policy   fireoncev1.Delivery
 		window   time.Duration
 		attempts int32
 		state    fireoncev1.JobState
@@ -65,22 +65,22 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 		words    []string
 	}{
 		"hold": {
-			policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD,
+			policy: fireoncev1.Delivery_DELIVERY_ONCE_OR_ASK,
 			state:  fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 1, most: 1, effects: 1,
 			words: []string{"SENDING → AMBIGUOUS", "AMBIGUOUS → NEEDS_RESOLUTION", "no complete answer", "fireonce resolve"},
 		},
 		"assume sent": {
-			policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT,
+			policy: fireoncev1.Delivery_DELIVERY_AT_MOST_ONCE,
 			state:  fireoncev1.JobState_JOB_STATE_SUCCEEDED, proof: fireoncev1.Effect_PROOF_ASSUMED, least: 1, most: 1, effects: 1,
 			words: []string{"AMBIGUOUS → SUCCEEDED", "POLICY", "proof ASSUMED"},
 		},
 		"resend": {
-			policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND, attempts: 2,
+			policy: fireoncev1.Delivery_DELIVERY_AT_LEAST_ONCE, attempts: 2,
 			state: fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 2, most: 2, effects: 2, // as asked for
 			words: []string{"AMBIGUOUS → RETRYING", "attempt 2", "effect 2", "AMBIGUOUS → NEEDS_RESOLUTION"},
 		},
 		"keyed, until its window is over": {
-			dedupes: true, policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD, window: 6 * time.Second,
+			dedupes: true, policy: fireoncev1.Delivery_DELIVERY_ONCE_OR_ASK, window: 6 * time.Second,
 			state: fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 2, most: 3, effects: 1,
 			words: []string{"AMBIGUOUS → SENDING", "AMBIGUOUS → NEEDS_RESOLUTION", "the start window passed"},
 		},
@@ -98,7 +98,7 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 				n := startNode(t, d, time.Second)
 				api := dial(t, n.URL())
 				req := hook(connect(t, api, tt.dedupes), "silent", r.URL("silent"), time.Second)
-				req.AmbiguityPolicy, req.RetryPolicy = tt.policy, &fireoncev1.RetryPolicy{MaxAttempts: tt.attempts}
+				req.Delivery, req.RetryPolicy = tt.policy, &fireoncev1.RetryPolicy{MaxAttempts: tt.attempts}
 				if tt.window > 0 {
 					req.StartWindow = durationpb.New(tt.window)
 				}

@@ -251,18 +251,18 @@ func TestPastItsWindowAJobExpiresInsteadOfFiringStale(t *testing.T) {
 func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
 	for _, c := range []struct {
 		class  job.Class
-		policy job.Policy
+		policy job.Delivery
 		want   job.State
 		most   int
 	}{
-		{job.Keyed, job.Hold, job.NeedsResolution, 30},
-		{job.Keyed, job.AssumeSent, job.Succeeded, 30},
-		{job.Observable, job.Hold, job.Failed, job.DefaultMaxAttempts}, // each is proven absent
-		{job.Observable, job.AssumeSent, job.Failed, job.DefaultMaxAttempts},
-		{job.Observable, job.Resend, job.Failed, job.DefaultMaxAttempts},
-		{job.Opaque, job.Hold, job.NeedsResolution, 1},
-		{job.Opaque, job.AssumeSent, job.Succeeded, 1},
-		{job.Opaque, job.Resend, job.NeedsResolution, job.DefaultMaxAttempts},
+		{job.Keyed, job.OnceOrAsk, job.NeedsResolution, 30},
+		{job.Keyed, job.AtMostOnce, job.Succeeded, 30},
+		{job.Observable, job.OnceOrAsk, job.Failed, job.DefaultMaxAttempts}, // each is proven absent
+		{job.Observable, job.AtMostOnce, job.Failed, job.DefaultMaxAttempts},
+		{job.Observable, job.AtLeastOnce, job.Failed, job.DefaultMaxAttempts},
+		{job.Opaque, job.OnceOrAsk, job.NeedsResolution, 1},
+		{job.Opaque, job.AtMostOnce, job.Succeeded, 1},
+		{job.Opaque, job.AtLeastOnce, job.NeedsResolution, job.DefaultMaxAttempts},
 	} {
 		t.Run(c.class.String()+"/"+c.policy.String(), func(t *testing.T) {
 			onBoth(t, func(t *testing.T, w *world) {

@@ -159,7 +159,7 @@ func benchJobs(b *testing.B, class job.Class, n int) []store.Leased {
 		out[i] = store.Leased{Connection: conn, Snapshot: job.Snapshot{Now: now, Job: job.Job{
 			Spec: job.Spec{
 				ID: newID(), Project: "default", Connection: conn.ID, HoldKey: "target", PayloadKind: webhook.Name,
-				Payload: payload, Policy: job.Hold,
+				Payload: payload, Delivery: job.OnceOrAsk,
 			},
 			Status: job.Status{
 				State: job.Claimed, Version: 2, Class: class, Round: 1, ScheduleTime: now,
@@ -207,7 +207,7 @@ func (s *instant) Arm(_ context.Context, items []store.Arm) ([]store.Armed, erro
 func armedBy(a store.Arm, now time.Time) (out store.Armed) {
 	out.Attempt = job.Attempt{Number: 1, Frozen: a.Frozen, EffectKey: a.EffectKey}
 	out.Snapshot = job.Snapshot{Now: now, Open: []int{1}, Fence: now.Add(a.Fence), RoundArmed: now, Job: job.Job{
-		Spec:   job.Spec{ID: a.Job, Policy: job.Hold},
+		Spec:   job.Spec{ID: a.Job, Delivery: job.OnceOrAsk},
 		Status: job.Status{State: job.Sending, Version: a.Version + 1, Attempt: 1, Round: 1, Class: a.Class, StartDeadline: now.Add(time.Hour)},
 	}}
 	return out

@@ -38,7 +38,7 @@ func (w *world) post(s store.Jobs, key string, changes ...change) (job.ID, error
 	w.t.Helper()
 	n := store.NewJob{Class: w.conn.Class, Actor: "test", Spec: job.Spec{
 		ID: newID(), Project: "default", Key: key, Connection: w.conn.ID, HoldKey: "account",
-		PayloadKind: "scripted", Payload: []byte("hello"), StartWindow: job.DefaultWindow, Policy: job.Hold,
+		PayloadKind: "scripted", Payload: []byte("hello"), StartWindow: job.DefaultWindow, Delivery: job.OnceOrAsk,
 	}}
 	for _, c := range changes {
 		c(&n)

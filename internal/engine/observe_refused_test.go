@@ -101,18 +101,18 @@ func TestLookRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		effect  bool
-		policy  job.Policy
+		policy  job.Delivery
 		hold    time.Duration
 		end     job.State
 		effects int
 		run     func(*testing.T, func(*testing.T, *world), ...option)
 	}{
-		{"there, held for hours", true, job.Hold, 6 * time.Hour, job.Succeeded, 1, in},
-		{"there, to be sent again if unknown", true, job.Resend, 90 * time.Minute, job.Succeeded, 1, in},
-		{"there, to be sent again if unknown, held for hours", true, job.Resend, 6 * time.Hour, job.Succeeded, 1, in},
-		{"not there, taken as sent if unknown", false, job.AssumeSent, 90 * time.Minute, job.Succeeded, 1, in},
-		{"not there, held for an hour", false, job.Hold, time.Hour, job.Succeeded, 1, onBoth},
-		{"not there, the window is over", false, job.Hold, 6 * time.Hour, job.Expired, 0, in},
+		{"there, held for hours", true, job.OnceOrAsk, 6 * time.Hour, job.Succeeded, 1, in},
+		{"there, to be sent again if unknown", true, job.AtLeastOnce, 90 * time.Minute, job.Succeeded, 1, in},
+		{"there, to be sent again if unknown, held for hours", true, job.AtLeastOnce, 6 * time.Hour, job.Succeeded, 1, in},
+		{"not there, taken as sent if unknown", false, job.AtMostOnce, 90 * time.Minute, job.Succeeded, 1, in},
+		{"not there, held for an hour", false, job.OnceOrAsk, time.Hour, job.Succeeded, 1, onBoth},
+		{"not there, the window is over", false, job.OnceOrAsk, 6 * time.Hour, job.Expired, 0, in},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.run(t, func(t *testing.T, w *world) {
@@ -225,7 +225,7 @@ func TestPollRefused(t *testing.T) {
 		w.accepts()
 		r := w.read(&reader{atPoll: isFirst})
 		w.start()
-		id := w.submit("k", policy(job.AssumeSent))
+		id := w.submit("k", policy(job.AtMostOnce))
 		w.pass(time.Minute)
 		w.held(id, job.Accepted)
 		w.pass(3 * time.Hour)

@@ -116,7 +116,7 @@ func TestAConnectionIsOneAccount(t *testing.T) {
 // A look whose credential is refused holds the account, says nothing about the effect, and
 // uses up none of the looks: whatever the job's policy, it waits for the account.
 func TestLookRefusedCredential(t *testing.T) {
-	for _, p := range []job.Policy{job.Hold, job.AssumeSent, job.Resend} {
+	for _, p := range []job.Delivery{job.OnceOrAsk, job.AtMostOnce, job.AtLeastOnce} {
 		t.Run(p.String(), func(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
 				w.guard(&guarded{})

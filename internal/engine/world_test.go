@@ -164,7 +164,7 @@ type change func(*store.NewJob)
 func at(d time.Duration) change {
 	return func(n *store.NewJob) { n.ScheduleTime = job.Micros(time.Now().Add(d)) }
 }
-func policy(p job.Policy) change { return func(n *store.NewJob) { n.Spec.Policy = p } }
+func policy(p job.Delivery) change { return func(n *store.NewJob) { n.Spec.Delivery = p } }
 func window(d time.Duration) change {
 	return func(n *store.NewJob) { n.Spec.StartWindow = d }
 }
@@ -174,7 +174,7 @@ func (w *world) submit(key string, changes ...change) job.ID {
 	w.t.Helper()
 	n := store.NewJob{Class: w.conn.Class, Actor: "test", Spec: job.Spec{
 		ID: newID(), Project: w.conn.Project, Key: key, Connection: w.conn.ID, HoldKey: "account",
-		PayloadKind: "scripted", Payload: []byte("hello"), StartWindow: job.DefaultWindow, Policy: job.Hold,
+		PayloadKind: "scripted", Payload: []byte("hello"), StartWindow: job.DefaultWindow, Delivery: job.OnceOrAsk,
 	}}
 	for _, c := range changes {
 		c(&n)

@@ -180,7 +180,7 @@ func encode(fields [][2][]byte) []byte {
 // TestNames checks that every value of every enum has a name of its own.
 func TestNames(t *testing.T) {
 	for what, names := range map[string][]string{
-		"state": stateNames[:], "class": classNames[:], "policy": policyNames[:], "kind": kindNames[:],
+		"state": stateNames[:], "class": classNames[:], "policy": deliveryNames[:], "kind": kindNames[:],
 		"result": resultNames[:], "proof": proofNames[:], "ruling": rulingNames[:], "cause": causeNames[:], "verdict": verdictNames[:],
 	} {
 		seen := map[string]bool{}

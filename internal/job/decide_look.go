@@ -17,7 +17,7 @@ func firstLook(v *View, busy time.Duration) time.Duration {
 		}
 		return wait
 	case Opaque:
-		if v.Policy == Resend {
+		if v.Delivery == AtLeastOnce {
 			return fence
 		}
 		return 0
@@ -303,7 +303,7 @@ func sawAbsent(v *View, d Decision) Decision {
 		return d
 	}
 	if d.Observed.Contradicted {
-		// Policy RESEND would be refused again, and policy ASSUME_SENT would take a refusal
+		// AT_LEAST_ONCE would be refused again, and AT_MOST_ONCE would take a refusal
 		// for the effect.
 		d.To = NeedsResolution
 		return d
@@ -351,14 +351,14 @@ func lookDeferred(v *View, e Deferred) Decision {
 // unresolved applies the job's policy to an outcome that stays unknown.
 func unresolved(v *View, d Decision, why string) Decision {
 	d.Cause, d.Detail, d.Delay = CausePolicy, why, 0
-	switch v.Policy {
-	case AssumeSent:
+	switch v.Delivery {
+	case AtMostOnce:
 		d.To = Succeeded
 		d.Attempt = v.unknownAttempt()
 		d.Effect = &Effect{Attempt: d.Attempt, Round: v.Round, Proof: ProofAssumed}
 		d.CloseOpen = ResultSuperseded
 		return d
-	case Resend:
+	case AtLeastOnce:
 		if v.mayResend() && v.FenceLeft > 0 {
 			// The last attempt may still act; a new one must not race with it.
 			d.To, d.Cause, d.Delay = v.State, CauseLooked, v.FenceLeft
@@ -371,13 +371,13 @@ func unresolved(v *View, d Decision, why string) Decision {
 			d.CloseOpen = ResultSuperseded
 			return d
 		}
-	case Hold:
+	case OnceOrAsk:
 	}
 	d.To = NeedsResolution
 	return d
 }
 
-// mayResend reports whether policy RESEND may start another round. Every arm counts
+// mayResend reports whether delivery AT_LEAST_ONCE may start another round. Every arm counts
 // against the attempts, and the start window and a cancel still apply. A new round of a
 // job whose caller gave the effect key needs another key, which only a person can give.
 func (v *View) mayResend() bool {

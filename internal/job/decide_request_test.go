@@ -10,7 +10,7 @@ import (
 
 // waiting returns a view of a job that waits for its time, an hour from viewNow.
 func waiting(s State) View {
-	v := sending(Opaque, Hold)
+	v := sending(Opaque, OnceOrAsk)
 	v.State, v.Open, v.FenceLeft = s, nil, -time.Hour
 	if s == Scheduled {
 		v.Attempt, v.FenceLeft = 0, 0
@@ -35,7 +35,7 @@ func TestRequestStates(t *testing.T) {
 		{UpdateAsked{Fields: FieldPayload}, "weeeeeeeeee"},
 		{UpdateAsked{Fields: FieldAttemptTimeout}, "weeeeeeeeee"},
 		{UpdateAsked{Fields: FieldLabels}, "weewwwweeee"},
-		{UpdateAsked{Fields: FieldPolicy}, "weewwwweeee"},
+		{UpdateAsked{Fields: FieldDelivery}, "weewwwweeee"},
 		{UpdateAsked{Fields: FieldRetry}, "weewwwweeee"},
 		{UpdateAsked{Fields: FieldTimeZone}, "weewwwweeee"},
 		{RetryAsked{At: tomorrow}, "eeeeeeeewew"},
@@ -91,7 +91,7 @@ func TestRescheduleInPlace(t *testing.T) {
 // TestARulingWaitsForTheFence checks that no request makes a job due while its last
 // attempt may still act, because a person's NOT_SENT is no proof.
 func TestARulingWaitsForTheFence(t *testing.T) {
-	v := sending(Opaque, Hold)
+	v := sending(Opaque, OnceOrAsk)
 	v, _ = step(t, v, Outcome{Attempt: 1, Result: ResultUnknown})
 	v, _ = step(t, v, Resolved{Ruling: RuleNotSent, Actor: "ann", Override: true})
 	v, d := step(t, v, RetryAsked{})

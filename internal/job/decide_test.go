@@ -9,10 +9,10 @@ import (
 )
 
 // sending returns a view of a job in mid-send: first attempt, window open.
-func sending(class Class, policy Policy) View {
+func sending(class Class, policy Delivery) View {
 	return View{
 		Job: Job{
-			Spec:   Spec{Policy: policy},
+			Spec:   Spec{Delivery: policy},
 			Status: Status{State: Sending, Version: 3, Attempt: 1, Round: 1, Class: class},
 		},
 		Open: []int{1}, WindowLeft: time.Hour, FenceLeft: time.Minute, KeyAge: time.Second,
@@ -49,36 +49,36 @@ func TestNamedBehaviors(t *testing.T) {
 		want  State
 		kind  FailureKind // of LastError; zero: not checked
 	}{
-		{"a 403 is final", func() View { return sending(Opaque, Hold) },
+		{"a 403 is final", func() View { return sending(Opaque, OnceOrAsk) },
 			Outcome{Attempt: 1, Result: ResultRejected, Kind: FailPermanent, HTTPStatus: 403}, Failed, FailPermanent},
-		{"a timeout is never retried inline", func() View { return sending(Opaque, Hold) }, timeout, Ambiguous, FailAmbiguous},
-		{"a KEYED timeout waits in AMBIGUOUS too", func() View { return sending(Keyed, Hold) }, timeout, Ambiguous, FailAmbiguous},
+		{"a timeout is never retried inline", func() View { return sending(Opaque, OnceOrAsk) }, timeout, Ambiguous, FailAmbiguous},
+		{"a KEYED timeout waits in AMBIGUOUS too", func() View { return sending(Keyed, OnceOrAsk) }, timeout, Ambiguous, FailAmbiguous},
 		{"a crash in mid-send is ambiguous, never scheduled again", func() View {
-			v := sending(Opaque, Hold)
+			v := sending(Opaque, OnceOrAsk)
 			v.FenceLeft = 0
 			return v
 		}, FenceOver{}, Ambiguous, FailAmbiguous},
 		{"unsent and canceled is CANCELED", func() View {
-			v := sending(Opaque, Hold)
+			v := sending(Opaque, OnceOrAsk)
 			v.CancelAsked = time.Unix(1, 0)
 			return v
 		}, Outcome{Attempt: 1, Result: ResultNotSent, Kind: FailTransient}, Canceled, FailTransient},
-		{"a rate limit costs no failure", func() View { return sending(Opaque, Hold) },
+		{"a rate limit costs no failure", func() View { return sending(Opaque, OnceOrAsk) },
 			Outcome{Attempt: 1, Result: ResultRejected, Kind: FailRateLimited, RetryAfter: time.Minute}, Retrying, FailRateLimited},
-		{"a refused credential waits", func() View { return sending(Observable, Hold) },
+		{"a refused credential waits", func() View { return sending(Observable, OnceOrAsk) },
 			Outcome{Attempt: 1, Result: ResultRejected, Kind: FailAuth, CredentialVersion: 4}, Retrying, FailAuth},
 		{"a refused credential holds the account, even if the job is canceled", func() View {
-			v := sending(Opaque, Hold)
+			v := sending(Opaque, OnceOrAsk)
 			v.CancelAsked = time.Unix(1, 0)
 			return v
 		}, Outcome{Attempt: 1, Result: ResultRejected, Kind: FailAuth, CredentialVersion: 4}, Canceled, FailAuth},
 		{"a rate limit does so too", func() View {
-			v := sending(Keyed, Hold)
+			v := sending(Keyed, OnceOrAsk)
 			v.CancelAsked = time.Unix(1, 0)
 			return v
 		}, Outcome{Attempt: 1, Result: ResultRejected, Kind: FailRateLimited, RetryAfter: time.Minute}, Canceled, FailRateLimited},
 		{"no job arms past MaxAttempts", func() View {
-			v := sending(Opaque, Hold)
+			v := sending(Opaque, OnceOrAsk)
 			v.Attempt, v.Open = MaxAttempts, []int{MaxAttempts}
 			return v
 		}, Outcome{Attempt: MaxAttempts, Result: ResultRejected, Kind: FailRateLimited}, Failed, FailExhausted},
@@ -99,7 +99,7 @@ func TestNamedBehaviors(t *testing.T) {
 }
 
 func TestLateSuccessOfSweptAttempt(t *testing.T) {
-	v := sending(Opaque, Hold)
+	v := sending(Opaque, OnceOrAsk)
 	v.FenceLeft = -time.Second
 	v, _ = step(t, v, FenceOver{})
 	v, _ = step(t, v, LookDue{})
@@ -121,7 +121,7 @@ func TestTheSameOutcomeTwiceIsOneEvent(t *testing.T) {
 		{Attempt: 1, Result: ResultRejected, Kind: FailRateLimited, RetryAfter: time.Second},
 		{Attempt: 1, Result: ResultNotSent, Kind: FailTransient},
 	} {
-		v, _ := step(t, sending(Opaque, Hold), o)
+		v, _ := step(t, sending(Opaque, OnceOrAsk), o)
 		if d := must(t, v, o); d.Action != ActNothing {
 			t.Errorf("%v, then again in %s: %+v", o.Result, v.State, d)
 		}
@@ -129,7 +129,7 @@ func TestTheSameOutcomeTwiceIsOneEvent(t *testing.T) {
 }
 
 func TestSuccessOfFirstAttemptWhileSecondIsSent(t *testing.T) {
-	v := sending(Keyed, Hold)
+	v := sending(Keyed, OnceOrAsk)
 	v.Attempt, v.Open = 2, []int{1, 2}
 	after, d := step(t, v, Outcome{Attempt: 1, Result: ResultSucceeded})
 	if after.State != Succeeded || len(after.Open) != 0 || d.Effect.Attempt != 1 || d.Effect.Proof != ProofResponse {
@@ -141,7 +141,7 @@ func TestSuccessOfFirstAttemptWhileSecondIsSent(t *testing.T) {
 }
 
 func TestFiveCrashedClaimsFail(t *testing.T) {
-	v := sending(Opaque, Hold)
+	v := sending(Opaque, OnceOrAsk)
 	v.State, v.Attempt, v.Open = Claimed, 0, nil
 	for n := 1; ; n++ {
 		var d Decision
@@ -160,7 +160,7 @@ func TestFiveCrashedClaimsFail(t *testing.T) {
 }
 
 func TestRenewedTimesEndNothing(t *testing.T) {
-	v := sending(Opaque, Hold)
+	v := sending(Opaque, OnceOrAsk)
 	for _, tt := range []struct {
 		state State
 		e     Evidence
@@ -173,7 +173,7 @@ func TestRenewedTimesEndNothing(t *testing.T) {
 }
 
 func TestResendBounds(t *testing.T) {
-	base := sending(Opaque, Resend)
+	base := sending(Opaque, AtLeastOnce)
 	base.State, base.FenceLeft = Ambiguous, -time.Second
 	base.Retry.MaxAttempts = 3
 	for _, tt := range []struct {
@@ -204,8 +204,8 @@ func TestResendBounds(t *testing.T) {
 	}
 }
 
-func TestAssumeSentThenTheTruth(t *testing.T) {
-	v := sending(Opaque, AssumeSent)
+func TestAtMostOnceThenTheTruth(t *testing.T) {
+	v := sending(Opaque, AtMostOnce)
 	v, _ = step(t, v, Outcome{Attempt: 1, Result: ResultUnknown})
 	v, d := step(t, v, LookDue{})
 	if v.State != Succeeded || d.Effect.Proof != ProofAssumed {
@@ -224,7 +224,7 @@ func TestAssumeSentThenTheTruth(t *testing.T) {
 }
 
 func TestHoldWaitsForAPerson(t *testing.T) {
-	v := sending(Opaque, Hold)
+	v := sending(Opaque, OnceOrAsk)
 	v, d := step(t, v, Outcome{Attempt: 1, Result: ResultUnknown})
 	if d.Delay != 0 {
 		t.Errorf("delay %v before a question that only a person can answer", d.Delay)
@@ -247,7 +247,7 @@ func TestHoldWaitsForAPerson(t *testing.T) {
 }
 
 func TestRefusedRepeatNeverFails(t *testing.T) {
-	v := sending(Keyed, Hold)
+	v := sending(Keyed, OnceOrAsk)
 	v.Attempt, v.Open = 2, []int{1, 2}
 	last := time.Duration(0)
 	for range 5 {
@@ -269,7 +269,7 @@ func TestRefusedRepeatNeverFails(t *testing.T) {
 
 func TestUnknownReopensNothing(t *testing.T) {
 	for _, s := range []State{Retrying, Claimed, Succeeded, Failed, Canceled, Expired} {
-		v := sending(Observable, Hold)
+		v := sending(Observable, OnceOrAsk)
 		v.State, v.Open = s, nil
 		if d := must(t, v, Outcome{Attempt: 1, Result: ResultUnknown}); d.Action != ActNothing {
 			t.Errorf("%s: %+v", s, d)
@@ -278,7 +278,7 @@ func TestUnknownReopensNothing(t *testing.T) {
 }
 
 func TestAcceptedAttempts(t *testing.T) {
-	accepted := sending(Handle, Hold)
+	accepted := sending(Handle, OnceOrAsk)
 	accepted.State, accepted.Attempt, accepted.Open, accepted.Handle = Accepted, 2, nil, "h"
 	t.Run("an old attempt's refusal moves nothing", func(t *testing.T) {
 		for _, s := range []State{Accepted, NeedsResolution} {
@@ -352,7 +352,7 @@ func TestAcceptedAttempts(t *testing.T) {
 }
 
 func TestAbsenceNeedsTheFenceAndReadLag(t *testing.T) {
-	v := sending(Observable, Hold)
+	v := sending(Observable, OnceOrAsk)
 	v.State = Ambiguous
 	absent := Looked{Observation: Observation{Attempt: 1, Verdict: SawAbsent}}
 	for _, left := range []time.Duration{time.Second, 0, -4 * time.Second} {
@@ -389,7 +389,7 @@ func TestAbsenceNeedsTheFenceAndReadLag(t *testing.T) {
 // TestAnAbsenceFromBeforeTheFenceStaysOne checks that the time counts at which a look began,
 // however much later it is judged.
 func TestAnAbsenceFromBeforeTheFenceStaysOne(t *testing.T) {
-	v := sending(Observable, Hold)
+	v := sending(Observable, OnceOrAsk)
 	v.State, v.Now, v.FenceLeft = Ambiguous, time.Unix(10_000, 0), -time.Hour
 	earliest := v.Now.Add(v.FenceLeft + v.Traits.ReadLag)
 	for begun, want := range map[time.Time]State{earliest.Add(-time.Microsecond): Ambiguous, earliest: Retrying} {
@@ -402,7 +402,7 @@ func TestAnAbsenceFromBeforeTheFenceStaysOne(t *testing.T) {
 }
 
 func TestASightingEndsTheChainOfAbsences(t *testing.T) {
-	v := sending(Observable, Hold)
+	v := sending(Observable, OnceOrAsk)
 	v.State, v.Negatives, v.FenceLeft = Ambiguous, 1, -time.Minute
 	for sighted, want := range map[bool]int{true: 0, false: 1} {
 		e := Looked{Observation: Observation{Attempt: 1, Verdict: SawInconclusive}, Sighted: sighted}
@@ -437,7 +437,7 @@ func TestBackoffTable(t *testing.T) {
 		t.Errorf("max_backoff above the limit: %v", got)
 	}
 	var waits []time.Duration
-	v := sending(Opaque, Hold)
+	v := sending(Opaque, OnceOrAsk)
 	for v.State != Failed {
 		var d Decision
 		v.State, v.Open = Sending, []int{1}
@@ -470,7 +470,7 @@ func TestARepeatWaitsForTheRequestBeforeIt(t *testing.T) {
 	for _, inFlight := range []bool{false, true} {
 		for _, ended := range []bool{false, true} {
 			for _, earlier := range []time.Duration{-time.Second, 20 * time.Second} {
-				v := sending(Keyed, Hold)
+				v := sending(Keyed, OnceOrAsk)
 				v.Traits.DedupesInFlight, v.EarlierLeft = inFlight, earlier
 				name := fmt.Sprint("dedupes in flight ", inFlight, ", ended by the peer ", ended, ", an earlier fence in ", earlier)
 				wait := time.Duration(0)
@@ -500,7 +500,7 @@ func TestARepeatWaitsForTheRequestBeforeIt(t *testing.T) {
 // TestARefusedRepeatIsNotWaitedFor checks that a repeat that was refused is over: only the
 // earlier attempts count.
 func TestARefusedRepeatIsNotWaitedFor(t *testing.T) {
-	v := sending(Keyed, Hold)
+	v := sending(Keyed, OnceOrAsk)
 	v.Attempt, v.Open, v.EarlierLeft = 2, []int{1, 2}, -time.Second
 	v, d := step(t, v, Outcome{Attempt: 2, Result: ResultRejected, Kind: FailTransient})
 	if want := v.Retry.Replay(2, v.Jitter); d.To != Ambiguous || d.Delay != want {
@@ -515,7 +515,7 @@ func TestARefusedRepeatIsNotWaitedFor(t *testing.T) {
 // TestALongHandlingCountsAgainstTheKeyWindow checks that a key counts as known only if it is
 // known until the repeat's own fence, which a long handling delays.
 func TestALongHandlingCountsAgainstTheKeyWindow(t *testing.T) {
-	v := sending(Keyed, Hold)
+	v := sending(Keyed, OnceOrAsk)
 	v.Traits.KeyWindow, v.Traits.Grace, v.KeyAge = 10*time.Minute, 30*time.Second, 4*time.Minute
 	if !v.KeyKnown() {
 		t.Error("4 minutes of 10 are too old")
@@ -528,7 +528,7 @@ func TestALongHandlingCountsAgainstTheKeyWindow(t *testing.T) {
 // TestAKeyFromTheFutureIsNotRepeated checks that a negative age of a key counts as unknown:
 // a clock was wrong.
 func TestAKeyFromTheFutureIsNotRepeated(t *testing.T) {
-	v := sending(Keyed, Hold)
+	v := sending(Keyed, OnceOrAsk)
 	v.State, v.FenceLeft = Ambiguous, 0
 	for age, want := range map[time.Duration]Action{-500 * time.Millisecond: ActRearm, -time.Minute: ActWrite} {
 		v.KeyAge = age
@@ -543,7 +543,7 @@ func TestAKeyFromTheFutureIsNotRepeated(t *testing.T) {
 func TestRefusedLooksAreNotUsedUp(t *testing.T) {
 	refused := Deferred{Kind: FailAuth, Message: "Reconnect this account", CredentialVersion: 1}
 	for _, class := range []Class{Observable, Handle} {
-		v := sending(class, AssumeSent)
+		v := sending(class, AtMostOnce)
 		accepted := class == Handle
 		if accepted {
 			v, _ = step(t, v, Outcome{Attempt: 1, Result: ResultAccepted, Handle: "h"})

@@ -21,16 +21,16 @@ type Fields uint8
 const (
 	FieldPayload Fields = 1 << iota
 	FieldLabels
-	FieldPolicy
+	FieldDelivery
 	FieldRetry
 	FieldAttemptTimeout
 	FieldTimeZone
 
 	// AllFields is the set of all fields.
-	AllFields = FieldPayload | FieldLabels | FieldPolicy | FieldRetry | FieldAttemptTimeout | FieldTimeZone
+	AllFields = FieldPayload | FieldLabels | FieldDelivery | FieldRetry | FieldAttemptTimeout | FieldTimeZone
 )
 
-var fieldNames = []string{"payload", "labels", "ambiguity_policy", "retry_policy", "attempt_timeout", "time_zone"}
+var fieldNames = []string{"payload", "labels", "delivery", "retry_policy", "attempt_timeout", "time_zone"}
 
 // Names returns the contract's names of the fields.
 func (f Fields) Names() []string {

@@ -23,7 +23,7 @@ func TestLookNotMade(t *testing.T) {
 		{"permanent", Deferred{Kind: FailPermanent, Message: "why"}, 1, "", false},
 	} {
 		for _, state := range []State{Ambiguous, Accepted} {
-			for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+			for _, policy := range []Delivery{OnceOrAsk, AtMostOnce, AtLeastOnce} {
 				v := sending(Handle, policy)
 				v.State, v.Handle, v.Looks, v.Negatives, v.Blocked = state, "h", MaxPolls-1, 1, "before"
 				d := must(t, v, tt.e)
@@ -44,7 +44,7 @@ func TestLookNotMadeForDays(t *testing.T) {
 	for _, kind := range []FailureKind{FailAuth, FailHeld, FailTransient} {
 		for _, state := range []State{Ambiguous, Accepted} {
 			for left, over := range map[time.Duration]bool{time.Hour: false, -MaxHeld: false, -MaxHeld - 1: kind != FailTransient} {
-				for policy, to := range map[Policy]State{Hold: NeedsResolution, AssumeSent: Succeeded, Resend: NeedsResolution} {
+				for policy, to := range map[Delivery]State{OnceOrAsk: NeedsResolution, AtMostOnce: Succeeded, AtLeastOnce: NeedsResolution} {
 					v := sending(Handle, policy)
 					v.State, v.Handle, v.WindowLeft, v.Blocked = state, "h", left, "before"
 					want := state
@@ -63,7 +63,7 @@ func TestLookNotMadeForDays(t *testing.T) {
 
 // TestPollUnblocks checks that a poll that could be made ends the block.
 func TestPollUnblocks(t *testing.T) {
-	v := sending(Handle, Hold)
+	v := sending(Handle, OnceOrAsk)
 	v.State, v.Handle, v.Blocked = Accepted, "h", "Reconnect this account"
 	for _, r := range []Result{ResultAccepted, ResultUnknown} {
 		if d := must(t, v, Outcome{Attempt: v.Attempt, Result: r, Polled: true}); d.To != Accepted || d.Blocked != "" {

@@ -75,7 +75,7 @@ func docWaits(t *testing.T, cell string) (waits []time.Duration) {
 // engine's tests compare the rows about the engine's own waits.
 func TestDocumentedWaits(t *testing.T) {
 	rows := docTable(t, "Waits")
-	unread := sending(Observable, Hold)
+	unread := sending(Observable, OnceOrAsk)
 	unread.State, unread.FenceLeft = Ambiguous, -time.Hour
 	polled := accepted(0)
 	for row, wait := range map[string]func(n int) time.Duration{

@@ -37,7 +37,7 @@ func eachView(f func(View)) {
 	for _, s := range States {
 		for _, open := range openSets(s) {
 			for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
-				for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+				for _, policy := range []Delivery{OnceOrAsk, AtMostOnce, AtLeastOnce} {
 					for _, cancel := range bools {
 						for _, windowOpen := range bools {
 							for _, fenced := range bools {
@@ -59,10 +59,10 @@ func eachView(f func(View)) {
 }
 
 // exhaustiveView builds one view; worn means that the job's budgets are nearly spent.
-func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, windowOpen, fenced, worn bool) View {
+func exhaustiveView(s State, open []int, class Class, policy Delivery, cancel, windowOpen, fenced, worn bool) View {
 	v := View{Open: open, WindowLeft: -time.Second, FenceLeft: -time.Hour, Handle: "h", Jitter: 0.5}
 	v.Job = Job{
-		Spec:   Spec{Policy: policy, Retry: RetryPolicy{MaxAttempts: 5}},
+		Spec:   Spec{Delivery: policy, Retry: RetryPolicy{MaxAttempts: 5}},
 		Status: Status{State: s, Version: 7, Attempt: lastAttempt, Round: 1, Class: class},
 	}
 	v.Traits = Traits{Class: class, KeyWindow: time.Hour, ReadLag: 10 * time.Second, Negatives: 2, Spacing: time.Minute, Grace: 30 * time.Second}
@@ -94,7 +94,7 @@ func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, win
 		v.Attempt, v.Failures, v.FenceLeft = 0, 0, 0
 	case Succeeded:
 		proof := ProofResponse
-		if policy == AssumeSent {
+		if policy == AtMostOnce {
 			proof = ProofAssumed
 		}
 		v.Effect = &Effect{Attempt: lastAttempt, Round: 1, ExternalID: "a", Proof: proof}
@@ -179,7 +179,7 @@ func TestDecideExhaustively(t *testing.T) {
 			if bad != "" {
 				failures++
 				t.Errorf("%s %s %s open %v cancel %t window %v fence %v looks %d, %T%+v:\n\t%s\n\tdecision %+v",
-					v.State, v.Class, v.Policy, v.Open, !v.CancelAsked.IsZero(), v.WindowLeft, v.FenceLeft, v.Looks, e, e, bad, d)
+					v.State, v.Class, v.Delivery, v.Open, !v.CancelAsked.IsZero(), v.WindowLeft, v.FenceLeft, v.Looks, e, e, bad, d)
 			}
 		}
 	})
@@ -322,7 +322,7 @@ func checkClosed(v View, e Evidence, d Decision) string {
 		}
 	case ResultSuperseded:
 		success := answered && out.Result == ResultSucceeded || looked && look.Verdict == SawPresent
-		policy := d.Cause == CausePolicy && v.Policy != Hold
+		policy := d.Cause == CausePolicy && v.Delivery != OnceOrAsk
 		if !success && !ruled && !policy {
 			return "attempts closed by neither success, person nor policy"
 		}
@@ -350,7 +350,7 @@ func checkCounters(v View, e Evidence, d Decision) string {
 	look, looked := e.(Looked)
 	orderly := deferred || looked && v.State == Claimed
 	proven := deferred || answered && (out.Result == ResultRejected || out.Result == ResultNotSent) || look.Verdict == SawAbsent
-	resent := ruling.Ruling == RuleResend || d.Cause == CausePolicy && v.Policy == Resend && d.To == Retrying
+	resent := ruling.Ruling == RuleResend || d.Cause == CausePolicy && v.Delivery == AtLeastOnce && d.To == Retrying
 	switch {
 	case d.Attempt < 0 || d.Attempt > v.Attempt:
 		return "a decision about an attempt that was never armed"
@@ -378,7 +378,7 @@ func checkTiming(v View, e Evidence, d Decision) string {
 	}
 	if d.Round > v.Round && d.Cause == CausePolicy {
 		if v.WindowLeft <= 0 || !v.CancelAsked.IsZero() || v.Attempt >= v.Retry.Attempts() {
-			return "RESEND outside its bounds"
+			return "AT_LEAST_ONCE outside its bounds"
 		}
 	}
 	switch e.(type) {
@@ -411,7 +411,7 @@ func checkEvidence(v View, e Evidence, d Decision) string {
 		}
 		fallthrough
 	default:
-		if d.To == Succeeded && v.State != Succeeded && !(v.Policy == AssumeSent && d.Effect.Proof == ProofAssumed) {
+		if d.To == Succeeded && v.State != Succeeded && !(v.Delivery == AtMostOnce && d.Effect.Proof == ProofAssumed) {
 			return "SUCCEEDED without a success"
 		}
 	}

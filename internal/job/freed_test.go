@@ -42,7 +42,7 @@ func TestTheLooksBeforeALaterArmStaySpaced(t *testing.T) {
 // TestALateRefusalEndsTheChainOfLooks checks that a chain of looks ends with its question: a
 // job whose last attempt turns out to be refused starts a new chain.
 func TestALateRefusalEndsTheChainOfLooks(t *testing.T) {
-	v := sending(Observable, Hold)
+	v := sending(Observable, OnceOrAsk)
 	v.State, v.Looks, v.Negatives, v.FenceLeft = Ambiguous, 7, 1, -time.Hour
 	d := must(t, v, Outcome{Attempt: v.Attempt, Result: ResultRejected, Kind: FailTransient})
 	if d.To != Retrying || d.Looks != 0 || d.Negatives != 0 {

@@ -48,7 +48,7 @@ type Spec struct {
 	// WaitWindow is how long a reply waits for its predecessor, from its own time on.
 	WaitWindow time.Duration
 	Retry      RetryPolicy
-	Policy     Policy
+	Delivery   Delivery
 	Labels     map[string]string
 	TimeZone   string // for display only
 	ReplyTo    ID     // a job whose effect this one answers; zero: none

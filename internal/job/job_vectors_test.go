@@ -26,8 +26,8 @@ func TestEnumVectors(t *testing.T) {
 	for name, enum := range map[string]struct{ got, want string }{
 		"State": {listed[State]("NONE"), "1 SCHEDULED, 2 CLAIMED, 3 SENDING, 4 ACCEPTED, 5 AMBIGUOUS, 6 RETRYING, 7 NEEDS_RESOLUTION, " +
 			"8 SUCCEEDED, 9 FAILED, 10 CANCELED, 11 EXPIRED"},
-		"Class":  {listed[Class](unspecified), "1 KEYED, 2 HANDLE, 3 OBSERVABLE, 4 OPAQUE"},
-		"Policy": {listed[Policy](unspecified), "1 HOLD, 2 ASSUME_SENT, 3 RESEND"},
+		"Class":    {listed[Class](unspecified), "1 KEYED, 2 HANDLE, 3 OBSERVABLE, 4 OPAQUE"},
+		"Delivery": {listed[Delivery](unspecified), "1 ONCE_OR_ASK, 2 AT_MOST_ONCE, 3 AT_LEAST_ONCE"},
 		"FailureKind": {listed[FailureKind](unspecified), "1 AUTH, 2 PERMANENT, 3 RATE_LIMITED, 4 TRANSIENT, 5 AMBIGUOUS, 6 EGRESS_DENIED, 7 ATTEMPTS_EXHAUSTED, " +
 			"8 WORKER_CRASH, 9 WINDOW_OVER, 10 PREDECESSOR_ENDED, 11 ALREADY_PRESENT, 12 HELD"},
 		"AuthCause": {listed[AuthCause](unspecified), "1 CREDENTIAL_REFUSED, 2 CREDENTIAL_EXPIRED, 3 LOGIN_ENDED, 4 RENEWAL_LOST, 5 PERMISSION_MISSING, " +

@@ -20,22 +20,23 @@ func (c Class) String() string { return name(classNames[:], uint8(c)) }
 
 var classNames = [...]string{Keyed: "KEYED", Handle: "HANDLE", Observable: "OBSERVABLE", Opaque: "OPAQUE"}
 
-// Policy decides about a job whose outcome stays unknown.
-type Policy uint8
+// Delivery is what a job promises if its outcome stays unknown.
+type Delivery uint8
 
 const (
-	// Hold waits for a person. The default.
-	Hold Policy = iota + 1
-	// AssumeSent assumes that the effect exists: at most once, possibly lost.
-	AssumeSent
-	// Resend sends again with a new effect key: at least once, may duplicate.
-	Resend
+	// OnceOrAsk waits for a person. The default.
+	OnceOrAsk Delivery = iota + 1
+	// AtMostOnce never sends again: it assumes that the effect exists, which may be missing.
+	AtMostOnce
+	// AtLeastOnce sends again with a new effect key: the effect may be duplicated. It is never
+	// a default.
+	AtLeastOnce
 )
 
-// String returns the contract's name of the policy.
-func (p Policy) String() string { return name(policyNames[:], uint8(p)) }
+// String returns the contract's name of the delivery.
+func (d Delivery) String() string { return name(deliveryNames[:], uint8(d)) }
 
-var policyNames = [...]string{Hold: "HOLD", AssumeSent: "ASSUME_SENT", Resend: "RESEND"}
+var deliveryNames = [...]string{OnceOrAsk: "ONCE_OR_ASK", AtMostOnce: "AT_MOST_ONCE", AtLeastOnce: "AT_LEAST_ONCE"}
 
 // FailureKind classifies a failure. Connectors classify; Decide judges.
 type FailureKind uint8
@@ -157,7 +158,7 @@ const (
 	ProofKeyReplay
 	// ProofOperator: a person decided so.
 	ProofOperator
-	// ProofAssumed: policy ASSUME_SENT.
+	// ProofAssumed: delivery AT_MOST_ONCE.
 	ProofAssumed
 )
 
@@ -206,7 +207,7 @@ const (
 	CauseWindowOver                        // the start window passed
 	CauseLooked                            // a look at the platform
 	CausePolled                            // the platform's answer to a poll of a handle
-	CausePolicy                            // the job's ambiguity policy
+	CausePolicy                            // the job's delivery, about an outcome that stays unknown
 	CauseLateEvidence                      // an outcome that came after its attempt was given up
 	CauseCancelRequested                   // a client's CancelJob
 	CauseResolved                          // a person's ResolveJob

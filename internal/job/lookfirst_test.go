@@ -7,7 +7,7 @@ import (
 
 // claimedAgain returns an OBSERVABLE job before its second arm.
 func claimedAgain() View {
-	v := sending(Observable, Hold)
+	v := sending(Observable, OnceOrAsk)
 	v.State, v.Open, v.FenceLeft, v.Claims = Claimed, nil, -time.Minute, 2
 	return v
 }
@@ -18,7 +18,7 @@ func TestTheLookBeforeALaterArm(t *testing.T) {
 		v.Resolution = &Resolution{Ruling: RuleResend}
 	}
 	late := func(v *View) { v.WindowLeft = time.Second }
-	policy := func(v *View) { v.NewRound, v.Round, v.Policy = true, 2, Resend }
+	policy := func(v *View) { v.NewRound, v.Round, v.Delivery = true, 2, AtLeastOnce }
 	for _, tt := range []struct {
 		name    string
 		view    func(*View)
@@ -101,7 +101,7 @@ func TestTheWaitsOfUnreadLooksBeforeAnArmGrow(t *testing.T) {
 }
 
 func TestFreedWakesOnlyABlockedJob(t *testing.T) {
-	v := sending(Observable, Hold)
+	v := sending(Observable, OnceOrAsk)
 	v.State, v.Open, v.DueLeft = Retrying, nil, time.Minute
 	if d := must(t, v, Freed{}); d.Action != ActNothing {
 		t.Errorf("a back-off was cut short: %+v", d)

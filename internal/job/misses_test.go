@@ -11,7 +11,7 @@ var missWaits = []time.Duration{5 * time.Second, 15 * time.Second, time.Minute, 
 
 // accepted returns a job whose handle is polled.
 func accepted(polls int) View {
-	v := sending(Handle, Hold)
+	v := sending(Handle, OnceOrAsk)
 	v.State, v.Open, v.Handle, v.Looks, v.FenceLeft = Accepted, nil, "h", polls, -time.Hour
 	return v
 }
@@ -45,7 +45,7 @@ func TestAFailedPollIsRepeatedSoon(t *testing.T) {
 // of its own table, not by the spacing of absences, and that it changes neither the count of
 // absences nor their spacing.
 func TestAnUnreadableLookIsRepeatedSoon(t *testing.T) {
-	v := sending(Observable, Hold)
+	v := sending(Observable, OnceOrAsk)
 	v.State, v.FenceLeft = Ambiguous, -time.Hour
 	v.Traits.Negatives, v.Traits.Spacing = 3, 450*time.Second
 	look := func(verdict Verdict) Looked { return Looked{Observation: Observation{Attempt: 1, Verdict: verdict}} }
@@ -68,7 +68,7 @@ func TestAnUnreadableLookIsRepeatedSoon(t *testing.T) {
 // contradicts prove nothing. A person decides, not the policy, after as many of them as would
 // be a proof otherwise.
 func TestAContradictedAbsenceIsAPersons(t *testing.T) {
-	for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+	for _, policy := range []Delivery{OnceOrAsk, AtMostOnce, AtLeastOnce} {
 		v := sending(Observable, policy)
 		v.State, v.FenceLeft = Ambiguous, -time.Hour
 		v.Traits.Negatives, v.Traits.Spacing = 3, 450*time.Second
@@ -94,7 +94,7 @@ func TestAContradictedAbsenceIsAPersons(t *testing.T) {
 // kept if it is longer than the table's.
 func TestALimitedLookWaitsAsThePlatformSays(t *testing.T) {
 	limited := Observation{Attempt: 1, Verdict: SawInconclusive, RetryAfter: 2 * time.Minute}
-	ambiguous := sending(Observable, Hold)
+	ambiguous := sending(Observable, OnceOrAsk)
 	ambiguous.State, ambiguous.FenceLeft = Ambiguous, -time.Hour
 	for name, v := range map[string]View{"a look": ambiguous, "a look for a handle": accepted(3), "before a later arm": claimedAgain()} {
 		for _, want := range []time.Duration{2 * time.Minute, 2 * time.Minute, 2 * time.Minute, 5 * time.Minute} {
@@ -126,7 +126,7 @@ func TestALookThatWasNotMade(t *testing.T) {
 // TestAPollThatIsTooEarlyIsAnswered checks that a refusal that may be older than the commit
 // counts as an answered poll, not as a miss.
 func TestAPollThatIsTooEarlyIsAnswered(t *testing.T) {
-	v := sending(Handle, Hold)
+	v := sending(Handle, OnceOrAsk)
 	v.State, v.Handle, v.Misses, v.Looks = Ambiguous, "h", 3, 3
 	d := must(t, v, Outcome{Attempt: 1, Result: ResultRejected, Kind: FailTransient, Polled: true})
 	if d.To != Ambiguous || d.Misses != 0 || d.Looks != 4 || d.Delay != v.absenceLeft() {

@@ -62,7 +62,7 @@ type simLook struct {
 func newSimJob(t *rapid.T) *simJob {
 	s := &simJob{t: t, deadline: simWindow, window: simWindow, keys: map[int]int{}}
 	s.v.Class = rapid.SampledFrom([]Class{Keyed, Observable, Opaque}).Draw(t, "class")
-	s.v.Policy = rapid.SampledFrom([]Policy{Hold, AssumeSent, Resend}).Draw(t, "policy")
+	s.v.Delivery = rapid.SampledFrom([]Delivery{OnceOrAsk, AtMostOnce, AtLeastOnce}).Draw(t, "policy")
 	s.v.Retry.MaxAttempts = rapid.IntRange(1, 6).Draw(t, "attempts")
 	s.v.State, s.v.Round, s.v.Version = Scheduled, 1, 1
 	s.v.Traits = Traits{Class: s.v.Class, KeyWindow: simKeyWindow * time.Second, ReadLag: simReadLag * time.Second}
@@ -270,13 +270,13 @@ func (s *simJob) lookEnds(broken bool) {
 // check compares the record with the true outcomes after every step.
 func (s *simJob) check() {
 	limit := 1
-	if s.v.Policy == Resend || s.persons {
+	if s.v.Delivery == AtLeastOnce || s.persons {
 		limit = max(1, s.v.Attempt)
 	}
 	if s.effects > limit {
 		s.t.Fatalf("I6: %d effects, at most %d are allowed", s.effects, limit)
 	}
-	judged := s.v.Policy == Hold || s.v.Policy == AssumeSent
+	judged := s.v.Delivery == OnceOrAsk || s.v.Delivery == AtMostOnce
 	if s.persons || !judged {
 		return
 	}
@@ -386,7 +386,7 @@ func (s *simJob) actions() map[string]func(*rapid.T) {
 		},
 		"run now": func(*rapid.T) { s.give(RunNowAsked{}) },
 		"update":  func(*rapid.T) { s.give(UpdateAsked{}) },
-		"terms":   func(*rapid.T) { s.give(UpdateAsked{Fields: FieldPolicy | FieldRetry}) },
+		"terms":   func(*rapid.T) { s.give(UpdateAsked{Fields: FieldDelivery | FieldRetry}) },
 		"restore": func(t *rapid.T) {
 			if rarely(t) {
 				s.give(Restored{Since: time.Unix(int64(s.now), 0)})

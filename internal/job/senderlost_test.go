@@ -10,7 +10,7 @@ import (
 // fence: only a KEYED job that can be repeated before its fence leaves SENDING.
 func TestASenderLostShortensNoFence(t *testing.T) {
 	for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
-		for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+		for _, policy := range []Delivery{OnceOrAsk, AtMostOnce, AtLeastOnce} {
 			for _, inFlight := range []bool{false, true} {
 				for _, open := range [][]int{{lastAttempt}, {earlyAttempt, lastAttempt}} {
 					for _, not := range []string{"", "canceled", "too late", "key too old"} {
@@ -41,7 +41,7 @@ func TestASenderLostShortensNoFence(t *testing.T) {
 // waits for its fence, whatever its policy: the sender of an attempt that seemed lost may
 // still get its answer.
 func TestNoPolicyDecidesBeforeTheFence(t *testing.T) {
-	for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+	for _, policy := range []Delivery{OnceOrAsk, AtMostOnce, AtLeastOnce} {
 		for _, not := range []string{"canceled", "too late", "key too old"} {
 			for _, fenced := range []bool{false, true} {
 				v := exhaustiveView(Ambiguous, []int{earlyAttempt, lastAttempt}, Keyed, policy, not == "canceled", not != "too late", fenced, not == "key too old")
@@ -58,7 +58,7 @@ func TestNoPolicyDecidesBeforeTheFence(t *testing.T) {
 // TestAPacedRepeatWaitsNoLongerThanTheFence checks that a delayed repeat is due at the fence
 // at the latest.
 func TestAPacedRepeatWaitsNoLongerThanTheFence(t *testing.T) {
-	v := sending(Keyed, Hold)
+	v := sending(Keyed, OnceOrAsk)
 	v.Traits.DedupesInFlight = true
 	if d := must(t, v, SenderLost{Wait: time.Hour}); d.Delay != v.FenceLeft {
 		t.Errorf("due after %v", d.Delay)
@@ -71,7 +71,7 @@ func TestAPacedRepeatWaitsNoLongerThanTheFence(t *testing.T) {
 func TestAClaimOfALostServerGoesBack(t *testing.T) {
 	for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
 		for _, from := range []State{Scheduled, Retrying} {
-			v := sending(class, Hold)
+			v := sending(class, OnceOrAsk)
 			v.State, v.Attempt, v.Open, v.DueLeft = Claimed, 0, nil, time.Minute
 			if from == Retrying {
 				v.Attempt, v.Failures = 1, 1
@@ -110,7 +110,7 @@ func TestASenderIsLostOnlyAtWork(t *testing.T) {
 // counts as any other, even while another server repeats the attempt.
 func TestALostSendersOutcomeIsEvidence(t *testing.T) {
 	lost := func() View {
-		v := sending(Keyed, Hold)
+		v := sending(Keyed, OnceOrAsk)
 		v.Traits.DedupesInFlight = true
 		v, _ = step(t, v, SenderLost{})
 		return v
@@ -139,7 +139,7 @@ func TestALostSendersOutcomeIsEvidence(t *testing.T) {
 // waits for its fence if the connection no longer declares that its target dedupes in flight.
 func TestALostAttemptIsRepeatedAsTheConnectionSaysNow(t *testing.T) {
 	for _, inFlight := range []bool{false, true} {
-		v := sending(Keyed, Hold)
+		v := sending(Keyed, OnceOrAsk)
 		v.Traits.DedupesInFlight = true
 		v, _ = step(t, v, SenderLost{})
 		v.Traits.DedupesInFlight = inFlight

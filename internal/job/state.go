@@ -158,7 +158,7 @@ var Transitions = []Transition{
 	{Ambiguous, Sending},         // re-arm with the same effect key, KEYED in its window
 	{Ambiguous, Succeeded},       // found, replayed, late evidence, assumed by policy
 	{Ambiguous, Accepted},        // handle found
-	{Ambiguous, Retrying},        // absence proven in the window; policy RESEND
+	{Ambiguous, Retrying},        // absence proven in the window; delivery AT_LEAST_ONCE
 	{Ambiguous, Expired},         // absence proven, window over
 	{Ambiguous, Failed},          // absence proven, budget spent
 	{Ambiguous, Canceled},        // absence proven, cancel asked

@@ -165,7 +165,7 @@ func canceledJob(t *testing.T, s *memory.Store, n byte) job.ID {
 		t.Fatal(err)
 	}
 	out, err := s.Create(t.Context(), []store.NewJob{{Spec: job.Spec{
-		ID: job.ID{2, n}, Project: "default", Key: string('a' + rune(n)), Connection: conn.ID, Policy: job.Hold, StartWindow: time.Minute,
+		ID: job.ID{2, n}, Project: "default", Key: string('a' + rune(n)), Connection: conn.ID, Delivery: job.OnceOrAsk, StartWindow: time.Minute,
 	}}})
 	if err != nil || out[0].Err != nil {
 		t.Fatal(err, out)

@@ -115,7 +115,7 @@ func jobWith(
 ) (store.NewJob, error) {
 	request := &fireoncev1.ScheduleJobRequest{
 		Payload: payload, StartWindow: template.GetStartWindow(), RetryPolicy: template.GetRetryPolicy(),
-		AmbiguityPolicy: template.GetAmbiguityPolicy(), Labels: labels,
+		Delivery: template.GetDelivery(), Labels: labels,
 		AttemptTimeout: template.GetAttemptTimeout(), TimeZone: times.Spec().Zone,
 		SkipIfPresent: template.GetSkipIfPresent(),
 	}

@@ -217,7 +217,7 @@ func (w *world) scheduleIn(project string, conn jobID, key string) jobID {
 	created, err := w.store.Create(w.Context(), []store.NewJob{{
 		Class: job.Opaque, Actor: "test", ScheduleTime: job.Micros(time.Now()), Spec: job.Spec{
 			ID: id, Project: project, Key: key, Connection: conn, HoldKey: "account", PayloadKind: "custom",
-			Payload: payload, StartWindow: job.DefaultWindow, Policy: job.Hold,
+			Payload: payload, StartWindow: job.DefaultWindow, Delivery: job.OnceOrAsk,
 		},
 	}})
 	must(w.T, err)

@@ -52,16 +52,16 @@ func Spec(project, key string, r *fireoncev1.ScheduleJobRequest, f job.Fingerpri
 	return job.Spec{
 		Project: project, Key: key, PayloadKind: kind, Payload: payload,
 		StartWindow: Duration(r.GetStartWindow()), WaitWindow: Duration(r.GetWaitWindow()), Retry: retry,
-		Policy: Policy(r.GetAmbiguityPolicy()), Labels: r.GetLabels(),
+		Delivery: Delivery(r.GetDelivery()), Labels: r.GetLabels(),
 		TimeZone: r.GetTimeZone(), Fingerprint: f,
 		OwnEffectKey: r.GetEffectKey(), SkipIfPresent: Duration(r.GetSkipIfPresent().GetMaxAge()),
 	}, nil
 }
 
-// Policy converts the policy for an outcome that stays unknown; unset is HOLD.
-func Policy(p fireoncev1.AmbiguityPolicy) job.Policy {
-	if p == fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
-		return job.Hold
+// Delivery converts what a job promises; unset is ONCE_OR_ASK.
+func Delivery(d fireoncev1.Delivery) job.Delivery {
+	if d == fireoncev1.Delivery_DELIVERY_UNSPECIFIED {
+		return job.OnceOrAsk
 	}
-	return job.Policy(p)
+	return job.Delivery(d)
 }

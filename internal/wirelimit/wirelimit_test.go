@@ -174,14 +174,14 @@ func TestLongValuesInJSON(t *testing.T) {
 	p := compile(t, &fireoncev1.ScheduleJobRequest{})
 	body := func(v string) string { return `{"payload":{"webhook":{"body":` + v + `}}}` }
 	for value, lawful := range map[string]bool{
-		body(`"` + strings.Repeat("AAA+", 1000) + `"`):            true,
-		body(`"` + strings.Repeat("AA-_", 1000) + `AA"`):          true,
-		body(`"` + strings.Repeat("AAA\u002b", 1000) + `"`):       true,
-		body(`"` + strings.Repeat("AAA,", 1000) + `"`):            false,
-		body(`"` + strings.Repeat("AAAA", 1000) + `A"`):           false,
-		`{"validateOnly":` + strings.Repeat("1", 1000) + `}`:      false,
-		`{"ambiguityPolicy":"` + strings.Repeat("A", 1000) + `"}`: false,
-		`{"idempotencyKey":"` + strings.Repeat("A", 1000) + `"}`:  true,
+		body(`"` + strings.Repeat("AAA+", 1000) + `"`):           true,
+		body(`"` + strings.Repeat("AA-_", 1000) + `AA"`):         true,
+		body(`"` + strings.Repeat("AAA\u002b", 1000) + `"`):      true,
+		body(`"` + strings.Repeat("AAA,", 1000) + `"`):           false,
+		body(`"` + strings.Repeat("AAAA", 1000) + `A"`):          false,
+		`{"validateOnly":` + strings.Repeat("1", 1000) + `}`:     false,
+		`{"delivery":"` + strings.Repeat("A", 1000) + `"}`:       false,
+		`{"idempotencyKey":"` + strings.Repeat("A", 1000) + `"}`: true,
 	} {
 		err := p.JSON([]byte(value))
 		if decoded := protojson.Unmarshal([]byte(value), &fireoncev1.ScheduleJobRequest{}); (decoded == nil) != lawful {

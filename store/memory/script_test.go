@@ -154,7 +154,7 @@ func (p *script) create() {
 	n := store.NewJob{Actor: "a", Spec: job.Spec{
 		ID: p.id(), Project: "default", Key: fmt.Sprintf("key-%d", p.rand.IntN(60)), Connection: conn.ID,
 		HoldKey: "hold", PayloadKind: "webhook", Payload: []byte("x"),
-		StartWindow: time.Duration(1+p.rand.IntN(5)) * time.Hour, Policy: job.Policy(p.rand.IntN(4)),
+		StartWindow: time.Duration(1+p.rand.IntN(5)) * time.Hour, Delivery: job.Delivery(p.rand.IntN(4)),
 		Retry: job.RetryPolicy{MaxAttempts: p.rand.IntN(5)},
 	}}
 	if p.rand.IntN(3) == 0 {

@@ -109,7 +109,7 @@ func TestCreateIsolates(t *testing.T) {
 				s.Key += randomID().String()
 			}
 		},
-		func(s *job.Spec) { s.Policy = 9 },
+		func(s *job.Spec) { s.Delivery = 9 },
 	}
 	var items []store.NewJob
 	for _, edit := range bad {

@@ -109,7 +109,7 @@ func newSpec(conn store.Connection, edit ...func(*job.Spec)) store.NewJob {
 	id := randomID()
 	n := store.NewJob{Spec: job.Spec{
 		ID: id, Project: "default", Key: id.String(), Connection: conn.ID, HoldKey: "account",
-		PayloadKind: "webhook", Payload: []byte(`{"text":"hello"}`), Policy: job.Hold,
+		PayloadKind: "webhook", Payload: []byte(`{"text":"hello"}`), Delivery: job.OnceOrAsk,
 	}}
 	for _, e := range edit {
 		e(&n.Spec)

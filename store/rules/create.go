@@ -21,7 +21,7 @@ func NewJob(n *store.NewJob, class job.Class, now time.Time) (job.Job, error) {
 	} {
 		*d = d.Truncate(time.Microsecond)
 	}
-	j.Policy, j.Payload, j.Created = cmp.Or(j.Policy, job.Hold), some(j.Payload), now
+	j.Delivery, j.Payload, j.Created = cmp.Or(j.Delivery, job.OnceOrAsk), some(j.Payload), now
 	if len(j.Labels) == 0 {
 		j.Labels = nil
 	}
@@ -43,8 +43,8 @@ func MayStore(n *store.NewJob) error {
 		return fmt.Errorf("%w: no key", store.ErrIllegal)
 	case s.StartWindow < 0:
 		return fmt.Errorf("%w: start window %v", store.ErrIllegal, s.StartWindow)
-	case s.Policy > job.Resend:
-		return fmt.Errorf("%w: policy %d", store.ErrIllegal, s.Policy)
+	case s.Delivery > job.AtLeastOnce:
+		return fmt.Errorf("%w: delivery %d", store.ErrIllegal, s.Delivery)
 	case !MayCool(s.CoolDown):
 		return fmt.Errorf("%w: cool-down %v", store.ErrIllegal, s.CoolDown)
 	case s.SkipIfPresent < 0 || s.SkipIfPresent.Truncate(time.Microsecond) > job.MaxPresentAge:

@@ -30,7 +30,7 @@ func TestNewJob(t *testing.T) {
 	if j.Status != want {
 		t.Errorf("%+v, want %+v", j.Status, want)
 	}
-	if j.Policy != job.Hold || j.Labels != nil || j.Payload != nil || !j.Created.Equal(now) || j.StartWindow != time.Minute {
+	if j.Delivery != job.OnceOrAsk || j.Labels != nil || j.Payload != nil || !j.Created.Equal(now) || j.StartWindow != time.Minute {
 		t.Errorf("%+v", j.Spec)
 	}
 
@@ -46,7 +46,7 @@ func TestMayStore(t *testing.T) {
 	for name, spoil := range map[string]func(*store.NewJob){
 		"no key":        func(n *store.NewJob) { n.Spec.Key = "" },
 		"a window":      func(n *store.NewJob) { n.Spec.StartWindow = -1 },
-		"a policy":      func(n *store.NewJob) { n.Spec.Policy = job.Resend + 1 },
+		"a delivery":    func(n *store.NewJob) { n.Spec.Delivery = job.AtLeastOnce + 1 },
 		"a cool-down":   func(n *store.NewJob) { n.Spec.CoolDown = job.MaxCoolDown + time.Second },
 		"skips":         func(n *store.NewJob) { n.Spec.SkipIfPresent = -1 },
 		"skips for ":    func(n *store.NewJob) { n.Spec.SkipIfPresent = job.MaxPresentAge + time.Second },

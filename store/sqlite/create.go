@@ -134,7 +134,7 @@ func (t *tx) insertJob(ctx context.Context, j *job.Job, n store.NewJob) error {
 		ID: s.ID, Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey, ConnectionID: s.Connection,
 		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: s.StartWindow, MaxAttempts: s.Retry.MaxAttempts,
 		MinBackoff: s.Retry.MinBackoff, MaxBackoff: s.Retry.MaxBackoff, AttemptTimeout: s.Retry.AttemptTimeout,
-		Policy: s.Policy, Labels: column.Labels(store.EncodeLabels(s.Labels)), TimeZone: s.TimeZone,
+		Delivery: s.Delivery, Labels: column.Labels(store.EncodeLabels(s.Labels)), TimeZone: s.TimeZone,
 		ReplyTo: column.OptionalID(s.ReplyTo), ScheduleID: column.OptionalID(s.Schedule), Fingerprint: s.Fingerprint.Bytes(),
 		CreatedAt: s.Created, Payload: fromBytes(s.Payload), CoolDown: s.CoolDown, SkipIfPresent: s.SkipIfPresent, Trace: s.Trace,
 	})

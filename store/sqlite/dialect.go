@@ -330,8 +330,8 @@ func targets(dest []any) []any {
 			dest[i] = number[job.State]{d}
 		case *job.Class:
 			dest[i] = number[job.Class]{d}
-		case *job.Policy:
-			dest[i] = number[job.Policy]{d}
+		case *job.Delivery:
+			dest[i] = number[job.Delivery]{d}
 		case *job.FailureKind:
 			dest[i] = number[job.FailureKind]{d}
 		case *job.Result:

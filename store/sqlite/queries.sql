@@ -33,7 +33,7 @@ ON CONFLICT (digest) DO NOTHING;
 -- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
-    max_attempts, min_backoff, max_backoff, attempt_timeout, cool_down, skip_if_present, policy, own_effect_key,
+    max_attempts, min_backoff, max_backoff, attempt_timeout, cool_down, skip_if_present, delivery, own_effect_key,
     labels, time_zone, reply_to, schedule_id, trace, fingerprint, created_at, payload
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 

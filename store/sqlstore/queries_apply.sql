@@ -2,7 +2,7 @@
 
 -- name: SetContent :exec
 UPDATE jobs SET
-    payload = @payload, labels = @labels, own_effect_key = @own_effect_key, policy = @policy, max_attempts = @max_attempts,
+    payload = @payload, labels = @labels, own_effect_key = @own_effect_key, delivery = @delivery, max_attempts = @max_attempts,
     min_backoff = @min_backoff, max_backoff = @max_backoff, attempt_timeout = @attempt_timeout, time_zone = @time_zone
 WHERE id = @id;
 

@@ -54,7 +54,7 @@ func ToSnapshot(r *shareddb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 		JobID: st.JobID, Project: st.Project, ConnectionID: st.ConnectionID, ScheduleID: st.ScheduleID, HoldKey: st.HoldKey,
 		StartWindow: st.StartWindow, WaitWindow: st.WaitWindow, IdemKey: r.IdemKey, PayloadKind: r.PayloadKind,
 		MaxAttempts: r.MaxAttempts, MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
-		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo, Fingerprint: r.Fingerprint,
+		Delivery: r.Delivery, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo, Fingerprint: r.Fingerprint,
 		CreatedAt: r.CreatedAt, Payload: r.Payload, OwnEffectKey: r.OwnEffectKey, CoolDown: r.CoolDown,
 		SkipIfPresent: r.SkipIfPresent, Trace: r.Trace,
 	})
@@ -103,7 +103,7 @@ func ToDueJob(r *shareddb.DueJobsRow) (job.Job, error) {
 			MaxAttempts: r.MaxAttempts, MinBackoff: r.MinBackoff.Duration(), MaxBackoff: r.MaxBackoff.Duration(),
 			AttemptTimeout: r.AttemptTimeout.Duration(),
 		},
-		Policy: r.Policy, Labels: labels, TimeZone: r.TimeZone, ReplyTo: job.ID(r.ReplyTo), Schedule: job.ID(r.ScheduleID),
+		Delivery: r.Delivery, Labels: labels, TimeZone: r.TimeZone, ReplyTo: job.ID(r.ReplyTo), Schedule: job.ID(r.ScheduleID),
 		CoolDown: r.CoolDown.Duration(), SkipIfPresent: r.SkipIfPresent.Duration(), Trace: r.Trace, Fingerprint: fp, Created: r.CreatedAt,
 	}
 	return job.Job{Spec: spec, Status: ToStatus(&shareddb.JobHead{

@@ -83,7 +83,7 @@ func (w *bench) fill(n int, conns ...store.Connection) {
 			id := newID()
 			items[i].Spec = job.Spec{
 				ID: id, Project: project, Key: id.String(), Connection: conns[i%len(conns)].ID, HoldKey: holdKey,
-				PayloadKind: "webhook", Payload: []byte("payload"), Policy: job.Hold,
+				PayloadKind: "webhook", Payload: []byte("payload"), Delivery: job.OnceOrAsk,
 			}
 		}
 		out, err := w.s.Create(w.Context(), items)

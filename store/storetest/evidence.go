@@ -257,7 +257,7 @@ func evidenceWordOfShared(f *fixture) {
 }
 
 func evidenceDuplicate(f *fixture) {
-	f.submit(on(f.connect(store.Connection{Class: job.Opaque})), func(n *store.NewJob) { n.Spec.Policy = job.Resend })
+	f.submit(on(f.connect(store.Connection{Class: job.Opaque})), func(n *store.NewJob) { n.Spec.Delivery = job.AtLeastOnce })
 	a := f.arm(f.claim())
 	s := f.apply(a.Snapshot, answer(a.Snapshot, job.ResultUnknown)).Snapshot
 	f.clock.advance(fence)

@@ -83,7 +83,7 @@ func (f *fixture) new(edit ...func(*store.NewJob)) store.NewJob {
 	id := f.id()
 	n := store.NewJob{Actor: "tester", Spec: job.Spec{
 		ID: id, Project: project, Key: "key-" + id.String(), Connection: f.conn.ID, HoldKey: holdKey,
-		PayloadKind: "webhook", Payload: []byte("payload"), StartWindow: 2 * time.Hour, Policy: job.Hold,
+		PayloadKind: "webhook", Payload: []byte("payload"), StartWindow: 2 * time.Hour, Delivery: job.OnceOrAsk,
 	}}
 	for _, e := range edit {
 		e(&n)

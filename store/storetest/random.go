@@ -18,7 +18,7 @@ var randomTests = []test{{"operations keep the invariants", randomOperations}}
 // invariants from outside.
 func randomOperations(f *fixture) {
 	classes := []job.Class{job.Keyed, job.Handle, job.Observable, job.Opaque}
-	policies := []job.Policy{job.Hold, job.AssumeSent, job.Resend}
+	policies := []job.Delivery{job.OnceOrAsk, job.AtMostOnce, job.AtLeastOnce}
 	rapid.Check(f.T, func(t *rapid.T) {
 		// One store serves all runs; each has a project and a connection of its own.
 		w := &world{
@@ -32,7 +32,7 @@ func randomOperations(f *fixture) {
 		for range rapid.IntRange(1, 4).Draw(t, "jobs") {
 			n := f.new(on(w.conn))
 			n.Spec.Project = w.project
-			n.Spec.Policy = rapid.SampledFrom(policies).Draw(t, "policy")
+			n.Spec.Delivery = rapid.SampledFrom(policies).Draw(t, "policy")
 			n.Spec.Retry.MaxAttempts = rapid.IntRange(1, 5).Draw(t, "attempts")
 			n.Spec.StartWindow = time.Duration(rapid.IntRange(1, 6).Draw(t, "window")) * time.Hour
 			if len(w.ids) > 0 && rapid.Bool().Draw(t, "replies") {

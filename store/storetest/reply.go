@@ -148,14 +148,14 @@ func replyCauses(f *fixture) {
 			a = f.apply(a, answer(a, job.ResultUnknown)).Snapshot
 			return f.apply(a, job.Resolved{Ruling: job.RuleSent, Actor: "ann", ExternalID: "x", Override: true}).Snapshot
 		}, "x"},
-		{"ASSUME_SENT, without an id", func(f *fixture, a job.Snapshot) job.Snapshot {
+		{"AT_MOST_ONCE, without an id", func(f *fixture, a job.Snapshot) job.Snapshot {
 			a = f.apply(a, answer(a, job.ResultUnknown)).Snapshot
 			return f.apply(a, job.LookDue{}).Snapshot
 		}, ""},
 	} {
 		f := newFixture(f.T, f.open)
 		conn := f.connect(store.Connection{Class: job.Opaque})
-		a := f.sending(on(conn), func(n *store.NewJob) { n.Spec.Policy = job.AssumeSent }).Snapshot
+		a := f.sending(on(conn), func(n *store.NewJob) { n.Spec.Delivery = job.AtMostOnce }).Snapshot
 		b := f.submit(replying(a.ID))
 		f.claimed()
 		f.is(tt.end(f, a).State, job.Succeeded, "%s: state", tt.name)

@@ -13,7 +13,7 @@ import (
 var enumerations = map[string]func(uint8) fmt.Stringer{
 	"State":       func(n uint8) fmt.Stringer { return job.State(n) },
 	"Class":       func(n uint8) fmt.Stringer { return job.Class(n) },
-	"Policy":      func(n uint8) fmt.Stringer { return job.Policy(n) },
+	"Delivery":    func(n uint8) fmt.Stringer { return job.Delivery(n) },
 	"FailureKind": func(n uint8) fmt.Stringer { return job.FailureKind(n) },
 	"AuthCause":   func(n uint8) fmt.Stringer { return job.AuthCause(n) },
 	"Result":      func(n uint8) fmt.Stringer { return job.Result(n) },

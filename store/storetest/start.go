@@ -94,7 +94,7 @@ func startWhole(f *fixture) {
 		n := f.new(starting, func(n *store.NewJob) {
 			n.Spec.Retry = job.RetryPolicy{MaxAttempts: 3, MinBackoff: time.Second, MaxBackoff: time.Minute, AttemptTimeout: 2 * time.Second}
 			n.Spec.Labels, n.Spec.TimeZone = map[string]string{"a": "b\"', \\"}, "Europe/Vienna"
-			n.Spec.Schedule, n.Spec.ReplyTo, n.Spec.Policy = f.id(), reply, job.Resend
+			n.Spec.Schedule, n.Spec.ReplyTo, n.Spec.Delivery = f.id(), reply, job.AtLeastOnce
 			n.Start.Intent = func(l store.Leased) *store.Arm {
 				asked = l
 				a := f.intent(l)

@@ -85,7 +85,7 @@ func updateTerms(f *fixture) {
 		f.is(want, expected, "after a change")
 		f.is(f.job(s.ID), want, "stored job")
 	}
-	step(store.Content{Policy: job.AssumeSent}, func(s *job.Spec) { s.Policy = job.AssumeSent })
+	step(store.Content{Delivery: job.AtMostOnce}, func(s *job.Spec) { s.Delivery = job.AtMostOnce })
 	other := job.RetryPolicy{MaxAttempts: 9, MinBackoff: 2 * time.Second, MaxBackoff: time.Hour, AttemptTimeout: retry.AttemptTimeout}
 	step(store.Content{Retry: &other}, func(s *job.Spec) { s.Retry = other })
 	step(store.Content{AttemptTimeout: ptr(time.Second)}, func(s *job.Spec) { s.Retry.AttemptTimeout = time.Second })
@@ -94,7 +94,7 @@ func updateTerms(f *fixture) {
 	step(store.Content{Retry: &job.RetryPolicy{}, AttemptTimeout: ptr(time.Duration(0))}, func(s *job.Spec) { s.Retry = job.RetryPolicy{} })
 	step(store.Content{Labels: map[string]string{"a": "b"}}, func(s *job.Spec) { s.Labels = map[string]string{"a": "b"} })
 	l := f.claimed(s.ID)[0]
-	f.is([]any{l.Policy, l.Retry, l.TimeZone}, []any{job.AssumeSent, job.RetryPolicy{}, ""}, "claimed")
+	f.is([]any{l.Delivery, l.Retry, l.TimeZone}, []any{job.AtMostOnce, job.RetryPolicy{}, ""}, "claimed")
 }
 
 // updateByState: parts that no attempt depends on change after one too, and the rest of the
@@ -104,7 +104,7 @@ func updateByState(f *fixture) {
 		for field, c := range map[job.Fields]store.Content{
 			job.FieldPayload:        {Payload: []byte("new"), HoldKey: holdKey},
 			job.FieldLabels:         {Labels: map[string]string{"a": "b"}},
-			job.FieldPolicy:         {Policy: job.AssumeSent},
+			job.FieldDelivery:       {Delivery: job.AtMostOnce},
 			job.FieldRetry:          {Retry: &job.RetryPolicy{MaxAttempts: 7, MinBackoff: time.Second, MaxBackoff: time.Minute}},
 			job.FieldAttemptTimeout: {AttemptTimeout: ptr(time.Minute)},
 			job.FieldTimeZone:       {TimeZone: ptr("Asia/Tokyo")},

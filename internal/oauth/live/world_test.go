@@ -212,7 +212,7 @@ func (n *node) submit(t *testing.T, conn store.Connection, key string, after tim
 	created, err := n.store.Create(t.Context(), []store.NewJob{{
 		Class: job.Opaque, Actor: "test", ScheduleTime: job.Micros(time.Now().Add(after)), Spec: job.Spec{
 			ID: newID(), Project: server.DefaultProject, Key: key, Connection: conn.ID, HoldKey: "account", PayloadKind: "custom",
-			Payload: payload, StartWindow: job.DefaultWindow, Policy: job.Hold,
+			Payload: payload, StartWindow: job.DefaultWindow, Delivery: job.OnceOrAsk,
 		},
 	}})
 	must(t, err)

@@ -58,7 +58,7 @@ type spec struct {
 	face    face
 	account int // of a feed
 	class   job.Class
-	policy  job.Policy
+	policy  job.Delivery
 	delay   time.Duration // from its first submit; 0: due immediately, without a time
 	window  time.Duration // how late it may start
 
@@ -71,7 +71,7 @@ const keyPrefix = "key-"
 
 // specOf returns the i-th job of a seed.
 func specOf(seed uint64, i int) spec {
-	s := spec{key: fmt.Sprintf("%s%d", keyPrefix, i), subject: fmt.Sprintf("subject-%d", i), policy: job.Hold, window: startWindow}
+	s := spec{key: fmt.Sprintf("%s%d", keyPrefix, i), subject: fmt.Sprintf("subject-%d", i), policy: job.OnceOrAsk, window: startWindow}
 	random := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable is what it must be
 	if random.IntN(4) == 0 {
 		s.delay = soonest + time.Duration(random.Int64N(int64(latest-soonest)))
@@ -93,9 +93,9 @@ func specOf(seed uint64, i int) spec {
 	case n < 87:
 		s.face, s.class = opaqueHook, job.Opaque
 	case n < 94:
-		s.face, s.class, s.policy = opaqueHook, job.Opaque, job.AssumeSent
+		s.face, s.class, s.policy = opaqueHook, job.Opaque, job.AtMostOnce
 	default:
-		s.face, s.class, s.policy = opaqueHook, job.Opaque, job.Resend
+		s.face, s.class, s.policy = opaqueHook, job.Opaque, job.AtLeastOnce
 	}
 	return s
 }
@@ -110,7 +110,7 @@ func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 			MaxAttempts: mostAttempts,
 			MinBackoff:  durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
 		},
-		AmbiguityPolicy: policies[s.policy], StartWindow: durationpb.New(s.window),
+		Delivery: policies[s.policy], StartWindow: durationpb.New(s.window),
 	}
 	if s.kind != nil {
 		req.Payload = s.kind.payload(s.subject, to)
@@ -126,10 +126,10 @@ func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 	return req
 }
 
-var policies = map[job.Policy]fireoncev1.AmbiguityPolicy{
-	job.Hold:       fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD,
-	job.AssumeSent: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT,
-	job.Resend:     fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND,
+var policies = map[job.Delivery]fireoncev1.Delivery{
+	job.OnceOrAsk:   fireoncev1.Delivery_DELIVERY_ONCE_OR_ASK,
+	job.AtMostOnce:  fireoncev1.Delivery_DELIVERY_AT_MOST_ONCE,
+	job.AtLeastOnce: fireoncev1.Delivery_DELIVERY_AT_LEAST_ONCE,
 }
 
 func (s spec) payload(url string) *fireoncev1.Payload {

@@ -40,7 +40,7 @@ func TestJobsOfASeed(t *testing.T) {
 	if twins == 0 {
 		t.Error("no twins")
 	}
-	for _, want := range []string{"KEYED HOLD", "OBSERVABLE HOLD", "OPAQUE HOLD", "OPAQUE ASSUME_SENT", "OPAQUE RESEND"} {
+	for _, want := range []string{"KEYED ONCE_OR_ASK", "OBSERVABLE ONCE_OR_ASK", "OPAQUE ONCE_OR_ASK", "OPAQUE AT_MOST_ONCE", "OPAQUE AT_LEAST_ONCE"} {
 		if kinds[want] < jobs/50 {
 			t.Errorf("%s: %d of %d jobs", want, kinds[want], jobs)
 		}

@@ -287,7 +287,7 @@ func (l *load) submitsOf() []judge.Submit {
 	out := make([]judge.Submit, 0, l.next)
 	for i, s := range l.submits[:l.next] {
 		j := l.specs(i)
-		submit := judge.Submit{Key: j.key, Subject: j.subject, Class: j.class, Policy: j.policy, Acks: s.acks}
+		submit := judge.Submit{Key: j.key, Subject: j.subject, Class: j.class, Delivery: j.policy, Acks: s.acks}
 		if j.kind != nil {
 			submit.Group, submit.Blind = j.kind.name, j.kind.blind
 		}

@@ -170,7 +170,7 @@ type trial struct {
 
 // specs are a trial's jobs.
 func (t trial) specs(i int) spec {
-	s := spec{key: fmt.Sprintf("%s-%d", t.name, i), subject: fmt.Sprintf("%s-subject-%d", t.name, i), policy: job.Hold, window: outsideWindow}
+	s := spec{key: fmt.Sprintf("%s-%d", t.name, i), subject: fmt.Sprintf("%s-subject-%d", t.name, i), policy: job.OnceOrAsk, window: outsideWindow}
 	if t.only == job.Observable || t.only == 0 && i%2 == 0 {
 		s.face, s.class, s.account = feedPosts, job.Observable, i/2%accounts
 		return s

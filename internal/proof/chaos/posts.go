@@ -27,7 +27,7 @@ type kind struct {
 	// blind is set if an outcome may be impossible to look up for good: many are left to a
 	// person, or stay in doubt for hours.
 	blind  bool
-	policy job.Policy
+	policy job.Delivery
 	// timeout is an attempt's; zero: attemptTimeout.
 	timeout time.Duration
 	// replies go to another job's post.
@@ -50,8 +50,8 @@ var kinds = []kind{
 	{name: "tiktok upload", conn: connUpload, class: job.Handle, payload: video},
 	{name: "tiktok pull", conn: connPull, class: job.Handle, blind: true, payload: video},
 	{name: "slack", conn: sites.Slack, class: job.Observable, replies: true, payload: posting("%s <&> :more:")},
-	{name: "smtp", conn: sites.SMTP, class: job.Opaque, policy: job.Hold, payload: email},
-	{name: "smtp", conn: sites.SMTP, class: job.Opaque, policy: job.AssumeSent, payload: email},
+	{name: "smtp", conn: sites.SMTP, class: job.Opaque, policy: job.OnceOrAsk, payload: email},
+	{name: "smtp", conn: sites.SMTP, class: job.Opaque, policy: job.AtMostOnce, payload: email},
 	{name: "resend", conn: sites.Resend, class: job.Keyed, payload: email},
 }
 
@@ -111,7 +111,7 @@ func platformSpecOf(seed uint64, i int, there []string, window time.Duration) sp
 		s.window = window
 	}
 	if s.policy == 0 {
-		s.policy = job.Hold
+		s.policy = job.OnceOrAsk
 	}
 	if random.IntN(4) == 0 {
 		s.delay = soonest + time.Duration(random.Int64N(int64(latest-soonest)))

@@ -78,7 +78,7 @@ func newRecurring(ctx context.Context, c *campaign) (*recurring, error) {
 		}
 		w.etag = resp.GetSchedule().GetEtag()
 		w.know = judge.Recurring{
-			Key: w.key, ID: resp.GetSchedule().GetScheduleId(), Prefix: w.prefix(), Class: w.job.class, Policy: w.job.policy,
+			Key: w.key, ID: resp.GetSchedule().GetScheduleId(), Prefix: w.prefix(), Class: w.job.class, Delivery: w.job.policy,
 			Every: w.every, Phase: w.phase, Cron: w.cron, Jitter: w.jitter, CoolDown: w.coolDown, Act: attemptTimeout + grace, Queue: w.queue,
 			Blocks: w.overlap != allow || w.unresolved != allow, Buffers: w.overlap == bufferOne || w.unresolved == bufferOne,
 			CatchesUp: w.catchUp == fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,

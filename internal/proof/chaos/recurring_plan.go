@@ -51,7 +51,7 @@ const (
 func recurrenceOf(seed uint64, i int) recurrence {
 	random := rand.New(rand.NewPCG(seed, 0x7265637572<<16|uint64(i))) //nolint:gosec // repeatable is what it must be
 	r := recurrence{
-		key: fmt.Sprintf("sched-%d", i), job: spec{policy: job.Hold, window: startWindow}, every: soonestEvery,
+		key: fmt.Sprintf("sched-%d", i), job: spec{policy: job.OnceOrAsk, window: startWindow}, every: soonestEvery,
 		overlap: []fireoncev1.OverlapPolicy{allow, skip, bufferOne}[i%3], unresolved: allow,
 		catchUp: fireoncev1.CatchUpPolicy(1 + random.IntN(3)), paused: i%4 == 1, trigger: i%2 == 0, queue: i%9 == 5,
 	}
@@ -69,7 +69,7 @@ func recurrenceOf(seed uint64, i int) recurrence {
 		r.job.face, r.job.class = opaqueHook, job.Opaque
 	default:
 		r.job.face, r.job.class = opaqueHook, job.Opaque
-		r.job.policy = []job.Policy{job.AssumeSent, job.Resend}[i/7%2]
+		r.job.policy = []job.Delivery{job.AtMostOnce, job.AtLeastOnce}[i/7%2]
 	}
 	if r.job.class == job.Observable {
 		r.unresolved = r.overlap // the platform can be asked, so that no doubt is forever
@@ -109,7 +109,7 @@ func (r recurrence) request(to targets) *fireoncev1.CreateScheduleRequest {
 	one := r.content(to, "{{nominal_name}}")
 	template := &fireoncev1.JobTemplate{
 		Connection: &fireoncev1.JobTemplate_ConnectionId{ConnectionId: one.GetConnectionId()}, Content: &fireoncev1.JobTemplate_Payload{Payload: one.GetPayload()},
-		StartWindow: one.GetStartWindow(), RetryPolicy: one.GetRetryPolicy(), AmbiguityPolicy: one.GetAmbiguityPolicy(), AttemptTimeout: one.GetAttemptTimeout(),
+		StartWindow: one.GetStartWindow(), RetryPolicy: one.GetRetryPolicy(), Delivery: one.GetDelivery(), AttemptTimeout: one.GetAttemptTimeout(),
 	}
 	if r.queue {
 		template.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}

@@ -44,7 +44,7 @@ func TestSchedulesOfACampaign(t *testing.T) {
 			}
 		}
 		for _, what := range []any{
-			job.Keyed, job.Observable, job.Opaque, job.Hold, job.AssumeSent, job.Resend, allow, skip, bufferOne,
+			job.Keyed, job.Observable, job.Opaque, job.OnceOrAsk, job.AtMostOnce, job.AtLeastOnce, allow, skip, bufferOne,
 			"queue", "paused", "triggered", "cron", "jitter", "phase", "cool-down",
 		} {
 			if seen[what] == 0 {

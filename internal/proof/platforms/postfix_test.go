@@ -112,28 +112,28 @@ func TestPostfix(t *testing.T) {
 			}
 		}
 	})
-	lost := func(name string, p job.Policy, test func(*testing.T, *postWorld, job.ID)) {
+	lost := func(name string, p job.Delivery, test func(*testing.T, *postWorld, job.ID)) {
 		t.Run("the answer to the dot is lost: "+name, func(t *testing.T) {
 			t.Parallel()
 			w := newPostWorld(t, postfix.Options{}, smtptest.AtDot)
-			test(t, w, w.Submit("one", email("lost words"), platforms.Policy(p)))
+			test(t, w, w.Submit("one", email("lost words"), platforms.Delivery(p)))
 		})
 	}
-	lost("HOLD asks a person, and it is there once", job.Hold, func(t *testing.T, w *postWorld, id job.ID) {
+	lost("ONCE_OR_ASK asks a person, and it is there once", job.OnceOrAsk, func(t *testing.T, w *postWorld, id job.ID) {
 		s := w.UntilState(id, job.NeedsResolution)
 		if s.Attempt != 1 {
 			t.Errorf("%d attempts", s.Attempt)
 		}
 		w.has(1, "lost words", s)
 	})
-	lost("ASSUME_SENT assumes, and it is there once", job.AssumeSent, func(t *testing.T, w *postWorld, id job.ID) {
+	lost("AT_MOST_ONCE assumes, and it is there once", job.AtMostOnce, func(t *testing.T, w *postWorld, id job.ID) {
 		s := w.UntilState(id, job.Succeeded)
 		if s.Attempt != 1 || s.Effect.Proof != job.ProofAssumed {
 			t.Errorf("%+v after %d attempts", s.Effect, s.Attempt)
 		}
 		w.has(1, "lost words", s)
 	})
-	lost("RESEND sends another one", job.Resend, func(t *testing.T, w *postWorld, id job.ID) {
+	lost("AT_LEAST_ONCE sends another one", job.AtLeastOnce, func(t *testing.T, w *postWorld, id job.ID) {
 		s := w.UntilState(id, job.Succeeded)
 		if got := w.has(2, "lost words", s); len(got) == 2 && got[0].ID == got[1].ID {
 			t.Errorf("both are called %s", got[0].ID)

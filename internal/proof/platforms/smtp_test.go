@@ -114,21 +114,21 @@ func TestSMTP(t *testing.T) {
 		if f == smtptest.DropBefore {
 			effects = 0
 		}
-		run("the answer to the dot is lost "+name+": HOLD asks a person", with(smtptest.Options{}, f), func(t *testing.T, w *mailWorld) {
-			s := w.UntilState(w.Submit("one", email("lost words"), platforms.Policy(job.Hold)), job.NeedsResolution)
+		run("the answer to the dot is lost "+name+": ONCE_OR_ASK asks a person", with(smtptest.Options{}, f), func(t *testing.T, w *mailWorld) {
+			s := w.UntilState(w.Submit("one", email("lost words"), platforms.Delivery(job.OnceOrAsk)), job.NeedsResolution)
 			if s.Attempt != 1 || len(w.stored("lost words")) != effects || w.relay.Tried() != 1 {
 				t.Errorf("%d attempts, %d stored, %d begun\n%s", s.Attempt, len(w.stored("lost words")), w.relay.Tried(), w.Story(s.ID))
 			}
 		})
-		run("the answer to the dot is lost "+name+": ASSUME_SENT assumes", with(smtptest.Options{}, f), func(t *testing.T, w *mailWorld) {
-			s := w.UntilState(w.Submit("one", email("lost words"), platforms.Policy(job.AssumeSent)), job.Succeeded)
+		run("the answer to the dot is lost "+name+": AT_MOST_ONCE assumes", with(smtptest.Options{}, f), func(t *testing.T, w *mailWorld) {
+			s := w.UntilState(w.Submit("one", email("lost words"), platforms.Delivery(job.AtMostOnce)), job.Succeeded)
 			if s.Attempt != 1 || s.Effect.Proof != job.ProofAssumed || len(w.stored("lost words")) != effects || w.relay.Tried() != 1 {
 				t.Errorf("%d attempts, %+v, %d begun\n%s", s.Attempt, s.Effect, w.relay.Tried(), w.Story(s.ID))
 			}
 		})
 	}
-	run("RESEND sends again, and says that it may be twice", with(smtptest.Options{}, smtptest.DropAfter), func(t *testing.T, w *mailWorld) {
-		s := w.UntilState(w.Submit("one", email("lost words"), platforms.Policy(job.Resend)), job.Succeeded)
+	run("AT_LEAST_ONCE sends again, and says that it may be twice", with(smtptest.Options{}, smtptest.DropAfter), func(t *testing.T, w *mailWorld) {
+		s := w.UntilState(w.Submit("one", email("lost words"), platforms.Delivery(job.AtLeastOnce)), job.Succeeded)
 		if ids := w.stored("lost words"); s.Attempt != 2 || len(ids) != 2 || s.Effect.ExternalID != ids[1] || ids[0] == ids[1] {
 			t.Errorf("%d attempts, stored %q, %+v\n%s", s.Attempt, ids, s.Effect, w.Story(s.ID))
 		}

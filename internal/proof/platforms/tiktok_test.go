@@ -119,13 +119,13 @@ func TestTikTokLostBeginnings(t *testing.T) {
 				t.Errorf("%d posts, %d attempts, bound to %q\n%s", len(posts), s.Attempt, s.Effect.ExternalID, w.Story(id))
 			}
 		})
-		for policy, want := range map[job.Policy]job.State{job.Hold: job.Ambiguous, job.AssumeSent: job.Ambiguous} {
+		for policy, want := range map[job.Delivery]job.State{job.OnceOrAsk: job.Ambiguous, job.AtMostOnce: job.Ambiguous} {
 			t.Run("pull, "+name+", "+policy.String(), func(t *testing.T) {
 				t.Parallel()
 				p, on := overTikTok(t, tiktoktest.Options{}, fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL)
 				w := platforms.NewWorld(t, on)
 				w.Proxy.Plan(tiktokPlan("/init/", faultproxy.Fate{Fault: f}))
-				id := w.Submit("one", on.Payload("words"), platforms.Policy(policy))
+				id := w.Submit("one", on.Payload("words"), platforms.Delivery(policy))
 				s := w.Until(id, "looked at", func(s job.Snapshot) bool { return s.Looks > 0 || s.State == job.NeedsResolution })
 				arrived := 1
 				if f == faultproxy.DropBefore {

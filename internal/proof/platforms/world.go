@@ -218,7 +218,7 @@ func (w *World) run(s store.Store, name string, senders int) {
 type Change func(*store.NewJob)
 
 // Policy sets what becomes of a job whose outcome stays unknown.
-func Policy(p job.Policy) Change { return func(n *store.NewJob) { n.Spec.Policy = p } }
+func Delivery(p job.Delivery) Change { return func(n *store.NewJob) { n.Spec.Delivery = p } }
 
 // Submit stores a job with the payload, due now.
 func (w *World) Submit(key string, payload *fireoncev1.Payload, changes ...Change) job.ID {
@@ -233,7 +233,7 @@ func (w *World) Submit(key string, payload *fireoncev1.Payload, changes ...Chang
 	}
 	n := store.NewJob{Class: w.Connection.Class, Actor: "test", Spec: job.Spec{
 		ID: newID(), Project: project, Key: key, Connection: w.Connection.ID, HoldKey: prepared.HoldKey,
-		PayloadKind: kind, Payload: encoded, StartWindow: job.DefaultWindow, Policy: job.Hold,
+		PayloadKind: kind, Payload: encoded, StartWindow: job.DefaultWindow, Delivery: job.OnceOrAsk,
 		Retry: job.RetryPolicy{MaxAttempts: 20, AttemptTimeout: answerTime, MinBackoff: 10 * time.Millisecond},
 	}}
 	for _, c := range changes {

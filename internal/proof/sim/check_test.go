@@ -210,7 +210,7 @@ func (w *simWorld) mayFollow(j *simJob, is *simAttempt, m memory.Attempt) string
 		}
 		return ""
 	}
-	byPolicy := j.spec.Spec.Policy == job.Resend && was.round < is.round
+	byPolicy := j.spec.Spec.Delivery == job.AtLeastOnce && was.round < is.round
 	if !byPolicy && m.Number > j.ruled {
 		return "nobody has closed it"
 	}
@@ -425,7 +425,7 @@ func (w *simWorld) effectIsOne(s *simSession, p *simPost) {
 	a := j.attempts[p.attempt]
 	switch j.last.State {
 	case job.Failed, job.Canceled, job.Expired:
-		if a != nil && w.tellable(j) && (j.spec.Spec.Policy != job.Resend || a.round == j.last.Round) {
+		if a != nil && w.tellable(j) && (j.spec.Spec.Delivery != job.AtLeastOnce || a.round == j.last.Round) {
 			w.broke("FALSE_"+j.last.State.String(), j, "an effect of attempt %d after the end", p.attempt)
 		}
 	default:

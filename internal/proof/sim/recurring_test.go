@@ -260,7 +260,7 @@ func (w *simWorld) schedule() {
 	}
 	template := &fireoncev1.JobTemplate{
 		Content: &fireoncev1.JobTemplate_Payload{Payload: bodyOf(c.text + "{{nominal_name}}")}, StartWindow: durationpb.New(c.window),
-		AmbiguityPolicy: fireoncev1.AmbiguityPolicy([]job.Policy{job.Hold, job.Hold, job.AssumeSent, job.Resend}[w.upTo(4)]),
+		Delivery: fireoncev1.Delivery([]job.Delivery{job.OnceOrAsk, job.OnceOrAsk, job.AtMostOnce, job.AtLeastOnce}[w.upTo(4)]),
 	}
 	if c.target.twins {
 		template.Content = &fireoncev1.JobTemplate_Payload{Payload: bodyOf("the same")}

@@ -126,7 +126,7 @@ func (w *simWorld) report(t *testing.T) {
 		return
 	}
 	t.Errorf("SIM VIOLATION %s: seed %d: job %d (%s, %s): %s\nreplay: make sim SEED=%d, or go test ./internal/proof/sim -run %s -sim.seed=%d -v\n%s",
-		v.name, w.seed, v.job.index, v.job.target.traits.Class, v.job.spec.Spec.Policy, v.what, w.seed, w.kind.test, w.seed, w.log.timeline(v.job))
+		v.name, w.seed, v.job.index, v.job.target.traits.Class, v.job.spec.Spec.Delivery, v.what, w.seed, w.kind.test, w.seed, w.log.timeline(v.job))
 }
 
 // The whole trace of a world is the same whenever its seed is played.

@@ -12,7 +12,7 @@ type theme struct {
 	name string
 	// class of all targets; zero: any.
 	class  job.Class
-	policy job.Policy // of all jobs; zero: any
+	policy job.Delivery // of all jobs; zero: any
 	rates  map[fault]int
 	// strokes at nodes; none: they are left alone.
 	strokes []fault
@@ -33,11 +33,11 @@ var themes = []theme{
 		set:   func(w *simWorld) { w.hurry = 20 * time.Second },
 	},
 	{
-		name: "outcomes after an assumption", class: job.Opaque, policy: job.AssumeSent,
+		name: "outcomes after an assumption", class: job.Opaque, policy: job.AtMostOnce,
 		rates: map[fault]int{faultLateOutcome: 500, faultRejected: 500, faultDeadLine: 200},
 	},
 	{
-		name: "hasty persons", class: job.Opaque, policy: job.Hold,
+		name: "hasty persons", class: job.Opaque, policy: job.OnceOrAsk,
 		rates: map[fault]int{faultLateRequest: 500, faultLostAnswer: 300},
 		set:   func(w *simWorld) { w.hurry, w.truthful = 5*time.Second, false },
 	},

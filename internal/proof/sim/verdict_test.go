@@ -21,7 +21,7 @@ func (j *simJob) mayHave() int {
 	switch {
 	case j.wronged:
 		return len(j.attempts)
-	case j.spec.Spec.Policy == job.Resend:
+	case j.spec.Spec.Delivery == job.AtLeastOnce:
 		return j.attempts[len(j.attempts)].round
 	default:
 		return 1
@@ -43,7 +43,7 @@ func (w *simWorld) endIsTrue(j *simJob) {
 		if !w.tellable(j) {
 			return
 		}
-		counts := func(n int) bool { return j.spec.Spec.Policy != job.Resend || j.attempts[n].round == s.Round }
+		counts := func(n int) bool { return j.spec.Spec.Delivery != job.AtLeastOnce || j.attempts[n].round == s.Round }
 		for _, p := range j.posts {
 			if counts(p.attempt) && !w.swapped(j, p) {
 				w.broke("FALSE_"+s.State.String(), j, "attempt %d had an effect", p.attempt)
@@ -64,7 +64,7 @@ func (w *simWorld) successIsTrue(j *simJob, e *job.Effect) {
 		w.broke("FALSE_SUCCEEDED", j, "without an effect")
 		return
 	}
-	if e.Proof == job.ProofAssumed && j.spec.Spec.Policy == job.AssumeSent || e.Proof == job.ProofOperator && j.wronged {
+	if e.Proof == job.ProofAssumed && j.spec.Spec.Delivery == job.AtMostOnce || e.Proof == job.ProofOperator && j.wronged {
 		return
 	}
 	fits := func(p *simPost) bool { return e.ExternalID == "" || p.id == e.ExternalID }

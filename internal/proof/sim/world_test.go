@@ -265,7 +265,7 @@ func (w *simWorld) populate() {
 		if t.twins {
 			text = "the same"
 		}
-		policy := []job.Policy{job.Hold, job.Hold, job.AssumeSent, job.Resend}[w.upTo(4)]
+		policy := []job.Delivery{job.OnceOrAsk, job.OnceOrAsk, job.AtMostOnce, job.AtLeastOnce}[w.upTo(4)]
 		if w.theme != nil && w.theme.policy != 0 {
 			policy = w.theme.policy
 		}
@@ -278,7 +278,7 @@ func (w *simWorld) populate() {
 		}
 		n := store.NewJob{Class: t.stated().Class, Actor: "client", Spec: job.Spec{
 			ID: w.newID(), Project: "default", Key: fmt.Sprint("job ", i), Connection: w.conns[at].ID, HoldKey: "account",
-			PayloadKind: "scripted", Payload: []byte(text), Policy: policy,
+			PayloadKind: "scripted", Payload: []byte(text), Delivery: policy,
 			StartWindow: w.oneOf(windows...),
 			Retry: job.RetryPolicy{
 				MaxAttempts: w.upTo(6), MinBackoff: w.oneOf(0, time.Second), AttemptTimeout: w.oneOf(0, 5*time.Second, time.Minute),

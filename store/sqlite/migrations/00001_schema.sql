@@ -218,8 +218,8 @@ CREATE TABLE jobs (
     cool_down       INTEGER NOT NULL CHECK (cool_down BETWEEN 0 AND 2678400000000),
     -- See job.AlreadyPresent. 30 days at most; 0: the content is not looked for.
     skip_if_present INTEGER NOT NULL CHECK (skip_if_present BETWEEN 0 AND 2592000000000),
-    -- job.Policy: 1 HOLD, 2 ASSUME_SENT, 3 RESEND.
-    policy          INTEGER NOT NULL CHECK (policy BETWEEN 1 AND 3),
+    -- job.Delivery: 1 ONCE_OR_ASK, 2 AT_MOST_ONCE, 3 AT_LEAST_ONCE.
+    delivery        INTEGER NOT NULL CHECK (delivery BETWEEN 1 AND 3),
     -- The caller's effect key for the job's present round; '': it is derived.
     own_effect_key  TEXT    NOT NULL,
     labels          TEXT    NOT NULL CHECK (json_valid(labels)),

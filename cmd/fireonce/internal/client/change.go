@@ -25,7 +25,7 @@ func updateCommand() *cli.Command {
 			keyFlag("job"), etagFlag("job"),
 			textsFlag("label", "`NAME=VALUE` of the labels that replace all others; may be repeated"),
 			boolFlag("no-labels", "take all labels away"),
-			policyFlag(),
+			deliveryFlag(),
 			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts in all; the waits between them are the defaults then", HideDefault: true},
 			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", HideDefault: true},
 			textFlag("time-zone", "the IANA `NAME` in which to show the time"),
@@ -43,7 +43,7 @@ func update(ctx context.Context, c *call) error {
 		}
 		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "payload")
 	}
-	err = setFromFlags(c.cmd, req, "label", "labels", "policy", "ambiguity_policy", "max-attempts", "retry_policy.max_attempts")
+	err = setFromFlags(c.cmd, req, "label", "labels", "delivery", "delivery", "max-attempts", "retry_policy.max_attempts")
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func update(ctx context.Context, c *call) error {
 		return err
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
-		return exit.Usagef("name what to change: new content, --label, --no-labels, --policy, --max-attempts, --attempt-timeout or --time-zone")
+		return exit.Usagef("name what to change: new content, --label, --no-labels, --delivery, --max-attempts, --attempt-timeout or --time-zone")
 	}
 	if req, err = withName(c, "job", req); err != nil {
 		return err

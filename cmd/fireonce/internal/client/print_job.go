@@ -86,7 +86,7 @@ func (p *printer) job(j *fireoncev1.Job) {
 		"Waits until", stamp(j.GetWaitDeadline()),
 		"Start before", stamp(j.GetStartDeadline()),
 		"RESEND from", resendLine(j),
-		"Policy", word(j.GetAmbiguityPolicy()),
+		"Delivery", word(j.GetDelivery()),
 		"Attempts", attemptsLine(j),
 		"Effect", effectLine(j.GetEffect()),
 		"Answer", strings.Join(answerLines(j.GetLastAttempt().GetAnswer()), "; "),

@@ -39,7 +39,7 @@ func scheduleCommand() *cli.Command {
 			textFlag("reply-to", "the `JOB`, by id or key, that this one answers: it waits for it"),
 			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
 			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
-			policyFlag(),
+			deliveryFlag(),
 			textsFlag("label", "a `NAME=VALUE` to find it by; may be repeated"),
 			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts proven to have had no effect before it fails", DefaultText: "5"},
 			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request may take, as a `DURATION`", DefaultText: "30s"},
@@ -117,7 +117,7 @@ func (c *call) tellMark(resp interface {
 
 func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	req := &fireoncev1.ScheduleJobRequest{}
-	err := setFromFlags(cmd, req, "policy", "ambiguity_policy", "label", "labels", "window", "start_window",
+	err := setFromFlags(cmd, req, "delivery", "delivery", "label", "labels", "window", "start_window",
 		"skip-if-present", "skip_if_present.max_age", "max-attempts", "retry_policy.max_attempts")
 	if err != nil {
 		return nil, err
@@ -145,8 +145,8 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	return req, err
 }
 
-func policyFlag() cli.Flag {
-	return textFlag("policy", "if the outcome stays unknown: a `POLICY`: hold, assume-sent or resend")
+func deliveryFlag() cli.Flag {
+	return textFlag("delivery", "if the outcome stays unknown: a `PROMISE`: once-or-ask, at-most-once or at-least-once, which may duplicate")
 }
 
 // whenFlags are the flags for a time. note is a remark on --in.

@@ -100,7 +100,7 @@ func policyFlags() []cli.Flag {
 }
 
 // templateFlags are those of jobs, beside the content.
-var templateFlags = []string{"connection", "window", "policy", "job-label", "skip-if-present", "queue"}
+var templateFlags = []string{"connection", "window", "delivery", "job-label", "skip-if-present", "queue"}
 
 // templateGiven reports whether flags describe the jobs that a schedule makes.
 func templateGiven(cmd *cli.Command) bool {
@@ -115,7 +115,7 @@ func setTemplate(cmd *cli.Command, out *fireoncev1.JobTemplate) error {
 	if cmd.IsSet("job-label") {
 		out.Labels = nil // they replace all
 	}
-	if err := setFromFlags(cmd, out, "window", "start_window", "policy", "ambiguity_policy", "job-label", "labels",
+	if err := setFromFlags(cmd, out, "window", "start_window", "delivery", "delivery", "job-label", "labels",
 		"skip-if-present", "skip_if_present.max_age"); err != nil {
 		return err
 	}

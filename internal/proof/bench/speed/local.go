@@ -115,7 +115,7 @@ func (l *local) newJob(c store.Connection, body []byte, at time.Time) (store.New
 	return store.NewJob{
 		Spec: job.Spec{
 			ID: id, Project: project, Key: id.String(), Connection: c.ID, HoldKey: prepared.HoldKey,
-			PayloadKind: webhook.Name, Payload: payload, Policy: job.Hold, Fingerprint: fingerprint,
+			PayloadKind: webhook.Name, Payload: payload, Delivery: job.OnceOrAsk, Fingerprint: fingerprint,
 		},
 		ScheduleTime: at, Class: c.Class, Actor: "api",
 	}, nil

@@ -17,9 +17,9 @@ type Submit struct {
 	Key string
 	// Subject is what is to happen once, as the platform names it. Submits may share
 	// one: then it is to happen once for each.
-	Subject string
-	Class   job.Class
-	Policy  job.Policy // zero: Hold
+	Subject  string
+	Class    job.Class
+	Delivery job.Delivery // zero: Hold
 	// Group is what the job is counted with, beside its class; empty: with all of it.
 	Group string
 	// Blind is set if an outcome may be impossible to look up for good. Many may be left to
@@ -95,7 +95,7 @@ type Kind string
 const (
 	// Duplicate: more effects than were asked for.
 	Duplicate Kind = "duplicate"
-	// BeyondArms: more effects of a RESEND job than it was armed for.
+	// BeyondArms: more effects of an AT_LEAST_ONCE job than it was armed for.
 	BeyondArms Kind = "effects beyond arms"
 	// Lost: acknowledged, and the service does not know it.
 	Lost Kind = "lost"
@@ -143,7 +143,7 @@ type Violation struct {
 
 // Row counts the jobs of one class and policy.
 type Row struct {
-	// Class is the class, the group, and the policy if it is not HOLD; "total" for all.
+	// Class is the class, the group, and the delivery if it is not ONCE_OR_ASK; "total" for all.
 	Class string `json:"class"`
 	// Blind is its submits'.
 	Blind bool `json:"blind,omitempty"`
@@ -156,7 +156,7 @@ type Row struct {
 	Faulted int `json:"faulted"`
 	Effects int `json:"effects"`
 	// Duplicates are subjects with more effects than jobs, Surplus the effects beyond.
-	// Those of RESEND jobs, which may duplicate, are Resent.
+	// Those of AT_LEAST_ONCE jobs, which may duplicate, are Resent.
 	Duplicates int `json:"duplicates"`
 	Surplus    int `json:"surplus"`
 	Resent     int `json:"resent"`
@@ -167,7 +167,7 @@ type Row struct {
 	WrongID     int `json:"wrong_id"`
 	FalseFailed int `json:"false_failed"`
 	// How jobs ended. Unknown are those that wait for a person, with an effect or
-	// without one; Assumed those that ASSUME_SENT took as sent.
+	// without one; Assumed those that AT_MOST_ONCE took as sent.
 	Succeeded     int `json:"succeeded"`
 	NoEffect      int `json:"no_effect"`
 	Unknown       int `json:"unknown"`

@@ -57,10 +57,10 @@ func faceOf(class job.Class) string {
 }
 
 // submit adds a job that was acknowledged, and whose first event is in the log.
-func (r *run) submit(name string, class job.Class, policy job.Policy) *judge.Final {
+func (r *run) submit(name string, class job.Class, policy job.Delivery) *judge.Final {
 	id := "id-of-" + name
 	r.submits = append(r.submits, judge.Submit{
-		Key: "key of " + name, Subject: name, Class: class, Policy: policy,
+		Key: "key of " + name, Subject: name, Class: class, Delivery: policy,
 		Acks: []judge.Ack{{JobID: id, ScheduleTime: noon, Created: true}},
 	})
 	r.finals = append(r.finals, judge.Final{JobID: id, Key: "key of " + name})
@@ -102,7 +102,7 @@ func (r *run) request(f *judge.Final, class job.Class, fault platform.Fault) (ef
 // done is one job of a class that was done in the simplest way.
 func done(class job.Class) *run {
 	r := new(run)
-	f := r.submit("s", class, job.Hold)
+	f := r.submit("s", class, job.OnceOrAsk)
 	r.to(f, job.Claimed, job.Sending)
 	id := r.request(f, class, platform.None)
 	r.to(f, job.Succeeded)
@@ -138,14 +138,14 @@ func TestViolations(t *testing.T) {
 		"an assumed effect twice": {
 			class: job.Opaque, want: []judge.Kind{judge.Duplicate}, count: func(r judge.Row) int { return r.Surplus },
 			falsify: func(r *run) {
-				r.submits[0].Policy, r.finals[0].Proof = job.AssumeSent, job.ProofAssumed
+				r.submits[0].Delivery, r.finals[0].Proof = job.AtMostOnce, job.ProofAssumed
 				r.log = append(r.log, r.log[1])
 			},
 		},
 		"more effects than arms": {
 			class: job.Opaque, want: []judge.Kind{judge.BeyondArms},
 			falsify: func(r *run) {
-				r.submits[0].Policy = job.Resend
+				r.submits[0].Delivery = job.AtLeastOnce
 				r.log = append(r.log, r.log[1])
 			},
 		},
@@ -370,13 +370,13 @@ func TestNotViolations(t *testing.T) {
 		t.Errorf("unknown without an effect: %+v", got)
 	}
 	assumed := done(job.Opaque)
-	assumed.submits[0].Policy, assumed.finals[0].Proof = job.AssumeSent, job.ProofAssumed
+	assumed.submits[0].Delivery, assumed.finals[0].Proof = job.AtMostOnce, job.ProofAssumed
 	assumed.log = assumed.log[:1]
-	if got := assumed.judge(t); !got.OK() || got.Total.Assumed != 1 || got.Total.AssumedEffect != 0 || got.Rows[0].Class != "OPAQUE ASSUME_SENT" {
+	if got := assumed.judge(t); !got.OK() || got.Total.Assumed != 1 || got.Total.AssumedEffect != 0 || got.Rows[0].Class != "OPAQUE AT_MOST_ONCE" {
 		t.Errorf("assumed: %+v", got)
 	}
 	resent := done(job.Opaque)
-	resent.submits[0].Policy, resent.finals[0].Attempts, resent.finals[0].Round = job.Resend, 2, 2
+	resent.submits[0].Delivery, resent.finals[0].Attempts, resent.finals[0].Round = job.AtLeastOnce, 2, 2
 	resent.log = append(resent.log, resent.log...)
 	resent.log[2].Key = "id-of-s.2"
 	resent.events = append(resent.events, judge.Event{JobID: "id-of-s", Sequence: 1, EffectKey: "id-of-s.2"}) // a repeat

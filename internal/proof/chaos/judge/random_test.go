@@ -32,7 +32,7 @@ func TestRandomRunsWithOneDuplicate(t *testing.T) {
 		r, _ := correct(rng)
 		resend := make(map[string]bool)
 		for _, s := range r.submits {
-			resend[s.Subject] = s.Policy == job.Resend
+			resend[s.Subject] = s.Delivery == job.AtLeastOnce
 		}
 		var effects []platform.Record
 		for _, rec := range r.log {
@@ -61,7 +61,7 @@ func correct(rng *rand.Rand) (r *run, jobs int) {
 	jobs = 1 + rng.IntN(20)
 	for i := range jobs {
 		class := classes[rng.IntN(len(classes))]
-		policy := []job.Policy{job.Hold, job.AssumeSent, job.Resend}[rng.IntN(3)]
+		policy := []job.Delivery{job.OnceOrAsk, job.AtMostOnce, job.AtLeastOnce}[rng.IntN(3)]
 		r.submit(fmt.Sprintf("s%d", i), class, policy)
 		f := &r.finals[i]
 		submit := &r.submits[i]
@@ -84,7 +84,7 @@ func correct(rng *rand.Rand) (r *run, jobs int) {
 }
 
 // send sends a job until it is done.
-func send(rng *rand.Rand, r *run, f *judge.Final, class job.Class, policy job.Policy) {
+func send(rng *rand.Rand, r *run, f *judge.Final, class job.Class, policy job.Delivery) {
 	effect := ""
 	r.to(f, job.Claimed, job.Sending)
 	for {
@@ -126,10 +126,10 @@ func send(rng *rand.Rand, r *run, f *judge.Final, class job.Class, policy job.Po
 			return
 		case class == job.Observable:
 			r.to(f, job.Retrying, job.Claimed, job.Sending)
-		case policy == job.AssumeSent:
+		case policy == job.AtMostOnce:
 			succeed(r, f, class, "", job.ProofAssumed)
 			return
-		case policy == job.Resend && f.Attempts < 5:
+		case policy == job.AtLeastOnce && f.Attempts < 5:
 			r.to(f, job.Retrying, job.Claimed, job.Sending)
 		default:
 			r.to(f, job.NeedsResolution)

@@ -100,9 +100,9 @@ type ItemFinal struct {
 type Recurring struct {
 	Key, ID string
 	// Prefix begins its jobs' subjects; the firing's name follows, but for those of a queue.
-	Prefix string
-	Class  job.Class
-	Policy job.Policy
+	Prefix   string
+	Class    job.Class
+	Delivery job.Delivery
 	// It fires every Every, at Phase of it. Cron: each minute, and Every is a minute.
 	Every, Phase time.Duration
 	Cron         bool
@@ -191,7 +191,7 @@ func (r *Recurring) possible() map[string]time.Time {
 // one, or one of them twice, is found by it.
 func (r *Recurring) Submits() []Submit {
 	submit := func(name, subject string, acks []Ack) Submit {
-		return Submit{Key: r.jobKey(name), Subject: subject, Class: r.Class, Policy: r.Policy, Group: scheduledGroup, Acks: acks}
+		return Submit{Key: r.jobKey(name), Subject: subject, Class: r.Class, Delivery: r.Delivery, Group: scheduledGroup, Acks: acks}
 	}
 	var out []Submit
 	if r.Queue {

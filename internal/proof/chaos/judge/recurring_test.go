@@ -19,7 +19,7 @@ var dawn = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // and fires for a third one; all of it is as it should be.
 func fired() *judge.Recurring {
 	r := &judge.Recurring{
-		Key: "sched-1", ID: "the-id", Prefix: "sched-1/", Class: job.Keyed, Policy: job.Hold, Every: 10 * time.Second, Phase: 3 * time.Second,
+		Key: "sched-1", ID: "the-id", Prefix: "sched-1/", Class: job.Keyed, Delivery: job.OnceOrAsk, Every: 10 * time.Second, Phase: 3 * time.Second,
 		Spans: []judge.Span{
 			{Asked: dawn, Begun: dawn, Ending: dawn.Add(time.Minute), Ended: dawn.Add(time.Minute)},
 			{Asked: dawn.Add(2 * time.Minute), Begun: dawn.Add(2 * time.Minute)},

@@ -17,7 +17,7 @@ func TestStories(t *testing.T) {
 	r := new(run)
 	for i := range 9 {
 		name := string(rune('a' + i))
-		r.submit(name, job.Opaque, job.Hold)
+		r.submit(name, job.Opaque, job.OnceOrAsk)
 		f := &r.finals[i]
 		r.to(f, job.Claimed, job.Sending)
 		r.request(f, job.Opaque, platform.Drop)
@@ -31,7 +31,7 @@ func TestStories(t *testing.T) {
 	}
 	story := strings.Join(got.Violations[0].Story, "\n")
 	for _, want := range []string{
-		"under key key of a: OPAQUE, HOLD", "acknowledged as job id-of-a", "job id-of-a (key key of a) is SUCCEEDED after 2 attempts",
+		"under key key of a: OPAQUE, ONCE_OR_ASK", "acknowledged as job id-of-a", "job id-of-a (key key of a) is SUCCEEDED after 2 attempts",
 		"platform 12:00:00.000000: request 1 at opaque under key id-of-a, fault: drop", "as effect of a", "CLAIMED to SENDING",
 	} {
 		if !strings.Contains(story, want) {

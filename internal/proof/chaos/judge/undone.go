@@ -43,7 +43,7 @@ func undone(rows []Row) (why []string) {
 }
 
 // Bounded counts the jobs that a zero of duplicates speaks about: all but those with
-// policy RESEND, which may duplicate.
+// delivery AT_LEAST_ONCE, which may duplicate.
 func Bounded(reports ...*Report) (n int) {
 	for _, r := range reports {
 		for _, row := range r.Rows {
@@ -55,5 +55,5 @@ func Bounded(reports ...*Report) (n int) {
 	return n
 }
 
-// resends reports whether a row is of jobs with policy RESEND.
-func (r Row) resends() bool { return strings.HasSuffix(r.Class, " "+job.Resend.String()) }
+// resends reports whether a row is of jobs with delivery AT_LEAST_ONCE.
+func (r Row) resends() bool { return strings.HasSuffix(r.Class, " "+job.AtLeastOnce.String()) }

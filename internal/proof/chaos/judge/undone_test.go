@@ -15,7 +15,7 @@ import (
 
 // many are jobs of a class, of which some end in a way that says that nothing is
 // known, or that nothing happened.
-func many(class job.Class, policy job.Policy, jobs, left int, end job.State) *run {
+func many(class job.Class, policy job.Delivery, jobs, left int, end job.State) *run {
 	r := new(run)
 	for i := range jobs {
 		f := r.submit(fmt.Sprintf("s%d", i), class, policy)
@@ -42,20 +42,20 @@ func many(class job.Class, policy job.Policy, jobs, left int, end job.State) *ru
 func TestUndone(t *testing.T) {
 	for name, c := range map[string]struct {
 		class  job.Class
-		policy job.Policy
+		policy job.Delivery
 		left   int // of 100
 		end    job.State
 		ok     bool
 	}{
-		"a few refused":                  {job.Keyed, job.Hold, 3, job.Expired, true},
-		"keyed ones expire":              {job.Keyed, job.Hold, 6, job.Expired, false},
-		"keyed ones are left":            {job.Keyed, job.Hold, 6, job.NeedsResolution, false},
-		"a few doubts":                   {job.Observable, job.Hold, 10, job.NeedsResolution, true},
-		"too many doubts":                {job.Observable, job.Hold, 11, job.NeedsResolution, false},
-		"posts expire":                   {job.Observable, job.Hold, 11, job.Expired, false},
-		"what cannot be known":           {job.Opaque, job.Hold, 60, job.NeedsResolution, true},
-		"what was not tried":             {job.Opaque, job.Hold, 11, job.Expired, false},
-		"what was to be sent until then": {job.Opaque, job.Resend, 11, job.Expired, false},
+		"a few refused":                  {job.Keyed, job.OnceOrAsk, 3, job.Expired, true},
+		"keyed ones expire":              {job.Keyed, job.OnceOrAsk, 6, job.Expired, false},
+		"keyed ones are left":            {job.Keyed, job.OnceOrAsk, 6, job.NeedsResolution, false},
+		"a few doubts":                   {job.Observable, job.OnceOrAsk, 10, job.NeedsResolution, true},
+		"too many doubts":                {job.Observable, job.OnceOrAsk, 11, job.NeedsResolution, false},
+		"posts expire":                   {job.Observable, job.OnceOrAsk, 11, job.Expired, false},
+		"what cannot be known":           {job.Opaque, job.OnceOrAsk, 60, job.NeedsResolution, true},
+		"what was not tried":             {job.Opaque, job.OnceOrAsk, 11, job.Expired, false},
+		"what was to be sent until then": {job.Opaque, job.AtLeastOnce, 11, job.Expired, false},
 	} {
 		report := many(c.class, c.policy, 100, c.left, c.end).judge(t)
 		if report.Total.Violations != 0 || report.OK() != c.ok || (len(report.Undone) == 0) != c.ok {
@@ -71,7 +71,7 @@ func TestUndone(t *testing.T) {
 
 // TestBlind: where outcomes cannot be looked up, doubts are no violation, and a duplicate is.
 func TestBlind(t *testing.T) {
-	r := many(job.Handle, job.Hold, 100, 40, job.NeedsResolution)
+	r := many(job.Handle, job.OnceOrAsk, 100, 40, job.NeedsResolution)
 	for i := range r.submits {
 		r.submits[i].Group, r.submits[i].Blind = "a group", true
 	}
@@ -107,10 +107,10 @@ func TestMoreViolations(t *testing.T) {
 	assumed := done(job.Opaque)
 	assumed.finals[0].Proof, assumed.log = job.ProofAssumed, assumed.log[:1]
 	if got := assumed.judge(t); got.Kinds[judge.FalseSucceeded] != 1 || got.Total.FalseSucceeded != 1 || got.Total.Assumed != 0 {
-		t.Errorf("assumed under HOLD: %+v", got)
+		t.Errorf("assumed under ONCE_OR_ASK: %+v", got)
 	}
 	denied := done(job.Opaque)
-	denied.submits[0].Policy, denied.finals[0].Proof = job.Resend, 0
+	denied.submits[0].Delivery, denied.finals[0].Proof = job.AtLeastOnce, 0
 	denied.finals[0].State, denied.events[3].To = job.Failed, job.Failed
 	if got := denied.judge(t); got.Kinds[judge.FalseFailed] != 1 || got.Total.FalseFailed != 1 {
 		t.Errorf("denied after one round: %+v", got)
@@ -135,7 +135,7 @@ func TestMoreViolations(t *testing.T) {
 
 // TestFaultsOfTheAccused: what befell others' requests is not counted.
 func TestFaultsOfTheAccused(t *testing.T) {
-	r := many(job.Keyed, job.Hold, 3, 0, 0)
+	r := many(job.Keyed, job.OnceOrAsk, 3, 0, 0)
 	r.log = append(r.log, platform.Record{Type: platform.TypeRequest, Subject: "control-1", Fault: platform.Drop})
 	report, err := judge.Judge(judge.Input{
 		Submits: r.submits, Finals: r.finals, Log: each(r.log), Ignore: func(s string) bool { return strings.HasPrefix(s, "control-") },
@@ -148,7 +148,7 @@ func TestFaultsOfTheAccused(t *testing.T) {
 // TestLineBounds: the bound is that of jobs that may not duplicate, and there is
 // none where there are violations.
 func TestLineBounds(t *testing.T) {
-	held, resent := many(job.Keyed, job.Hold, 60, 0, 0).judge(t), many(job.Opaque, job.Resend, 40, 0, 0).judge(t)
+	held, resent := many(job.Keyed, job.OnceOrAsk, 60, 0, 0).judge(t), many(job.Opaque, job.AtLeastOnce, 40, 0, 0).judge(t)
 	bad := done(job.Opaque)
 	bad.log = append(bad.log, bad.log[1])
 	for _, c := range []struct {

@@ -159,7 +159,7 @@ func (t *trial) row(s *subject) *Row {
 		if group := s.submits[0].Group; group != "" {
 			class += " " + group
 		}
-		if p := s.policy(); p != job.Hold {
+		if p := s.policy(); p != job.OnceOrAsk {
 			class += " " + p.String()
 		}
 	}
@@ -172,11 +172,11 @@ func (t *trial) row(s *subject) *Row {
 }
 
 // policy is that of a subject's first submit.
-func (s *subject) policy() job.Policy {
-	if len(s.submits) == 0 || s.submits[0].Policy == 0 {
-		return job.Hold
+func (s *subject) policy() job.Delivery {
+	if len(s.submits) == 0 || s.submits[0].Delivery == 0 {
+		return job.OnceOrAsk
 	}
-	return s.submits[0].Policy
+	return s.submits[0].Delivery
 }
 
 func (s *subject) blind() bool { return len(s.submits) > 0 && s.submits[0].Blind }
@@ -266,7 +266,7 @@ func (t *trial) weighStates(s *subject, row *Row, jobs int) {
 			t.blame(Stuck, s, "job %s is %v", f.JobID, f.State)
 		case f.State != job.Succeeded:
 			noEffect++
-		case f.Proof == job.ProofAssumed && s.policy() == job.AssumeSent:
+		case f.Proof == job.ProofAssumed && s.policy() == job.AtMostOnce:
 			assumed++
 		case f.Proof == job.ProofAssumed:
 			row.FalseSucceeded++
@@ -288,8 +288,8 @@ func (t *trial) weighStates(s *subject, row *Row, jobs int) {
 	row.AssumedEffect += min(assumed, rest)
 	rest = max(0, rest-assumed)
 	row.UnknownEffect += min(unknown, rest)
-	// A RESEND job that ends so says it of its last round only, if there were more.
-	if n := min(effects, jobs) - max(0, max(jobs, len(s.finals))-noEffect); n > 0 && (s.policy() != job.Resend || s.arms() <= 1) {
+	// An AT_LEAST_ONCE job that ends so says it of its last round only, if there were more.
+	if n := min(effects, jobs) - max(0, max(jobs, len(s.finals))-noEffect); n > 0 && (s.policy() != job.AtLeastOnce || s.arms() <= 1) {
 		row.FalseFailed += n
 		t.blame(FalseFailed, s, "%d of %d jobs say that there is no effect, and there are %d", noEffect, jobs, effects)
 	}
@@ -301,7 +301,7 @@ func (t *trial) weighEffects(s *subject, row *Row, jobs int) {
 	if surplus <= 0 {
 		return
 	}
-	if s.policy() == job.Resend {
+	if s.policy() == job.AtLeastOnce {
 		row.Resent += surplus
 		if arms := s.arms(); len(s.effects) > arms {
 			t.blame(BeyondArms, s, "%d effects of %d arms", len(s.effects), arms)

@@ -204,7 +204,7 @@ func (t *targets) classes() []*class {
 				return n
 			},
 		},
-		hook("OPAQUE, policy HOLD", "opaque", &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}),
+		hook("OPAQUE", "opaque", &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}),
 	}
 }
 
