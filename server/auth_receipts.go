@@ -20,7 +20,7 @@ type keptFields map[protoreflect.Name]keptFields
 
 // keptOfJob is what a caller without jobs:read sees of a job.
 var keptOfJob = keptFields{
-	"job_id": nil, "project_id": nil, "state": nil, "phase": nil, "effect_class": nil, "schedule_time": nil, "start_deadline": nil,
+	"job_id": nil, "project_id": nil, "state": nil, "phase": nil, "effect_class": nil, "schedule_time": nil, "start_deadline": nil, "keep_trying_time": nil,
 	"wait_deadline": nil, "resend_allowed_time": nil,
 	"next_attempt_time": nil, "next_look_time": nil, "attempt_count": nil, "failure_count": nil, "round": nil,
 	"cancel_request_time": nil, "create_time": nil, "update_time": nil, "end_time": nil, "key_expire_time": nil,

@@ -568,3 +568,38 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 	f.must(post("MAIL.example.org", 587))
 	f.must(post("mail.example.org", 0)) // the same port, said otherwise
 }
+
+// TestRetryPolicyOfAConnection: a job has the policy of its connection as it is now, less what
+// the job states itself.
+func TestRetryPolicyOfAConnection(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		id := f.request("any").GetConnectionId()
+		stated := &fireoncev1.RetryPolicy{
+			MaxAttempts: 9, KeepTrying: durationpb.New(5 * time.Hour),
+			Delays: []*durationpb.Duration{durationpb.New(time.Second), durationpb.New(3 * time.Hour)},
+		}
+		conn, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{
+			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, RetryPolicy: stated,
+		}, "retry_policy")
+		f.must(err)
+		if !proto.Equal(conn.GetRetryPolicy(), stated) {
+			t.Errorf("stated %v, stored %v", stated, conn.GetRetryPolicy())
+		}
+		j := f.schedule(f.request("j", at(f.clock.Now().Add(time.Hour)), func(r *scheduleRequest) {
+			r.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: 2}
+		}))
+		want := proto.CloneOf(stated)
+		want.MaxAttempts = 2
+		if got := j.GetRetryPolicy(); !proto.Equal(got, want) {
+			t.Errorf("in force %v, want %v", got, want)
+		}
+		_, err = f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{
+			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id},
+		}, "retry_policy")
+		f.must(err)
+		if got := f.read(c, j.GetJobId()).GetRetryPolicy(); got.GetKeepTrying().AsDuration() != job.DefaultKeepTrying || got.GetMaxAttempts() != 2 ||
+			got.GetMultiplier() != job.DefaultMultiplier {
+			t.Errorf("with the defaults again: %v", got)
+		}
+	})
+}

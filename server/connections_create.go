@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -93,7 +94,7 @@ func (s *connectionService) newConnection(
 		ID: s.cfg.NewID(), Project: project, Connector: c.GetConnector(), DisplayName: c.GetDisplayName(),
 		Settings: settings, Class: capability.Class, KeyWindow: capability.KeyWindow,
 		Labels: c.GetLabels(), AccountIdentity: capability.Identity, MaxInFlight: limits.MaxInFlight,
-		MaxPerMinute: limits.MaxPerMinute, CoolDown: limits.CoolDown, CredentialVersion: cred.Version,
+		MaxPerMinute: limits.MaxPerMinute, CoolDown: limits.CoolDown, Retry: submit.Retry(c.GetRetryPolicy()), CredentialVersion: cred.Version,
 	}
 	if learn != nil {
 		conn.AccountIdentity = cmp.Or(learn(code, testOpening(conn, settings, capability.Class, cred)), conn.AccountIdentity)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -56,6 +57,10 @@ func connectionUpdate(req *fireoncev1.UpdateConnectionRequest, conn store.Connec
 			limits := limitsFromWire(req.GetLimits())
 			if limits != (store.ConnectionLimits{MaxInFlight: conn.MaxInFlight, MaxPerMinute: conn.MaxPerMinute, CoolDown: conn.CoolDown}) {
 				c.Limits = &limits
+			}
+		case "retry_policy":
+			if retry := submit.Retry(req.GetRetryPolicy()); !retry.Equal(conn.Retry) {
+				c.Retry = &retry
 			}
 		default:
 			settings, err := newSettings(req, path, conn.Connector)

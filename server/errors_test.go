@@ -137,8 +137,18 @@ func TestRulesOfTheContract(t *testing.T) {
 		"negative window":    func(r *scheduleRequest) { r.StartWindow = durationpb.New(-time.Second) },
 		"window of a year":   func(r *scheduleRequest) { r.StartWindow = durationpb.New(366 * 24 * time.Hour) },
 		"label in capitals":  func(r *scheduleRequest) { r.Labels = map[string]string{"A": ""} },
-		"51 attempts":        func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: 51} },
-		"unknown policy":     func(r *scheduleRequest) { r.Delivery = 99 },
+		"101 attempts":       func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: 101} },
+		"multiplier below 1": func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{Multiplier: 0.5} },
+		"a multiplier and delays": func(r *scheduleRequest) {
+			r.RetryPolicy = &fireoncev1.RetryPolicy{Multiplier: 2, Delays: []*durationpb.Duration{durationpb.New(time.Second)}}
+		},
+		"a delay of no time": func(r *scheduleRequest) {
+			r.RetryPolicy = &fireoncev1.RetryPolicy{Delays: []*durationpb.Duration{durationpb.New(0)}}
+		},
+		"kept trying for a year": func(r *scheduleRequest) {
+			r.RetryPolicy = &fireoncev1.RetryPolicy{KeepTrying: durationpb.New(366 * 24 * time.Hour)}
+		},
+		"unknown delivery": func(r *scheduleRequest) { r.Delivery = 99 },
 	}
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		jobs, end := f.stored()

@@ -116,7 +116,7 @@ func (v *jobConverter) jobs(ctx context.Context, snaps []job.Snapshot) []*fireon
 
 // job converts a job without its payload.
 func (v *jobConverter) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
-	out := jobToWire(snap.Job)
+	out := jobToWire(snap.Job, v.retry(ctx, &snap.Spec))
 	out.ConnectionKey = v.connection(ctx, snap.Connection).Key
 	if !snap.Schedule.IsZero() {
 		keys, _ := v.server.keys.keys(ctx, v.project, nil, []job.ID{snap.Schedule})
@@ -138,6 +138,12 @@ func (v *jobConverter) job(ctx context.Context, snap job.Snapshot) *fireoncev1.J
 		}
 	}
 	return out
+}
+
+// retry returns the retry policy that is in force for a job.
+func (v *jobConverter) retry(ctx context.Context, s *job.Spec) job.RetryPolicy {
+	conn := v.connection(ctx, s.Connection)
+	return s.Retry.Over(v.server.cfg.Connectors.Retry(conn.Connector, conn.Retry))
 }
 
 // blocked returns why a waiting job waits.

@@ -22,7 +22,7 @@ type jobUpdate struct {
 	kind    string
 	payload []byte // the message, encoded
 	labels  map[string]string
-	// policy and those below are the named fields of UpdateJobRequest that are no content.
+	// delivery and those below are the named fields of UpdateJobRequest that are no content.
 	delivery job.Delivery
 	retry    *job.RetryPolicy // without the time for an attempt
 	timeout  *time.Duration
@@ -89,7 +89,7 @@ func (u jobUpdate) inPlace(s job.Spec) bool {
 		return false
 	}
 	after := u.terms().Apply(s)
-	if after.Delivery != s.Delivery || after.Retry != s.Retry || after.TimeZone != s.TimeZone {
+	if after.Delivery != s.Delivery || !after.Retry.Equal(s.Retry) || after.TimeZone != s.TimeZone {
 		return false
 	}
 	if u.message == nil {

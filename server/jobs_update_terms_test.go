@@ -68,7 +68,7 @@ func TestUpdateTerms(t *testing.T) {
 		if again := f.schedule(request); !proto.Equal(again, j) {
 			t.Errorf("repeated: %v, want %v", again, j)
 		}
-		_, err := update(j.GetEtag(), &fireoncev1.UpdateJobRequest{RetryPolicy: &fireoncev1.RetryPolicy{MaxAttempts: 51}}, "retry_policy")
+		_, err := update(j.GetEtag(), &fireoncev1.UpdateJobRequest{RetryPolicy: &fireoncev1.RetryPolicy{MaxAttempts: 101}}, "retry_policy")
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID)
 		_, err = f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}})
 		f.must(err)

@@ -316,7 +316,7 @@ func (in *validator) repeated(ctx context.Context, request scheduleRequest, boun
 func (in *validator) validated(ctx context.Context, request scheduleRequest) (*fireoncev1.ScheduleJobResponse, error) {
 	j := job.Job{Spec: request.spec, Status: job.Status{ScheduleTime: request.at, Class: request.class}}
 	j.ID = job.ID{}
-	out, err := withPayload(jobToWire(j), request.spec.Payload)
+	out, err := withPayload(jobToWire(j, in.view.retry(ctx, &j.Spec)), request.spec.Payload)
 	out.ConnectionKey = in.view.connection(ctx, j.Connection).Key
 	return &fireoncev1.ScheduleJobResponse{Job: out, LocalTimeMark: request.mark}, err
 }

@@ -94,6 +94,9 @@ func connectionToWire(c store.Connection, now time.Time, credentialRequired []st
 			MaxInFlight: int32(c.MaxInFlight), MaxPerMinute: int32(c.MaxPerMinute), CoolDown: durationToWire(c.CoolDown),
 		}
 	}
+	if !c.Retry.Equal(job.RetryPolicy{}) {
+		out.RetryPolicy = retryToWire(c.Retry)
+	}
 	out.State, out.StateCause, out.StateReason = connectionState(c, now)
 	if noCredential(c, credentialRequired) {
 		out.State = fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD

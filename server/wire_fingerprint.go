@@ -135,6 +135,11 @@ func connectionPrint(c *fireoncev1.Connection, at string) (job.Fingerprint, erro
 	if err != nil {
 		return f, err
 	}
+	retry, err := canonicalOrNil(under(at, "retry_policy"), c.GetRetryPolicy())
+	if err != nil {
+		return f, err
+	}
+	f.Set("connection.retry_policy", retry)
 	f.Set("connection.connector", []byte(c.GetConnector()))
 	f.Set("connection.display_name", []byte(c.GetDisplayName()))
 	f.Set(settingsPrint, enc)

@@ -121,23 +121,32 @@ func idsFromWire(field string, texts []string) ([]job.ID, error) {
 	return ids, nil
 }
 
-// retryToWire converts the policy that is in force.
+// retryToWire converts a policy; zero fields stay unset.
 func retryToWire(r job.RetryPolicy) *fireoncev1.RetryPolicy {
-	r = r.InForce()
-	return &fireoncev1.RetryPolicy{
-		MaxAttempts: int32(r.MaxAttempts),
-		MinBackoff:  durationToWire(r.MinBackoff),
-		MaxBackoff:  durationToWire(r.MaxBackoff),
+	set := func(d time.Duration) *durationpb.Duration {
+		if d == 0 {
+			return nil
+		}
+		return durationToWire(d)
 	}
+	out := &fireoncev1.RetryPolicy{
+		MaxAttempts: int32(r.MaxAttempts), MinBackoff: set(r.MinBackoff), MaxBackoff: set(r.MaxBackoff), Multiplier: r.Multiplier,
+		KeepTrying: set(r.KeepTrying),
+	}
+	for _, d := range r.Delays {
+		out.Delays = append(out.Delays, durationToWire(d))
+	}
+	return out
 }
 
-// jobToWire converts what one row has: no payload, no attempt, no keys but the job's.
-func jobToWire(j job.Job) *fireoncev1.Job {
+// jobToWire converts what one row has, and the policy that is in force: no payload, no
+// attempt, no keys but the job's.
+func jobToWire(j job.Job, inForce job.RetryPolicy) *fireoncev1.Job {
 	out := &fireoncev1.Job{
 		JobId: idToWire(j.ID), ProjectId: j.Project, IdempotencyKey: j.Key, EffectKey: j.OwnEffectKey,
 		ConnectionId: idToWire(j.Connection), ScheduleTime: timeToWire(j.ScheduleTime),
 		StartWindow: durationToWire(j.Window()),
-		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(j.Retry), Delivery: fireoncev1.Delivery(j.Delivery),
+		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(inForce.InForce()), Delivery: fireoncev1.Delivery(j.Delivery),
 		Labels: j.Labels, ReplyToJobId: idToWire(j.ReplyTo), ScheduleId: idToWire(j.Schedule),
 		State: stateToWire(j.State), Phase: phaseToWire(j.State), EffectClass: classToWire(j.Class),
 		AttemptCount: int32(j.Attempt), FailureCount: int32(j.Failures), Round: int32(j.Round),
@@ -157,10 +166,13 @@ func jobToWire(j job.Job) *fireoncev1.Job {
 		out.NextLookTime = timeToWire(j.NextAt)
 	default: // nothing is due that a user could see
 	}
-	if j.WaitsFor.IsZero() {
-		out.StartDeadline = timeToWire(j.StartDeadline)
-	} else {
+	switch {
+	case !j.WaitsFor.IsZero():
 		out.WaitDeadline = timeToWire(j.StartDeadline)
+	case j.KeepTrying > 0:
+		out.KeepTryingTime = timeToWire(j.StartDeadline)
+	default:
+		out.StartDeadline = timeToWire(j.StartDeadline)
 	}
 	if !j.ReplyTo.IsZero() {
 		out.WaitWindow = durationToWire(j.Wait())

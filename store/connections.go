@@ -77,9 +77,11 @@ type ConnectionChange struct {
 
 	DisplayName *string
 	// Labels, when not nil, replace all labels.
-	Labels   map[string]string
-	Target   *ConnectionTarget
-	Limits   *ConnectionLimits
+	Labels map[string]string
+	Target *ConnectionTarget
+	Limits *ConnectionLimits
+	// Retry replaces what the connection states of how its jobs are tried again.
+	Retry    *job.RetryPolicy
 	Identity *string
 	// Pause holds every hold key of the connection, present and future, until Resume. A
 	// connection that is paused already keeps the time of its pause.
@@ -137,6 +139,9 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 	if l := c.Limits; l != nil {
 		conn.MaxInFlight, conn.MaxPerMinute, conn.CoolDown = l.MaxInFlight, l.MaxPerMinute, l.CoolDown.Truncate(time.Microsecond)
 	}
+	if c.Retry != nil {
+		conn.Retry = *c.Retry
+	}
 	if c.Identity != nil {
 		conn.AccountIdentity = *c.Identity
 	}
@@ -169,7 +174,7 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 
 // None reports whether a change changes no part of a connection.
 func (c ConnectionChange) None() bool {
-	return c.DisplayName == nil && c.Labels == nil && c.Target == nil && c.Limits == nil && c.Identity == nil &&
+	return c.DisplayName == nil && c.Labels == nil && c.Target == nil && c.Limits == nil && c.Retry == nil && c.Identity == nil &&
 		c.Pause == nil && !c.Resume && c.Credential == nil && c.Seal == nil && !c.Delete
 }
 
@@ -221,7 +226,9 @@ type Connection struct {
 	MaxPerMinute int
 	// CoolDown is how long after the last arm of another job of the connection no job is
 	// armed, at most job.MaxCoolDown; 0: no such bound. Arms count from when it is set.
-	CoolDown              time.Duration
+	CoolDown time.Duration
+	// Retry is what the connection states of how its jobs are tried again.
+	Retry                 job.RetryPolicy
 	PausedAt              time.Time
 	PausedReason          string
 	AuthHoldAt            time.Time

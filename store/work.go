@@ -126,6 +126,9 @@ type Arm struct {
 	Span job.Span
 	// SendBy, AnswerBy and Fence (AnswerBy plus grace) count from the arm.
 	SendBy, AnswerBy, Fence time.Duration
+	// KeepTrying is how long the job is tried, from when it began, as its policy says by now;
+	// 0: job.DefaultKeepTrying. It replaces the end of the start window.
+	KeepTrying time.Duration
 }
 
 // GatedContent is the content of a gated intent. If AccountIdentity is empty, the connection's

@@ -292,26 +292,26 @@ WITH u AS (
         unnest($12::bigint[]) AS negatives, unnest($13::bigint[]) AS misses, unnest($14::text[]) AS hold_key,
         unnest($15::timestamptz[]) AS schedule_time, unnest($16::boolean[]) AS unasked,
         unnest($17::bigint[]) AS start_window,
-        unnest($18::timestamptz[]) AS start_deadline,
-        unnest($19::timestamptz[]) AS next_at, nullif(unnest($20::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS claim_token,
-        unnest($21::timestamptz[]) AS cancel_asked_at, unnest($22::text[]) AS blocked,
-        unnest($23::smallint[]) AS error_kind, unnest($24::text[]) AS error_message,
-        unnest($25::bigint[]) AS error_status, unnest($26::timestamptz[]) AS error_at,
-        unnest($27::bigint[]) AS resolution_id, unnest($28::timestamptz[]) AS updated_at,
-        unnest($29::timestamptz[]) AS ended_at,
-        unnest($30::bigint[]) AS effect_attempt, unnest($31::bigint[]) AS effect_round,
-        unnest($32::timestamptz[]) AS effect_at,
-        unnest($33::bytea[]) AS history,
-        unnest($34::smallint[]) AS result, unnest($35::boolean[]) AS settles, unnest($36::smallint[]) AS kind,
-        unnest($37::text[]) AS message, unnest($38::bigint[]) AS status, unnest($39::bigint[]) AS bytes,
-        unnest($40::text[]) AS handle, unnest($41::bytea[]) AS answer, unnest($42::boolean[]) AS peer_ended
+        unnest($18::timestamptz[]) AS start_deadline, unnest($19::bigint[]) AS keep_trying,
+        unnest($20::timestamptz[]) AS next_at, nullif(unnest($21::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS claim_token,
+        unnest($22::timestamptz[]) AS cancel_asked_at, unnest($23::text[]) AS blocked,
+        unnest($24::smallint[]) AS error_kind, unnest($25::text[]) AS error_message,
+        unnest($26::bigint[]) AS error_status, unnest($27::timestamptz[]) AS error_at,
+        unnest($28::bigint[]) AS resolution_id, unnest($29::timestamptz[]) AS updated_at,
+        unnest($30::timestamptz[]) AS ended_at,
+        unnest($31::bigint[]) AS effect_attempt, unnest($32::bigint[]) AS effect_round,
+        unnest($33::timestamptz[]) AS effect_at,
+        unnest($34::bytea[]) AS history,
+        unnest($35::smallint[]) AS result, unnest($36::boolean[]) AS settles, unnest($37::smallint[]) AS kind,
+        unnest($38::text[]) AS message, unnest($39::bigint[]) AS status, unnest($40::bigint[]) AS bytes,
+        unnest($41::text[]) AS handle, unnest($42::bytea[]) AS answer, unnest($43::boolean[]) AS peer_ended
 ),
 changed AS (
     UPDATE job_state AS s SET
         state = u.state, version = u.version, position = u.position, round = u.round,
         failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
         hold_key = u.hold_key, schedule_time = u.schedule_time, unasked = u.unasked,
-        start_window = u.start_window, start_deadline = u.start_deadline,
+        start_window = u.start_window, start_deadline = u.start_deadline, keep_trying = u.keep_trying,
         next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,
         cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
         blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
@@ -320,9 +320,9 @@ changed AS (
         ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
         effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
         effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz),
-        history = with_event(s.history, u.history), state_since = CASE WHEN u.state = s.state THEN s.state_since ELSE $43 END,
+        history = with_event(s.history, u.history), state_since = CASE WHEN u.state = s.state THEN s.state_since ELSE $44 END,
         result = CASE u.result WHEN 0 THEN s.result ELSE u.result END,
-        attempt_ended_at = CASE u.result WHEN 0 THEN s.attempt_ended_at ELSE coalesce(s.attempt_ended_at, $43) END,
+        attempt_ended_at = CASE u.result WHEN 0 THEN s.attempt_ended_at ELSE coalesce(s.attempt_ended_at, $44) END,
         failure_kind = CASE WHEN u.settles THEN u.kind ELSE s.failure_kind END,
         message = CASE WHEN u.settles THEN u.message ELSE s.message END,
         http_status = CASE WHEN u.settles THEN u.status ELSE s.http_status END,
@@ -334,7 +334,7 @@ changed AS (
     RETURNING s.job_id
 ),
 opened AS (
-    DELETE FROM open_intents WHERE job_id = ANY ($44::uuid[])
+    DELETE FROM open_intents WHERE job_id = ANY ($45::uuid[])
 )
 SELECT all_written(count(c.job_id), cardinality($1::uuid[])) AS written,
     EXISTS (SELECT 1 FROM job_state AS w
@@ -363,6 +363,7 @@ type SetStatesParams struct {
 	Unaskeds       []bool
 	StartWindows   []int64
 	StartDeadlines []time.Time
+	KeepTryings    []int64
 	NextAts        []time.Time
 	ClaimTokens    []job.ID
 	Cancels        []time.Time
@@ -421,6 +422,7 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStates
 		arg.Unaskeds,
 		arg.StartWindows,
 		arg.StartDeadlines,
+		arg.KeepTryings,
 		arg.NextAts,
 		arg.ClaimTokens,
 		arg.Cancels,
@@ -484,7 +486,7 @@ done AS (
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
         AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $9
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.schedule_time, s.unasked, s.start_window,
-        s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
+        s.start_deadline, s.keep_trying, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
         s.armed_at, s.fence_at, s.handle, s.effect_key
 ),
 opened AS (
@@ -495,7 +497,7 @@ locks AS MATERIALIZED (
     WHERE $10::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
     ORDER BY connection_id FOR KEY SHARE
 )
-SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, unasked, start_window, start_deadline,
+SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, unasked, start_window, start_deadline, keep_trying,
     worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle::text AS handle, effect_key::text AS effect_key,
     (SELECT count(*) FROM locks) AS locks
 FROM done
@@ -525,6 +527,7 @@ type SucceedFirstRow struct {
 	Unasked       bool
 	StartWindow   int64
 	StartDeadline time.Time
+	KeepTrying    int64
 	Worker        string
 	Class         job.Class
 	CancelAskedAt time.Time
@@ -574,6 +577,7 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 			&i.Unasked,
 			&i.StartWindow,
 			&i.StartDeadline,
+			&i.KeepTrying,
 			&i.Worker,
 			&i.Class,
 			&i.CancelAskedAt,

@@ -37,6 +37,7 @@ type Connection struct {
 	MaxInFlight           int64
 	MaxPerMinute          int64
 	CoolDown              int64
+	Retry                 string
 	PausedAt              time.Time
 	PausedReason          string
 	CredentialVersion     int64
@@ -144,6 +145,7 @@ type JobHead struct {
 	Unasked        bool
 	StartWindow    column.Micros
 	StartDeadline  time.Time
+	KeepTrying     column.Micros
 	NextAt         time.Time
 	ClaimToken     column.OptionalID
 	ClaimedAt      time.Time

@@ -215,19 +215,17 @@ func (q *Queries) RemoveRecipients(ctx context.Context, jobID job.ID) error {
 const setContent = `-- name: SetContent :exec
 
 UPDATE jobs SET
-    payload = $1, labels = $2, own_effect_key = $3, policy = $4, max_attempts = $5,
-    min_backoff = $6, max_backoff = $7, attempt_timeout = $8, time_zone = $9
-WHERE id = $10
+    payload = $1, labels = $2, own_effect_key = $3, delivery = $4, retry = $5,
+    attempt_timeout = $6, time_zone = $7
+WHERE id = $8
 `
 
 type SetContentParams struct {
 	Payload        []byte
 	Labels         column.Labels
 	OwnEffectKey   string
-	Policy         job.Policy
-	MaxAttempts    int
-	MinBackoff     column.Micros
-	MaxBackoff     column.Micros
+	Delivery       job.Delivery
+	Retry          string
 	AttemptTimeout column.Micros
 	TimeZone       string
 	ID             job.ID
@@ -239,10 +237,8 @@ func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
 		arg.Payload,
 		arg.Labels,
 		arg.OwnEffectKey,
-		arg.Policy,
-		arg.MaxAttempts,
-		arg.MinBackoff,
-		arg.MaxBackoff,
+		arg.Delivery,
+		arg.Retry,
 		arg.AttemptTimeout,
 		arg.TimeZone,
 		arg.ID,

@@ -174,12 +174,13 @@ func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) er
 const stepUnasked = `-- name: StepUnasked :exec
 UPDATE job_state SET
     start_deadline = start_deadline + $1::interval,
-    next_at = CASE WHEN state IN (1, 6) THEN next_at + $1::interval ELSE next_at END
-WHERE unasked AND state IN (1, 2, 3, 4, 5, 6, 7)
+    next_at = CASE WHEN unasked AND state IN (1, 6) THEN next_at + $1::interval ELSE next_at END
+WHERE (unasked OR keep_trying > 0) AND state IN (1, 2, 3, 4, 5, 6, 7)
 `
 
 // Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
-// to their request has.
+// to their request has. No caller requested either when a job began, from which keep_trying
+// counts.
 func (q *Queries) StepUnasked(ctx context.Context, by time.Duration) error {
 	_, err := q.db.Exec(ctx, stepUnasked, by)
 	return err
@@ -198,9 +199,9 @@ const stepWaits = `-- name: StepWaits :exec
 UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + $1::interval
     ELSE greatest(schedule_time, next_at + $1::interval) END
 WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > $2::timestamptz AND start_deadline < 'infinity'
-    AND start_deadline - next_at <> CASE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */
+    AND (keep_trying > 0 OR start_deadline - next_at <> CASE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */
         WHEN 0 THEN $3::bigint
-        ELSE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */ END * $4::interval
+        ELSE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */ END * $4::interval)
 `
 
 type StepWaitsParams struct {
@@ -225,7 +226,7 @@ func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 
 const stepWindows = `-- name: StepWindows :exec
 UPDATE job_state SET start_deadline = start_deadline + $1::interval
-WHERE state IN (1, 2, 6) AND (schedule_time <= $2::timestamptz OR unasked) AND start_deadline > $3::timestamptz
+WHERE state IN (1, 2, 6) AND (schedule_time <= $2::timestamptz OR unasked OR keep_trying > 0) AND start_deadline > $3::timestamptz
 `
 
 type StepWindowsParams struct {

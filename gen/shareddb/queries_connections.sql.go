@@ -64,7 +64,7 @@ func (q *Queries) ConnectionPlace(ctx context.Context, id job.ID) (time.Time, er
 
 const connections = `-- name: Connections :many
 SELECT
-    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, h.auth_hold_at,
+    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.retry, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, h.auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
     (SELECT max(r.rate_limited_until) FROM connection_ready AS r
@@ -108,6 +108,7 @@ func (q *Queries) Connections(ctx context.Context, ids []job.ID) ([]ConnectionsR
 			&i.Connection.MaxInFlight,
 			&i.Connection.MaxPerMinute,
 			&i.Connection.CoolDown,
+			&i.Connection.Retry,
 			&i.Connection.PausedAt,
 			&i.Connection.PausedReason,
 			&i.Connection.CredentialVersion,
@@ -323,11 +324,11 @@ func (q *Queries) NewestCredential(ctx context.Context, connectionID job.ID) (Ne
 const setConnection = `-- name: SetConnection :exec
 UPDATE connections SET
     display_name = $1, labels = ($2::text)::jsonb, settings = $3, class = $4, key_window = $5,
-    account_identity = $6, max_in_flight = $7, max_per_minute = $8, cool_down = $9,
-    paused_at = $10, paused_reason = $11, credential_version = $12,
-    credential_fingerprint = $13, credential_expires_at = $14,
-    version = $15, updated_at = $16, deleted_at = $17, updated_by = $18
-WHERE id = $19
+    account_identity = $6, max_in_flight = $7, max_per_minute = $8, cool_down = $9, retry = $10,
+    paused_at = $11, paused_reason = $12, credential_version = $13,
+    credential_fingerprint = $14, credential_expires_at = $15,
+    version = $16, updated_at = $17, deleted_at = $18, updated_by = $19
+WHERE id = $20
 `
 
 type SetConnectionParams struct {
@@ -340,6 +341,7 @@ type SetConnectionParams struct {
 	MaxInFlight           int64
 	MaxPerMinute          int64
 	CoolDown              int64
+	Retry                 string
 	PausedAt              time.Time
 	PausedReason          string
 	CredentialVersion     int64
@@ -363,6 +365,7 @@ func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) er
 		arg.MaxInFlight,
 		arg.MaxPerMinute,
 		arg.CoolDown,
+		arg.Retry,
 		arg.PausedAt,
 		arg.PausedReason,
 		arg.CredentialVersion,

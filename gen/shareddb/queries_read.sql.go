@@ -116,9 +116,9 @@ func (q *Queries) ContentArms(ctx context.Context, bucket int64) (int64, error) 
 const dueJobs = `-- name: DueJobs :many
 SELECT
     s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-    s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
+    s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
     s.error_kind, s.error_message, s.error_status, s.error_at, coalesce(s.resolution_id, 0)::bigint AS resolution_id,
-    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
+    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.connection_id = $1 AND s.hold_key = $2
@@ -153,6 +153,7 @@ type DueJobsRow struct {
 	StartWindow    column.Micros
 	WaitWindow     column.Micros
 	StartDeadline  time.Time
+	KeepTrying     column.Micros
 	Class          job.Class
 	CancelAskedAt  time.Time
 	ErrorKind      job.FailureKind
@@ -162,11 +163,9 @@ type DueJobsRow struct {
 	ResolutionID   int64
 	IdemKey        string
 	PayloadKind    string
-	MaxAttempts    int
-	MinBackoff     column.Micros
-	MaxBackoff     column.Micros
+	Retry          string
 	AttemptTimeout column.Micros
-	Policy         job.Policy
+	Delivery       job.Delivery
 	Labels         column.Labels
 	TimeZone       string
 	ReplyTo        column.OptionalID
@@ -215,6 +214,7 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.StartWindow,
 			&i.WaitWindow,
 			&i.StartDeadline,
+			&i.KeepTrying,
 			&i.Class,
 			&i.CancelAskedAt,
 			&i.ErrorKind,
@@ -224,11 +224,9 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.ResolutionID,
 			&i.IdemKey,
 			&i.PayloadKind,
-			&i.MaxAttempts,
-			&i.MinBackoff,
-			&i.MaxBackoff,
+			&i.Retry,
 			&i.AttemptTimeout,
-			&i.Policy,
+			&i.Delivery,
 			&i.Labels,
 			&i.TimeZone,
 			&i.ReplyTo,
@@ -377,11 +375,11 @@ func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, 
 const snapshots = `-- name: Snapshots :many
 SELECT
     clock_timestamp() /* SQLite: NULL */::timestamptz AS now,
-    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
-    j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to,
+    j.idem_key, j.payload_kind, j.retry,
+    j.attempt_timeout, j.delivery, j.labels, j.time_zone, j.reply_to,
     j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.peer_ended, s.round_armed_at,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.start_deadline, s.keep_trying, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.peer_ended, s.round_armed_at,
     coalesce(CASE WHEN s.attempt > 1 THEN (
         SELECT string_agg(a.number::text, ',') FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
     ) END, '')::text AS earlier_open,
@@ -409,11 +407,9 @@ type SnapshotsRow struct {
 	Now              time.Time
 	IdemKey          string
 	PayloadKind      string
-	MaxAttempts      int
-	MinBackoff       column.Micros
-	MaxBackoff       column.Micros
+	Retry            string
 	AttemptTimeout   column.Micros
-	Policy           job.Policy
+	Delivery         job.Delivery
 	Labels           column.Labels
 	TimeZone         string
 	ReplyTo          column.OptionalID
@@ -455,11 +451,9 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.Now,
 			&i.IdemKey,
 			&i.PayloadKind,
-			&i.MaxAttempts,
-			&i.MinBackoff,
-			&i.MaxBackoff,
+			&i.Retry,
 			&i.AttemptTimeout,
-			&i.Policy,
+			&i.Delivery,
 			&i.Labels,
 			&i.TimeZone,
 			&i.ReplyTo,
@@ -489,6 +483,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobHead.Unasked,
 			&i.JobHead.StartWindow,
 			&i.JobHead.StartDeadline,
+			&i.JobHead.KeepTrying,
 			&i.JobHead.NextAt,
 			&i.JobHead.ClaimToken,
 			&i.JobHead.ClaimedAt,

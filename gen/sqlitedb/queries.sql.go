@@ -52,14 +52,14 @@ const armJob = `-- name: ArmJob :execrows
 UPDATE OR FAIL job_state SET
     state = 3, version = ?1, attempt = attempt + 1, class = ?2,
     next_at = ?3, claim_token = NULL, claimed_at = ?4, worker = ?5, claims = 0, blocked = '', updated_at = ?6, state_since = ?6,
-    first_armed_at = coalesce(first_armed_at, ?6),
-    armed_round = round, arm_token = ?7, armed_by = ?5, armed_claimed_at = ?4, armed_at = ?6,
-    send_deadline = ?8, answer_deadline = ?9, fence_at = ?3, effect_key = ?10,
-    request_digest = ?11, credential_version = ?12, account_identity = ?13,
-    watermark = ?14, handle = ?15, span = ?16, result = 0, kind = 0, message = '', http_status = 0,
-    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?17,
-    history = CAST(CASE WHEN version / 32 <> ?1 / 32 THEN x'01' ELSE history END || CAST(?18 AS BLOB) AS BLOB)
-WHERE job_id = ?19 AND version = ?20 AND claim_token IS ?21 AND state = ?22
+    first_armed_at = coalesce(first_armed_at, ?6), start_deadline = ?7, keep_trying = ?8,
+    armed_round = round, arm_token = ?9, armed_by = ?5, armed_claimed_at = ?4, armed_at = ?6,
+    send_deadline = ?10, answer_deadline = ?11, fence_at = ?3, effect_key = ?12,
+    request_digest = ?13, credential_version = ?14, account_identity = ?15,
+    watermark = ?16, handle = ?17, span = ?18, result = 0, kind = 0, message = '', http_status = 0,
+    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?19,
+    history = CAST(CASE WHEN version / 32 <> ?1 / 32 THEN x'01' ELSE history END || CAST(?20 AS BLOB) AS BLOB)
+WHERE job_id = ?21 AND version = ?22 AND claim_token IS ?23 AND state = ?24
 `
 
 type ArmJobParams struct {
@@ -69,6 +69,8 @@ type ArmJobParams struct {
 	ClaimedAt         time.Time
 	Worker            string
 	Now               time.Time
+	StartDeadline     time.Time
+	KeepTrying        time.Duration
 	ArmToken          column.OptionalID
 	SendDeadline      time.Time
 	AnswerDeadline    time.Time
@@ -98,6 +100,8 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 		arg.ClaimedAt,
 		arg.Worker,
 		arg.Now,
+		arg.StartDeadline,
+		arg.KeepTrying,
 		arg.ArmToken,
 		arg.SendDeadline,
 		arg.AnswerDeadline,
@@ -389,9 +393,9 @@ func (q *Queries) InsertConnectionLabels(ctx context.Context, id job.ID) error {
 const insertJob = `-- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
-    max_attempts, min_backoff, max_backoff, attempt_timeout, cool_down, skip_if_present, policy, own_effect_key,
+    retry, attempt_timeout, cool_down, skip_if_present, delivery, own_effect_key,
     labels, time_zone, reply_to, schedule_id, trace, fingerprint, created_at, payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertJobParams struct {
@@ -402,13 +406,11 @@ type InsertJobParams struct {
 	HoldKey        string
 	PayloadKind    string
 	StartWindow    time.Duration
-	MaxAttempts    int
-	MinBackoff     time.Duration
-	MaxBackoff     time.Duration
+	Retry          string
 	AttemptTimeout time.Duration
 	CoolDown       time.Duration
 	SkipIfPresent  time.Duration
-	Policy         job.Policy
+	Delivery       job.Delivery
 	OwnEffectKey   string
 	Labels         column.Labels
 	TimeZone       string
@@ -429,13 +431,11 @@ func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
 		arg.HoldKey,
 		arg.PayloadKind,
 		arg.StartWindow,
-		arg.MaxAttempts,
-		arg.MinBackoff,
-		arg.MaxBackoff,
+		arg.Retry,
 		arg.AttemptTimeout,
 		arg.CoolDown,
 		arg.SkipIfPresent,
-		arg.Policy,
+		arg.Delivery,
 		arg.OwnEffectKey,
 		arg.Labels,
 		arg.TimeZone,
@@ -1034,24 +1034,24 @@ UPDATE OR FAIL job_state SET
     state_since = CASE WHEN state = ?1 THEN state_since ELSE ?5 END,
     claims = ?6, looks = ?7, negatives = ?8, misses = ?9,
     hold_key = ?10, schedule_time = ?11, unasked = ?12,
-    start_deadline = ?13, next_at = ?14, claim_token = ?15,
-    cancel_asked_at = ?16, blocked = ?17,
-    error_kind = ?18, error_message = ?19,
-    error_status = ?20, error_at = ?21,
-    resolution_id = CASE CAST(?22 AS INTEGER) WHEN 0 THEN NULL ELSE CAST(?22 AS INTEGER) END,
-    effect_attempt = CASE CAST(?23 AS INTEGER) WHEN 0 THEN NULL ELSE CAST(?23 AS INTEGER) END,
-    updated_at = ?5, ended_at = ?24,
-    result = CASE CAST(?25 AS INTEGER) WHEN 0 THEN result ELSE CAST(?25 AS INTEGER) END,
-    attempt_ended_at = CASE CAST(?25 AS INTEGER) WHEN 0 THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?5) END,
-    kind = CASE WHEN CAST(?26 AS BOOLEAN) THEN CAST(?27 AS INTEGER) ELSE kind END,
-    message = CASE WHEN CAST(?26 AS BOOLEAN) THEN CAST(?28 AS TEXT) ELSE message END,
-    http_status = CASE WHEN CAST(?26 AS BOOLEAN) THEN CAST(?29 AS INTEGER) ELSE http_status END,
-    bytes_written = CASE WHEN CAST(?30 AS INTEGER) > bytes_written THEN CAST(?30 AS INTEGER) ELSE bytes_written END,
-    peer_ended = CASE WHEN CAST(?26 AS BOOLEAN) THEN CAST(?31 AS BOOLEAN) ELSE peer_ended END,
-    handle = CASE CAST(?32 AS TEXT) WHEN '' THEN handle ELSE CAST(?32 AS TEXT) END, answer = coalesce(?33, answer),
+    start_deadline = ?13, keep_trying = ?14, next_at = ?15, claim_token = ?16,
+    cancel_asked_at = ?17, blocked = ?18,
+    error_kind = ?19, error_message = ?20,
+    error_status = ?21, error_at = ?22,
+    resolution_id = CASE CAST(?23 AS INTEGER) WHEN 0 THEN NULL ELSE CAST(?23 AS INTEGER) END,
+    effect_attempt = CASE CAST(?24 AS INTEGER) WHEN 0 THEN NULL ELSE CAST(?24 AS INTEGER) END,
+    updated_at = ?5, ended_at = ?25,
+    result = CASE CAST(?26 AS INTEGER) WHEN 0 THEN result ELSE CAST(?26 AS INTEGER) END,
+    attempt_ended_at = CASE CAST(?26 AS INTEGER) WHEN 0 THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?5) END,
+    kind = CASE WHEN CAST(?27 AS BOOLEAN) THEN CAST(?28 AS INTEGER) ELSE kind END,
+    message = CASE WHEN CAST(?27 AS BOOLEAN) THEN CAST(?29 AS TEXT) ELSE message END,
+    http_status = CASE WHEN CAST(?27 AS BOOLEAN) THEN CAST(?30 AS INTEGER) ELSE http_status END,
+    bytes_written = CASE WHEN CAST(?31 AS INTEGER) > bytes_written THEN CAST(?31 AS INTEGER) ELSE bytes_written END,
+    peer_ended = CASE WHEN CAST(?27 AS BOOLEAN) THEN CAST(?32 AS BOOLEAN) ELSE peer_ended END,
+    handle = CASE CAST(?33 AS TEXT) WHEN '' THEN handle ELSE CAST(?33 AS TEXT) END, answer = coalesce(?34, answer),
     frozen = CASE WHEN ?1 = 8 THEN NULL ELSE frozen END,
-    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?34 AS BLOB) AS BLOB)
-WHERE job_id = ?35 AND version = ?2 - 1
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?35 AS BLOB) AS BLOB)
+WHERE job_id = ?36 AND version = ?2 - 1
 `
 
 type SetStateParams struct {
@@ -1068,6 +1068,7 @@ type SetStateParams struct {
 	ScheduleTime  time.Time
 	Unasked       bool
 	StartDeadline time.Time
+	KeepTrying    time.Duration
 	NextAt        time.Time
 	ClaimToken    column.OptionalID
 	CancelAskedAt time.Time
@@ -1110,6 +1111,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.ScheduleTime,
 		arg.Unasked,
 		arg.StartDeadline,
+		arg.KeepTrying,
 		arg.NextAt,
 		arg.ClaimToken,
 		arg.CancelAskedAt,

@@ -197,6 +197,9 @@ type Description struct {
 	CredentialRequired bool
 	// NoSettings is set if a connection of it has none.
 	NoSettings bool
+	// Retry is how the jobs of a connection that states nothing are tried again. What it leaves
+	// unset has the general defaults.
+	Retry job.RetryPolicy
 	// Promise is what a user can rely on, in a sentence.
 	Promise string
 	// EndlessKeys is set if its targets never forget a key: the same key is the same

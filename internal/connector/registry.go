@@ -8,12 +8,16 @@ import (
 )
 
 // Registry is the set of connectors of a process.
-type Registry struct{ byName map[string]Connector }
+type Registry struct {
+	byName map[string]Connector
+	// retry has each connector's Description.Retry: every decision asks for it.
+	retry map[string]job.RetryPolicy
+}
 
 // NewRegistry collects connectors. It fails when two share a name, or one lacks
 // a method that a class of its description needs.
 func NewRegistry(connectors ...Connector) (*Registry, error) {
-	r := &Registry{byName: make(map[string]Connector, len(connectors))}
+	r := &Registry{byName: make(map[string]Connector, len(connectors)), retry: make(map[string]job.RetryPolicy, len(connectors))}
 	for _, c := range connectors {
 		d := c.Describe()
 		if _, taken := r.byName[d.Name]; taken || d.Name == "" {
@@ -25,7 +29,7 @@ func NewRegistry(connectors ...Connector) (*Registry, error) {
 		if _, observes := c.(Observer); slices.Contains(d.Classes, job.Observable) && !observes {
 			return nil, fmt.Errorf("connector %q: class OBSERVABLE needs Observe", d.Name)
 		}
-		r.byName[d.Name] = c
+		r.byName[d.Name], r.retry[d.Name] = c, d.Retry
 	}
 	return r, nil
 }
@@ -34,6 +38,11 @@ func NewRegistry(connectors ...Connector) (*Registry, error) {
 func (r *Registry) Get(name string) (Connector, bool) {
 	c, ok := r.byName[name]
 	return c, ok
+}
+
+// Retry returns how the jobs of a connection are tried again that states this itself.
+func (r *Registry) Retry(name string, stated job.RetryPolicy) job.RetryPolicy {
+	return stated.Over(r.retry[name])
 }
 
 // EndlessKeys lists the connectors whose targets never forget a key.

@@ -82,6 +82,7 @@ func (a *attempt) makeIntent() {
 		Digest: digest[:], Frozen: a.prepared.Frozen,
 		CredentialVersion: a.credentialVersion, AccountIdentity: a.account, Watermark: a.watermark, Gate: a.prepared.Gate, Looked: a.looked,
 		Span: a.work.SentAs(), SendBy: sendBy, AnswerBy: answerBy, Fence: fence,
+		KeepTrying: l.Retry.Over(a.e.Connectors.Retry(l.Connection.Connector, l.Connection.Retry)).Keep(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -137,7 +138,7 @@ func (t *task) waitBehind(ctx context.Context, holder job.ID) {
 // that, between least and most. What waits for a person or for another job's
 // end is then asked about, and written down, ever more rarely.
 func patience(l *store.Leased, least, most time.Duration) time.Duration {
-	since := l.StartDeadline.Add(-l.Window())
+	since := l.StartDeadline.Add(-cmp.Or(l.KeepTrying, l.Window()))
 	if l.State != job.Claimed {
 		since = l.Fence
 	}

@@ -323,7 +323,7 @@ func (w *world) armedFor(l store.Leased, fence time.Duration) store.Armed {
 	armed, err := w.store.Arm(w.t.Context(), []store.Arm{{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: newID(), Worker: "dead", Class: w.conn.Class,
 		EffectKey: l.EffectKey(""), Digest: digest(p.Frozen), Frozen: p.Frozen, AccountIdentity: "me",
-		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence,
+		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence, KeepTrying: l.Retry.Keep(),
 	}})
 	if err != nil {
 		w.t.Fatalf("arm: %v", err)

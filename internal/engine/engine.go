@@ -238,7 +238,8 @@ func (e *Engine) Run(ctx context.Context) error {
 // one that does not know them has the longest. So does one whose class has changed since a
 // job was armed as OBSERVABLE: its own are for another class.
 func (c *Config) traits(conn *store.Connection, class job.Class) job.Traits {
-	stated := job.Traits{Class: conn.Class, KeyWindow: conn.KeyWindow, Grace: c.Grace}
+	retry := c.Connectors.Retry(conn.Connector, conn.Retry)
+	stated := job.Traits{Class: conn.Class, KeyWindow: conn.KeyWindow, Grace: c.Grace, Retry: &retry}
 	found, _ := c.Connectors.Get(conn.Connector)
 	settler, ok := found.(connector.Settler)
 	if !ok {
@@ -251,6 +252,6 @@ func (c *Config) traits(conn *store.Connection, class job.Class) job.Traits {
 	if err != nil && own.Class == job.Observable || class == job.Observable && own.Class != job.Observable {
 		own.ReadLag, own.Negatives, own.Spacing = carefulLag, carefulNegatives, carefulLag
 	}
-	own.Grace = c.Grace
+	own.Grace, own.Retry = c.Grace, &retry
 	return own
 }

@@ -112,7 +112,7 @@ func TestLookRefused(t *testing.T) {
 		{"there, to be sent again if unknown, held for hours", true, job.AtLeastOnce, 6 * time.Hour, job.Succeeded, 1, in},
 		{"not there, taken as sent if unknown", false, job.AtMostOnce, 90 * time.Minute, job.Succeeded, 1, in},
 		{"not there, held for an hour", false, job.OnceOrAsk, time.Hour, job.Succeeded, 1, onBoth},
-		{"not there, the window is over", false, job.OnceOrAsk, 6 * time.Hour, job.Expired, 0, in},
+		{"not there, the time to keep trying is over", false, job.OnceOrAsk, 6 * time.Hour, job.Failed, 0, in},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.run(t, func(t *testing.T, w *world) {

@@ -216,7 +216,7 @@ func TestAnUnreadPlatformHoldsALaterArmBackInsideTheWindow(t *testing.T) {
 			w.bound(id)
 		})
 	})
-	t.Run("until the window is over", func(t *testing.T) {
+	t.Run("until the time to keep trying is over", func(t *testing.T) {
 		observable(t, func(t *testing.T, w *world) {
 			var sight atomic.Pointer[job.Observation]
 			w.twice(&sight)
@@ -224,7 +224,7 @@ func TestAnUnreadPlatformHoldsALaterArmBackInsideTheWindow(t *testing.T) {
 			id := w.submit("unread")
 			w.until(id, job.Retrying, 5*time.Minute)
 			sight.Store(blind)
-			w.until(id, job.Expired, 3*time.Hour)
+			w.until(id, job.Failed, 3*time.Hour)
 			if n := len(w.events(id)); w.platform.sent() != 1 || n > 80 {
 				t.Errorf("%d requests, %d events", w.platform.sent(), n)
 			}

@@ -150,7 +150,7 @@ func TestOrphansThatWaitHideNone(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		const waiting = 120 // more than a page
 		for i := range waiting {
-			w.submit(fmt.Sprint("too late ", i), window(time.Minute))
+			w.submit(fmt.Sprint("too late ", i), trying(time.Minute))
 			w.armAsTheDeadFor(30 * time.Minute)
 		}
 		id := w.submit("orphan")
@@ -197,7 +197,7 @@ func (w *world) armAgainAsTheDead(armed store.Armed, fence time.Duration) store.
 	out, err := w.store.Arm(w.t.Context(), []store.Arm{{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: newID(), Worker: "dead too", Class: job.Keyed, Rearm: true,
 		EffectKey: a.EffectKey, Digest: digest(a.Frozen), Frozen: a.Frozen, AccountIdentity: a.AccountIdentity,
-		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence,
+		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence, KeepTrying: l.Retry.Keep(),
 	}})
 	if err != nil || out[0].Err != nil {
 		w.t.Fatalf("arm: %v, %v", err, out)

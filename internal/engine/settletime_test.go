@@ -159,7 +159,7 @@ func TestLooksKeepTheirDistanceWhenTheStoresClockLeaps(t *testing.T) {
 			return job.Observation{Verdict: job.SawAbsent}
 		}
 		w.start()
-		id := w.submit("leap", window(12*time.Hour))
+		id := w.submit("leap", trying(12*time.Hour))
 		w.until(id, job.Succeeded, time.Hour)
 		if len(looks) < 2 {
 			t.Fatalf("%d looks\n%s", len(looks), w.story(id))
@@ -200,7 +200,7 @@ func TestNoLookWhileTheRequestIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 			}
 			return job.Observation{Verdict: job.SawPresent, ExternalID: "post"}
 		}
-		id = w.submit("leap", window(12*time.Hour))
+		id = w.submit("leap", trying(12*time.Hour))
 		w.start()
 		w.until(id, job.Succeeded, time.Hour)
 		if after := first.Sub(armed); after < 70*time.Second {
@@ -236,7 +236,7 @@ func TestNoPollWhileTheCommitIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 			}
 			return job.Outcome{Result: job.ResultSucceeded, ExternalID: "video"}
 		}
-		id := w.submit("leap", window(12*time.Hour))
+		id := w.submit("leap", trying(12*time.Hour))
 		w.start()
 		w.until(id, job.Succeeded, time.Hour)
 		if after := first.Sub(armed); after < time.Minute {
@@ -254,7 +254,7 @@ func TestNoPollWhileTheCommitIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 func TestNoLookSoonAfterAStartWhenTheStoresClockLeapt(t *testing.T) {
 	clock := &leaping{}
 	observable(t, func(t *testing.T, w *world) {
-		id := w.submit("leap", window(12*time.Hour))
+		id := w.submit("leap", trying(12*time.Hour))
 		w.armAsTheDead()
 		key := w.firstKey(id)
 		time.AfterFunc(50*time.Second, func() { w.platform.commit(key) })

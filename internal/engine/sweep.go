@@ -34,6 +34,8 @@ func (e *Engine) sweep(ctx context.Context) int {
 		_, err = store.Decide(ctx, e.Store, tasks, func(t *task, c *store.Change) (bool, error) {
 			s := &t.leased.Snapshot
 			c.Actor = e.Worker
+			// Nothing here depends on the target but the wait before a first repeat, which the
+			// fence has made long enough.
 			write, err := c.Decide(s, job.Traits{Class: s.Class}, e.Jitter(), overdueEvidence(s))
 			if err != nil {
 				e.Log.Error("no decision about an overdue job", logged(s, &store.Connection{}), "err", err)

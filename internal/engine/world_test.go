@@ -165,6 +165,10 @@ func at(d time.Duration) change {
 	return func(n *store.NewJob) { n.ScheduleTime = job.Micros(time.Now().Add(d)) }
 }
 func policy(p job.Delivery) change { return func(n *store.NewJob) { n.Spec.Delivery = p } }
+
+// trying sets how long a job is tried.
+func trying(d time.Duration) change { return func(n *store.NewJob) { n.Spec.Retry.KeepTrying = d } }
+
 func window(d time.Duration) change {
 	return func(n *store.NewJob) { n.Spec.StartWindow = d }
 }

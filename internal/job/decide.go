@@ -20,7 +20,7 @@ type View struct {
 	// includes the present attempt of a SENDING job. A job that is SCHEDULED,
 	// CLAIMED or RETRYING has none.
 	Open []int
-	// WindowLeft is the time until the start deadline; negative when over.
+	// WindowLeft is the time until StartDeadline; negative when over.
 	WindowLeft time.Duration
 	// FenceLeft is the time until the last attempt's fence (answer deadline plus
 	// grace); zero or negative once passed, or when nothing was armed.
@@ -67,6 +67,10 @@ type Traits struct {
 	// Grace is how long after its answer deadline a request may still act. It belongs
 	// to the engine, not to the target.
 	Grace time.Duration
+	// Retry is what the connection and its connector state, as of now: an operator may
+	// lengthen it while the target is down. What the job states comes first. It is the
+	// engine's to set, as Grace is. Nil: nothing.
+	Retry *RetryPolicy
 }
 
 // ActsFor returns how long after its arm a request may act at the target, without the grace,
@@ -81,7 +85,7 @@ const (
 	MaxLooks = 50
 	// MaxPolls bounds the polls of one handle: about 24 hours.
 	MaxPolls = 1500
-	// MaxHeld bounds how long past its start window a job with an unknown outcome waits
+	// MaxHeld bounds how long past its time to keep trying a job with an unknown outcome waits
 	// for something that every look needs, above all a credential that a person has to
 	// replace. It is a weekend and a day more.
 	MaxHeld = 72 * time.Hour
@@ -153,8 +157,11 @@ type Decision struct {
 	Hold      *HoldUntil
 	// Cancel records that a cancel was asked; Uncancel removes that record.
 	Cancel, Uncancel bool
-	// NewWindow restarts the start window at the time when the job is next due.
+	// NewWindow restarts the start window at the time when the job is next due: the job has
+	// not begun.
 	NewWindow bool
+	// KeepTrying, if not zero, is how long the job is tried, from when it began (Job.Tried).
+	KeepTrying time.Duration
 	// StartAt is the instant that a client asked for. The job is due then, but not
 	// before Delay is over. Zero: Delay alone counts. It is the only instant in a
 	// decision: it comes from the client and is not compared with our clocks.
@@ -317,14 +324,20 @@ func others(v *View, n int) []int {
 	return slices.DeleteFunc(slices.Clone(v.Open), func(o int) bool { return o == n })
 }
 
-// decideWindowOver ends jobs that have not started in time. A job that is being
-// sent, or whose outcome is open, has started.
+// decideWindowOver ends jobs that wait for an attempt and have run out of time: as EXPIRED if
+// they have not begun, and otherwise as FAILED. A job that is being sent, or whose outcome is
+// open, is ended by its outcome.
 func decideWindowOver(v *View) Decision {
 	if v.State != Scheduled && v.State != Retrying && v.State != Claimed {
 		return nothing
 	}
 	if v.WindowLeft > 0 {
 		return nothing // the job was moved to a later window meanwhile
+	}
+	if v.KeepTrying > 0 {
+		d := keep(v, Failed, CauseWindowOver)
+		d.LastError = exhausted(v.LastError, keptTrying)
+		return d
 	}
 	d := keep(v, Expired, CauseWindowOver)
 	msg := "the start window passed before the job could start"
@@ -498,7 +511,7 @@ func decideDeferred(v *View, e Deferred) Decision {
 	case FailPermanent, FailEgressDenied:
 		d.To = Failed
 	default:
-		spend(v, &d)
+		spend(v, &d, 0)
 	}
 	return d
 }
@@ -543,23 +556,61 @@ func sharedHold(e Deferred) *HoldUntil {
 	return &HoldUntil{For: e.HoldFor, Reason: e.Message}
 }
 
-// spend counts one failure against the budget: the job becomes RETRYING after a
-// back-off, or FAILED.
-func spend(v *View, d *Decision) {
+// retry returns the policy in force, without the general defaults.
+func (v *View) retry() RetryPolicy {
+	if v.Traits.Retry == nil {
+		return v.Retry
+	}
+	return v.Retry.Over(*v.Traits.Retry)
+}
+
+// tryLeft returns for how long the job may still be tried: until the end of its start window,
+// or since it has begun, for as long as the policy in force keeps trying.
+func (v *View) tryLeft() time.Duration {
+	if v.KeepTrying == 0 {
+		return v.WindowLeft
+	}
+	return v.WindowLeft + v.retry().Keep() - v.KeepTrying
+}
+
+// keptTrying is why a job that has begun ends by time alone.
+const keptTrying = "the time to keep trying is over"
+
+// spend counts one failure against the budget: the job becomes RETRYING after a back-off, but
+// not before least is over, or FAILED if no further attempt fits. A start that failed has begun
+// the job.
+func spend(v *View, d *Decision, least time.Duration) {
+	retry := v.retry()
 	d.Failures++
-	if d.Failures >= v.Retry.Attempts() || v.Attempt >= MaxAttempts {
-		d.To = Failed
-		msg := "the attempts are used up"
-		if d.LastError != nil && d.LastError.Message != "" {
-			msg += "; the last one: " + d.LastError.Message
-		}
-		status := 0
-		if d.LastError != nil {
-			status = d.LastError.HTTPStatus
-		}
-		d.LastError = &Failure{Kind: FailExhausted, Message: msg, HTTPStatus: status}
+	d.KeepTrying = retry.Keep()
+	left := d.KeepTrying
+	if v.KeepTrying > 0 {
+		left = v.tryLeft()
+	}
+	d.To, d.Delay = Retrying, max(retry.Backoff(d.Failures, v.Jitter), least)
+	why := ""
+	switch {
+	case d.Failures >= retry.Attempts() || v.Attempt >= MaxAttempts:
+		why = "the attempts are used up"
+	case left <= 0:
+		why = keptTrying
+	case d.Delay >= left:
+		why = "the time to keep trying ends before the next attempt"
+	default:
 		return
 	}
-	d.To = Retrying
-	d.Delay = v.Retry.Backoff(d.Failures, v.Jitter)
+	d.To, d.Delay = Failed, 0
+	d.LastError = exhausted(d.LastError, why)
+}
+
+// exhausted returns the failure of a job that is no longer tried, with what failed last.
+func exhausted(last *Failure, why string) *Failure {
+	out := &Failure{Kind: FailExhausted, Message: why}
+	if last != nil && last.Message != "" {
+		out.Message += "; the last one: " + last.Message
+	}
+	if last != nil {
+		out.HTTPStatus = last.HTTPStatus
+	}
+	return out
 }

@@ -11,7 +11,7 @@ func firstLook(v *View, busy time.Duration) time.Duration {
 	fence := max(v.FenceLeft, 0)
 	switch v.Class {
 	case Keyed:
-		wait := v.Retry.Replay(len(v.Open), v.Jitter)
+		wait := v.retry().Replay(len(v.Open), v.Jitter)
 		if !v.Traits.DedupesInFlight {
 			wait = max(wait, busy)
 		}
@@ -32,7 +32,7 @@ func (v *View) replayWait(n int) time.Duration {
 	if v.Class != Keyed {
 		return 0
 	}
-	return v.Retry.Replay(n, v.Jitter)
+	return v.retry().Replay(n, v.Jitter)
 }
 
 // decideLookDue decides what the reconciler must do now.
@@ -87,9 +87,9 @@ func pollDue(v *View) Decision {
 }
 
 // mayReplay reports whether a repeat under the same key is safe and still
-// wanted: the target certainly remembers the key, and the job may still start.
+// wanted: the target certainly remembers the key, and the job is still tried.
 func (v *View) mayReplay() bool {
-	return v.WindowLeft > 0 && v.KeyKnown() && v.Attempt < MaxAttempts && v.Looks < MaxLooks
+	return v.tryLeft() > 0 && v.KeyKnown() && v.Attempt < MaxAttempts && v.Looks < MaxLooks
 }
 
 // KeyKnown reports whether the target remembers the key for as long as a repeat may
@@ -131,8 +131,8 @@ func (v *View) noReplayReason() string {
 	switch {
 	case !v.CancelAsked.IsZero():
 		return "a cancel was asked, so the request is not repeated; whether the first one had an effect is unknown"
-	case v.WindowLeft <= 0:
-		return "the start window passed; a repeat could act late"
+	case v.tryLeft() <= 0:
+		return keptTrying + "; a repeat could act late"
 	case !v.KeyKnown():
 		return "the receiver may have forgotten the key before a repeat arrives"
 	default:
@@ -313,12 +313,9 @@ func sawAbsent(v *View, d Decision) Decision {
 	switch {
 	case !v.CancelAsked.IsZero():
 		d.To = Canceled
-	case v.WindowLeft <= 0:
-		d.To = Expired
-		d.LastError = &Failure{Kind: FailWindowOver, Message: "proven to have had no effect, and the start window passed"}
 	default:
 		d.LastError = &Failure{Kind: FailTransient, Message: "proven to have had no effect"}
-		spend(v, &d)
+		spend(v, &d, 0)
 	}
 	return d
 }
@@ -341,7 +338,7 @@ func lookDeferred(v *View, e Deferred) Decision {
 		d.Blocked = ""
 		return d
 	}
-	if v.WindowLeft < -MaxHeld {
+	if v.tryLeft() < -MaxHeld {
 		d.Blocked = ""
 		return unresolved(v, d, e.Message+", for days: what became of this job could not be asked")
 	}
@@ -378,8 +375,8 @@ func unresolved(v *View, d Decision, why string) Decision {
 }
 
 // mayResend reports whether delivery AT_LEAST_ONCE may start another round. Every arm counts
-// against the attempts, and the start window and a cancel still apply. A new round of a
+// against the attempts, and the time to keep trying and a cancel still apply. A new round of a
 // job whose caller gave the effect key needs another key, which only a person can give.
 func (v *View) mayResend() bool {
-	return v.OwnEffectKey == "" && v.State == Ambiguous && v.CancelAsked.IsZero() && v.WindowLeft > 0 && v.Attempt < v.Retry.Attempts()
+	return v.OwnEffectKey == "" && v.State == Ambiguous && v.CancelAsked.IsZero() && v.tryLeft() > 0 && v.Attempt < v.retry().Attempts()
 }

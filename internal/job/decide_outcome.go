@@ -292,13 +292,13 @@ func provenWithout(v *View, d Decision, o Outcome) Decision {
 	case o.Kind == FailPermanent || o.Kind == FailEgressDenied:
 		d.To = Failed
 	case v.Attempt >= MaxAttempts:
-		spend(v, &d) // ends the job, whatever the kind
+		spend(v, &d, 0) // ends the job, whatever the kind
 	case o.Kind == FailAuth:
 		d.Blocked = o.Message
 	case o.Kind == FailRateLimited:
 		d.Delay = d.Hold.For
 	default:
-		spend(v, &d)
+		spend(v, &d, o.RetryAfter)
 	}
 	return d
 }

@@ -13,7 +13,7 @@ func waiting(s State) View {
 	v := sending(Opaque, OnceOrAsk)
 	v.State, v.Open, v.FenceLeft = s, nil, -time.Hour
 	if s == Scheduled {
-		v.Attempt, v.FenceLeft = 0, 0
+		v.Attempt, v.FenceLeft, v.KeepTrying = 0, 0, 0
 	}
 	v.StartWindow = 2 * time.Hour
 	v.DueLeft, v.NextAt, v.ScheduleTime = time.Hour, viewNow.Add(time.Hour), viewNow.Add(time.Hour)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// sending returns a view of a job in mid-send: first attempt, window open.
+// sending returns a view of a job in mid-send: first attempt, an hour to keep trying.
 func sending(class Class, policy Delivery) View {
 	return View{
 		Job: Job{
 			Spec:   Spec{Delivery: policy},
-			Status: Status{State: Sending, Version: 3, Attempt: 1, Round: 1, Class: class},
+			Status: Status{State: Sending, Version: 3, Attempt: 1, Round: 1, Class: class, KeepTrying: DefaultKeepTrying},
 		},
 		Open: []int{1}, WindowLeft: time.Hour, FenceLeft: time.Minute, KeyAge: time.Second,
 		Traits: Traits{Class: class, KeyWindow: 24 * time.Hour, ReadLag: 5 * time.Second},
@@ -183,7 +183,7 @@ func TestResendBounds(t *testing.T) {
 	}{
 		{"in bounds", func(*View) {}, Retrying},
 		{"before the fence", func(v *View) { v.FenceLeft = time.Second }, Ambiguous},
-		{"window over", func(v *View) { v.WindowLeft = 0 }, NeedsResolution},
+		{"the time to keep trying is over", func(v *View) { v.WindowLeft = 0 }, NeedsResolution},
 		{"arms used up", func(v *View) { v.Attempt, v.Open = 3, []int{3} }, NeedsResolution},
 		{"cancel asked", func(v *View) { v.CancelAsked = time.Unix(1, 0) }, NeedsResolution},
 	} {
@@ -374,7 +374,8 @@ func TestAbsenceNeedsTheFenceAndReadLag(t *testing.T) {
 		want State
 	}{
 		{func(*View) {}, Retrying},
-		{func(v *View) { v.WindowLeft = 0 }, Expired},
+		{func(v *View) { v.WindowLeft = 0 }, Failed},
+		{func(v *View) { v.WindowLeft = 30 * time.Second }, Failed},
 		{func(v *View) { v.Failures = 4 }, Failed},
 		{func(v *View) { v.CancelAsked = time.Unix(1, 0) }, Canceled},
 	} {
@@ -413,7 +414,7 @@ func TestASightingEndsTheChainOfAbsences(t *testing.T) {
 }
 
 func TestBackoffTable(t *testing.T) {
-	want := []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, time.Hour}
+	want := []time.Duration{30 * time.Second, 2 * time.Minute, 8 * time.Minute, 32 * time.Minute, time.Hour, time.Hour}
 	for i, w := range want {
 		if got := (RetryPolicy{}).Backoff(i+1, 0); got != w {
 			t.Errorf("wait %d: %v, want %v", i+1, got, w)
@@ -427,14 +428,23 @@ func TestBackoffTable(t *testing.T) {
 	if got := (RetryPolicy{MinBackoff: 10 * time.Second}).Backoff(2, 0); got != 40*time.Second {
 		t.Errorf("min_backoff 10 s: the second wait is %v, want 40 s", got)
 	}
-	if got := (RetryPolicy{MinBackoff: time.Hour}).Backoff(5, 0); got != MaxBackoff {
+	if got := (RetryPolicy{MinBackoff: time.Hour}).Backoff(5, 0); got != DefaultMaxBackoff {
 		t.Errorf("never above an hour: %v", got)
 	}
 	if got := (RetryPolicy{MaxBackoff: time.Minute}).Backoff(3, 0); got != time.Minute {
 		t.Errorf("max_backoff 1 min: %v", got)
 	}
-	if got := (RetryPolicy{MaxBackoff: 5 * time.Hour}).Backoff(9, 0); got != MaxBackoff {
+	if got := (RetryPolicy{MaxBackoff: 50 * time.Hour, Multiplier: 10}).Backoff(200, 0); got != MaxBackoff {
 		t.Errorf("max_backoff above the limit: %v", got)
+	}
+	if got := (RetryPolicy{MinBackoff: time.Second, Multiplier: 1}).Backoff(200, 0); got != time.Second {
+		t.Errorf("multiplier 1: %v", got)
+	}
+	listed := RetryPolicy{Delays: []time.Duration{time.Second, 5 * time.Hour}}
+	for n, want := range []time.Duration{time.Second, 5 * time.Hour, 5 * time.Hour} {
+		if got := listed.Backoff(n+1, 0); got != want || listed.Replay(n+1, 0) != want {
+			t.Errorf("listed delay %d: %v, want %v", n+1, got, want)
+		}
 	}
 	var waits []time.Duration
 	v := sending(Opaque, OnceOrAsk)

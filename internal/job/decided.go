@@ -26,6 +26,9 @@ func (j Job) Decided(d Decision, now time.Time) Job {
 		j.CancelAsked = time.Time{}
 	}
 	j.moveDue(from, d, now)
+	if d.KeepTrying > 0 {
+		j = j.Tried(d.KeepTrying, now)
+	}
 	switch {
 	case !d.To.Terminal():
 		j.Ended = time.Time{}
@@ -60,12 +63,24 @@ func (j *Job) moveDue(from State, d Decision, now time.Time) {
 		}
 	}
 	if d.NewWindow {
-		j.StartDeadline, j.Unasked = j.Deadline(due), unasked
+		j.StartDeadline, j.KeepTrying, j.Unasked = j.Deadline(due), 0, unasked
 	}
 }
 
+// Tried returns a job that is tried at now, and is to be tried again for as long as keep says,
+// counted from when it began.
+func (j Job) Tried(keep time.Duration, now time.Time) Job {
+	began := now
+	if j.KeepTrying > 0 {
+		began = j.StartDeadline.Add(-j.KeepTrying)
+	}
+	j.KeepTrying = max(keep.Truncate(time.Microsecond), time.Microsecond)
+	j.StartDeadline = Micros(began.Add(j.KeepTrying))
+	return j
+}
+
 // Deadline returns when a job that is due at the given time ends as EXPIRED, unless it has
-// started: at the end of its wait window if it waits for a predecessor, and otherwise of its
+// begun: at the end of its wait window if it waits for a predecessor, and otherwise of its
 // start window.
 func (j Job) Deadline(due time.Time) time.Time {
 	if j.WaitsFor.IsZero() {
@@ -88,7 +103,7 @@ func (j Job) Released(now time.Time) Job {
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// Window returns how late the job may start.
+// Window returns how late the job may begin.
 func (s Spec) Window() time.Duration { return cmp.Or(s.StartWindow, DefaultWindow) }
 
 // Wait returns how long a reply waits for its predecessor, from its own time on.

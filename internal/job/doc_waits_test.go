@@ -113,8 +113,8 @@ func TestDocumentedWaits(t *testing.T) {
 			t.Errorf("after %q: documented %v, waited %v", row, documented, waits)
 		}
 	}
-	if last := docWaits(t, rows["the 1st, 2nd, … repeat under a key"][0]); last[len(last)-1] != MaxBackoff {
-		t.Errorf("the longest documented wait is %v, the limit %v", last[len(last)-1], MaxBackoff)
+	if last := docWaits(t, rows["the 1st, 2nd, … repeat under a key"][0]); last[len(last)-1] != DefaultMaxBackoff {
+		t.Errorf("the longest documented wait is %v, the limit %v", last[len(last)-1], DefaultMaxBackoff)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestDocumentedCounters(t *testing.T) {
 		documented = append(documented, strings.Trim(name, "`"))
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Status]()) {
-		if f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Int64 {
+		if f.Type == reflect.TypeFor[int]() || f.Type == reflect.TypeFor[int64]() {
 			counters = append(counters, strings.ToLower(f.Name))
 		}
 	}

@@ -44,6 +44,11 @@ func eachView(f func(View)) {
 								for _, worn := range bools {
 									v := exhaustiveView(s, open, class, policy, cancel, windowOpen, fenced, worn)
 									f(v)
+									if s == Retrying || s == Claimed {
+										begun := v
+										begun.KeepTrying = DefaultKeepTrying
+										f(begun)
+									}
 									if s == Retrying || s == Failed {
 										v.Resolution = &Resolution{Ruling: RuleNotSent}
 										f(v)
@@ -82,6 +87,9 @@ func exhaustiveView(s State, open []int, class Class, policy Delivery, cancel, w
 		if s == Accepted {
 			v.Looks = MaxPolls - 1
 		}
+	}
+	if !s.Runnable() && s != Claimed {
+		v.KeepTrying = DefaultKeepTrying
 	}
 	if s.Runnable() {
 		v.ScheduleTime, v.NextAt = viewNow, viewNow
@@ -249,7 +257,7 @@ func checkAction(v View, e Evidence, d Decision) string {
 	case d.Action == ActRearm && (v.State != Ambiguous || v.Class != Keyed || !v.CancelAsked.IsZero()):
 		return "re-arm of a job that must not be repeated"
 	case d.Action == ActRearm && (v.WindowLeft <= 0 || 2*v.KeyAge+v.Retry.Timeout()+v.Traits.Grace >= v.Traits.KeyWindow):
-		return "re-arm outside the start window, or that may outlast the key"
+		return "re-arm after the time to keep trying, or that may outlast the key"
 	case d.Action == ActObserve && v.FenceLeft+v.Traits.ReadLag > 0:
 		return "look before the fence"
 	case d.Action == ActPoll && v.Handle == "":
@@ -299,6 +307,8 @@ func checkStates(v View, e Evidence, d Decision) string {
 		return "SUCCEEDED without an effect's proof"
 	case v.State != d.To && d.To == Ambiguous && len(openAfter(v, d)) == 0:
 		return "AMBIGUOUS with no open attempt"
+	case v.State != d.To && d.To == Expired && v.KeepTrying > 0 && d.Detail == "":
+		return "EXPIRED although the job has begun, and not for a pause"
 	}
 	return ""
 }
@@ -373,8 +383,12 @@ func checkTiming(v View, e Evidence, d Decision) string {
 		return "due again immediately: a hot loop"
 	case v.State == Ambiguous && d.To == Retrying && d.Round > v.Round && v.FenceLeft > 0:
 		return "a new effect before the fence"
-	case d.Delay > MaxBackoff+time.Minute:
+	case d.Delay > DefaultMaxBackoff+time.Minute:
 		return "a wait without a bound"
+	case d.Failures > v.Failures && d.KeepTrying != DefaultKeepTrying:
+		return "a failure that has not begun the job"
+	case d.Failures > v.Failures && d.To == Retrying && v.KeepTrying > 0 && d.Delay >= v.WindowLeft:
+		return "waits for an attempt after the time to keep trying"
 	}
 	if d.Round > v.Round && d.Cause == CausePolicy {
 		if v.WindowLeft <= 0 || !v.CancelAsked.IsZero() || v.Attempt >= v.Retry.Attempts() {
@@ -385,6 +399,9 @@ func checkTiming(v View, e Evidence, d Decision) string {
 	case WindowOver:
 		if v.WindowLeft > 0 {
 			return "ended while the window is open"
+		}
+		if (d.To == Expired) != (v.KeepTrying == 0) {
+			return "EXPIRED is for jobs that have not begun, and FAILED for those that have"
 		}
 	case FenceOver:
 		if v.FenceLeft > 0 {
@@ -520,6 +537,12 @@ func applied(v View, d Decision) View {
 	}
 	if d.Cause == CauseRunNow {
 		v.DueLeft = d.Delay
+	}
+	switch {
+	case d.NewWindow:
+		v.KeepTrying = 0
+	case d.KeepTrying > 0:
+		v.KeepTrying = d.KeepTrying
 	}
 	return v
 }

@@ -14,7 +14,7 @@ const (
 	PastSlack = time.Minute
 	// KeyKept is how long after its job's end an idempotency key is remembered.
 	KeyKept = 30 * 24 * time.Hour
-	// DefaultWindow is how late a job may start if its request does not say.
+	// DefaultWindow is how late a job may begin if its request does not say.
 	DefaultWindow = 2 * time.Hour
 	// DefaultWaitWindow is how long a reply waits for its predecessor, from its own
 	// time on, if its request does not say: a weekend, and a day more.
@@ -44,15 +44,17 @@ type Spec struct {
 	OwnEffectKey string
 	PayloadKind  string // the payload's oneof member, e.g. "webhook"
 	Payload      []byte // the contract's Payload message, encoded
-	StartWindow  time.Duration
+	// StartWindow is how late the job may begin: how long after its time the first attempt.
+	StartWindow time.Duration
 	// WaitWindow is how long a reply waits for its predecessor, from its own time on.
 	WaitWindow time.Duration
-	Retry      RetryPolicy
-	Delivery   Delivery
-	Labels     map[string]string
-	TimeZone   string // for display only
-	ReplyTo    ID     // a job whose effect this one answers; zero: none
-	Schedule   ID     // the schedule whose firing this is; zero: none
+	// Retry has what the request states, and comes before what the connection states.
+	Retry    RetryPolicy
+	Delivery Delivery
+	Labels   map[string]string
+	TimeZone string // for display only
+	ReplyTo  ID     // a job whose effect this one answers; zero: none
+	Schedule ID     // the schedule whose firing this is; zero: none
 	// CoolDown is how long this job is not armed after the last arm of another job of
 	// Schedule, in whole microseconds, at most MaxCoolDown; 0: Schedule has no cool-down.
 	CoolDown time.Duration
@@ -90,9 +92,14 @@ type Status struct {
 	// while the job waits for its start, move with a step of the store's clock. ScheduleTime
 	// never does.
 	Unasked bool
-	// StartDeadline is when a job that has not started ends as EXPIRED: the end of its
-	// wait window while WaitsFor is set, and of its start window otherwise.
+	// StartDeadline is when a job that waits for an attempt ends. Until the job has begun, it
+	// is the end of its wait window while WaitsFor is set, and of its start window otherwise,
+	// and the end is EXPIRED. Afterwards it is the end of KeepTrying, and the end is FAILED.
 	StartDeadline time.Time
+	// KeepTrying is RetryPolicy.KeepTrying as StartDeadline has it: since the job began, with
+	// its first attempt or its first failed start since it was submitted, moved or restarted.
+	// Zero: it has not begun. StartDeadline less KeepTrying is when it began.
+	KeepTrying time.Duration
 	// NextAt is when something is due: the start, the end of the lease, the fence, or
 	// the next look. Zero in states in which nothing is due.
 	NextAt     time.Time

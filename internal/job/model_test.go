@@ -64,6 +64,7 @@ func newSimJob(t *rapid.T) *simJob {
 	s.v.Class = rapid.SampledFrom([]Class{Keyed, Observable, Opaque}).Draw(t, "class")
 	s.v.Delivery = rapid.SampledFrom([]Delivery{OnceOrAsk, AtMostOnce, AtLeastOnce}).Draw(t, "policy")
 	s.v.Retry.MaxAttempts = rapid.IntRange(1, 6).Draw(t, "attempts")
+	s.v.Retry.KeepTrying = rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour, 5 * time.Hour}).Draw(t, "keep trying")
 	s.v.State, s.v.Round, s.v.Version = Scheduled, 1, 1
 	s.v.Traits = Traits{Class: s.v.Class, KeyWindow: simKeyWindow * time.Second, ReadLag: simReadLag * time.Second}
 	if s.v.Class == Observable {
@@ -130,8 +131,20 @@ func (s *simJob) give(e Evidence) Decision {
 	if d.NewWindow {
 		s.deadline = s.due + s.window
 	}
+	if d.KeepTrying > 0 {
+		s.began(before.KeepTrying)
+	}
 	s.assumed = s.assumed || d.Effect != nil && d.Effect.Proof == ProofAssumed
 	return d
+}
+
+// began moves the deadline of a job that had not begun before.
+func (s *simJob) began(before time.Duration) {
+	keep := s.v.Retry.Keep()
+	if before == 0 {
+		s.deadline = s.now + int(keep/time.Second)
+	}
+	s.v.KeepTrying = keep
 }
 
 func (s *simJob) last() *simAttempt {
@@ -160,6 +173,7 @@ func (s *simJob) arm() {
 	if s.v.Attempt > MaxAttempts {
 		s.t.Fatalf("armed %d times", s.v.Attempt)
 	}
+	s.began(s.v.KeepTrying)
 	s.v.State, s.v.Claims = Sending, 0
 	s.v.Version++
 	s.attempts = append(s.attempts, &simAttempt{number: s.v.Attempt, round: s.v.Round, armedAt: s.now})

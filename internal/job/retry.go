@@ -1,21 +1,48 @@
 package job
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
-// RetryPolicy bounds the attempts that were proven to have no effect. Zero
-// fields take the defaults.
+// RetryPolicy is how often, how soon and for how long a job is tried again. What a job leaves
+// unset, it takes from its connection, what that leaves unset from its connector, and the rest
+// from the defaults (see Over and InForce).
 type RetryPolicy struct {
-	MaxAttempts    int           // default 5
-	MinBackoff     time.Duration // the first wait; default 30 s
-	MaxBackoff     time.Duration // no wait is longer; default and limit 1 h
-	AttemptTimeout time.Duration // for one request's answer; default 30 s, limit 10 min
+	// MaxAttempts counts the attempts that were proven to have no effect; default 5.
+	MaxAttempts int
+	// Delays are the waits after the first, second, … failure; the last one repeats. At most
+	// MaxDelays. Empty: MinBackoff, Multiplier and MaxBackoff determine the waits.
+	Delays []time.Duration
+	// MinBackoff is the first wait, each later one is Multiplier times as long, and none is
+	// longer than MaxBackoff; default 30 s, 4 and 1 h.
+	MinBackoff, MaxBackoff time.Duration
+	Multiplier             float64
+	// KeepTrying is how long after its first attempt a job is tried again, at most
+	// MaxKeepTrying; default 2 h.
+	KeepTrying time.Duration
+	// AttemptTimeout is the time for one request's answer; default 30 s, limit 10 min. It is
+	// the job's alone.
+	AttemptTimeout time.Duration
 }
 
 const (
 	// DefaultMaxAttempts is RetryPolicy.MaxAttempts when unset.
 	DefaultMaxAttempts = 5
-	// MaxBackoff is the longest wait between two attempts.
-	MaxBackoff = time.Hour
+	// DefaultMinBackoff, DefaultMultiplier and DefaultMaxBackoff determine the waits of a
+	// policy that states none.
+	DefaultMinBackoff = 30 * time.Second
+	DefaultMultiplier = 4.0
+	DefaultMaxBackoff = time.Hour
+	// MaxBackoff is the longest wait between two attempts that a policy may state, MaxDelays
+	// the most waits in its list, and MaxMultiplier the largest factor between two.
+	MaxBackoff    = 24 * time.Hour
+	MaxDelays     = 20
+	MaxMultiplier = 10.0
+	// DefaultKeepTrying is RetryPolicy.KeepTrying when unset, and MaxKeepTrying its limit.
+	DefaultKeepTrying = 2 * time.Hour
+	MaxKeepTrying     = 30 * 24 * time.Hour
 	// DefaultAttemptTimeout is RetryPolicy.AttemptTimeout when unset.
 	DefaultAttemptTimeout = 30 * time.Second
 	// SendTimeout bounds the writing of a request, first byte to last.
@@ -33,11 +60,9 @@ const (
 )
 
 var (
-	// retryWaits are the waits after the first, second, … failure that is proven.
-	retryWaits = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
-	// replayWaits are the waits before an unknown KEYED attempt is repeated under
-	// its key. They start short: the receiver dedupes, so the only cost of an
-	// early replay is a "still in progress" answer.
+	// replayWaits are the waits before an unknown KEYED attempt is repeated under its key, if
+	// the policy states no waits. They start short: the receiver dedupes, so the only cost of
+	// an early replay is a "still in progress" answer.
 	replayWaits = []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 	// claimWaits are the waits after leases that ran out. The first is zero: one
 	// killed server must not delay its jobs further.
@@ -62,17 +87,42 @@ func (p RetryPolicy) Attempts() int {
 	return p.MaxAttempts
 }
 
-// InForce returns the policy with its defaults filled in. Its waits are the same.
+// Keep returns how long after its first attempt a job is tried again.
+func (p RetryPolicy) Keep() time.Duration { return cmp.Or(p.KeepTrying, DefaultKeepTrying) }
+
+// Over returns the policy with base's values for what it leaves unset. The waits are one value:
+// a policy that states any of Delays, MinBackoff and Multiplier has no waits of base, and
+// MaxBackoff alone bounds those of base.
+func (p RetryPolicy) Over(base RetryPolicy) RetryPolicy {
+	if !p.statesWaits() {
+		p.Delays, p.MinBackoff, p.Multiplier = base.Delays, base.MinBackoff, base.Multiplier
+		p.MaxBackoff = cmp.Or(p.MaxBackoff, base.MaxBackoff)
+	}
+	p.MaxAttempts, p.KeepTrying = cmp.Or(p.MaxAttempts, base.MaxAttempts), cmp.Or(p.KeepTrying, base.KeepTrying)
+	return p
+}
+
+func (p RetryPolicy) statesWaits() bool {
+	return len(p.Delays) > 0 || p.MinBackoff > 0 || p.Multiplier > 0
+}
+
+// InForce returns the policy with its defaults filled in. Its waits are the same, except those
+// before repeats under a key, which a policy without stated waits has of its own.
 func (p RetryPolicy) InForce() RetryPolicy {
-	out := RetryPolicy{MaxAttempts: p.Attempts(), MinBackoff: p.MinBackoff, MaxBackoff: MaxBackoff, AttemptTimeout: p.Timeout()}
-	if p.MaxBackoff > 0 {
-		out.MaxBackoff = min(p.MaxBackoff, MaxBackoff)
+	out := RetryPolicy{MaxAttempts: p.Attempts(), Delays: p.Delays, KeepTrying: p.Keep(), AttemptTimeout: p.Timeout()}
+	if len(p.Delays) == 0 {
+		out.MaxBackoff, out.Multiplier = p.longest(), cmp.Or(p.Multiplier, DefaultMultiplier)
+		out.MinBackoff = min(cmp.Or(p.MinBackoff, DefaultMinBackoff), out.MaxBackoff)
+	} else if p.MaxBackoff > 0 {
+		out.MaxBackoff = p.longest()
 	}
-	if out.MinBackoff <= 0 {
-		out.MinBackoff = retryWaits[0]
-	}
-	out.MinBackoff = min(out.MinBackoff, out.MaxBackoff)
 	return out
+}
+
+// Equal reports whether two policies state the same.
+func (p RetryPolicy) Equal(o RetryPolicy) bool {
+	return p.MaxAttempts == o.MaxAttempts && slices.Equal(p.Delays, o.Delays) && p.MinBackoff == o.MinBackoff &&
+		p.MaxBackoff == o.MaxBackoff && p.Multiplier == o.Multiplier && p.KeepTrying == o.KeepTrying && p.AttemptTimeout == o.AttemptTimeout
 }
 
 // Timeout returns the time for one request's answer.
@@ -83,28 +133,41 @@ func (p RetryPolicy) Timeout() time.Duration {
 	return p.AttemptTimeout
 }
 
-// Backoff returns the wait after the n-th proven failure (n from 1). With a
-// MinBackoff, the table starts there and keeps its ratios. jitter in [0,1) only
+// Backoff returns the wait after the n-th proven failure (n from 1). jitter in [0,1) only
 // shortens the wait, so that a stated maximum holds.
 func (p RetryPolicy) Backoff(n int, jitter float64) time.Duration {
-	wait := at(retryWaits, n-1)
-	if p.MinBackoff > 0 {
-		wait = time.Duration(float64(p.MinBackoff) * float64(wait) / float64(retryWaits[0]))
+	if len(p.Delays) > 0 {
+		return p.shorten(at(p.Delays, n-1), jitter)
 	}
-	return p.shorten(wait, jitter)
+	wait, factor, longest := float64(cmp.Or(p.MinBackoff, DefaultMinBackoff)), cmp.Or(p.Multiplier, DefaultMultiplier), float64(p.longest())
+	for i := 1; i < n && wait < longest; i++ {
+		wait *= factor
+		if factor <= 1 {
+			break
+		}
+	}
+	return p.shorten(time.Duration(min(wait, longest)), jitter)
 }
 
-// Replay returns the wait before the n-th repeat of an unknown KEYED attempt.
+// Replay returns the wait before the n-th repeat of an unknown KEYED attempt: the stated waits,
+// or short ones.
 func (p RetryPolicy) Replay(n int, jitter float64) time.Duration {
+	if p.statesWaits() {
+		return p.Backoff(n, jitter)
+	}
 	return p.shorten(at(replayWaits, n-1), jitter)
 }
 
-func (p RetryPolicy) shorten(wait time.Duration, jitter float64) time.Duration {
-	limit := MaxBackoff
-	if p.MaxBackoff > 0 {
-		limit = min(p.MaxBackoff, MaxBackoff)
+// longest returns the longest wait. A list of delays is bounded only by a stated MaxBackoff.
+func (p RetryPolicy) longest() time.Duration {
+	if p.MaxBackoff == 0 && len(p.Delays) > 0 {
+		return MaxBackoff
 	}
-	wait = min(wait, limit)
+	return min(cmp.Or(p.MaxBackoff, DefaultMaxBackoff), MaxBackoff)
+}
+
+func (p RetryPolicy) shorten(wait time.Duration, jitter float64) time.Duration {
+	wait = min(wait, p.longest())
 	return wait - time.Duration(float64(wait)*jitterShare*jitter)
 }
 

@@ -27,7 +27,7 @@ const (
 	Failed
 	// Canceled is terminal: no effect, and none is wanted.
 	Canceled
-	// Expired is terminal: the start window passed, with no effect.
+	// Expired is terminal: the start window passed before the job began.
 	Expired
 )
 
@@ -150,7 +150,8 @@ var Transitions = []Transition{
 
 	{Retrying, Claimed},         // claim
 	{Retrying, Canceled},        // cancel; the predecessor of a reply ended
-	{Retrying, Expired},         // window over
+	{Retrying, Failed},          // the time to keep trying is over
+	{Retrying, Expired},         // start window over, after RetryJob or a new time
 	{Retrying, Accepted},        // late evidence
 	{Retrying, Succeeded},       // late evidence
 	{Retrying, NeedsResolution}, // restored
@@ -158,9 +159,8 @@ var Transitions = []Transition{
 	{Ambiguous, Sending},         // re-arm with the same effect key, KEYED in its window
 	{Ambiguous, Succeeded},       // found, replayed, late evidence, assumed by policy
 	{Ambiguous, Accepted},        // handle found
-	{Ambiguous, Retrying},        // absence proven in the window; delivery AT_LEAST_ONCE
-	{Ambiguous, Expired},         // absence proven, window over
-	{Ambiguous, Failed},          // absence proven, budget spent
+	{Ambiguous, Retrying},        // absence proven in time; delivery AT_LEAST_ONCE
+	{Ambiguous, Failed},          // absence proven, budget or time spent
 	{Ambiguous, Canceled},        // absence proven, cancel asked
 	{Ambiguous, NeedsResolution}, // no proof can be had
 

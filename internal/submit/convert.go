@@ -33,11 +33,17 @@ func Payload(p *fireoncev1.Payload) (kind string, encoded []byte, err error) {
 
 // Retry converts a policy; zero fields stay zero.
 func Retry(r *fireoncev1.RetryPolicy) job.RetryPolicy {
-	return job.RetryPolicy{
+	out := job.RetryPolicy{
 		MaxAttempts: int(r.GetMaxAttempts()),
 		MinBackoff:  Duration(r.GetMinBackoff()),
 		MaxBackoff:  Duration(r.GetMaxBackoff()),
+		Multiplier:  r.GetMultiplier(),
+		KeepTrying:  Duration(r.GetKeepTrying()),
 	}
+	for _, d := range r.GetDelays() {
+		out.Delays = append(out.Delays, Duration(d))
+	}
+	return out
 }
 
 // Spec returns the job that a request asks for, without the ids of the objects that it names and

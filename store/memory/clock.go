@@ -58,7 +58,7 @@ func (s *Store) step(step store.ClockStep) {
 			}
 		}
 		j := &r.job
-		if windowed(j.State) && (j.Unasked || !j.ScheduleTime.After(to)) && j.StartDeadline.After(to.Add(-step.Suspended)) {
+		if windowed(j.State) && (j.Unasked || j.KeepTrying > 0 || !j.ScheduleTime.After(to)) && j.StartDeadline.After(to.Add(-step.Suspended)) {
 			j.StartDeadline = j.StartDeadline.Add(step.Suspended)
 		}
 	}
@@ -153,7 +153,8 @@ func stepJob(r *record, over, to time.Time, by time.Duration) {
 		j.NextAt, j.ClaimToken = j.NextAt.Add(by), job.ID{} // a look under way proves nothing after it
 	case j.State.Runnable() && j.Unasked:
 		j.NextAt = j.NextAt.Add(by)
-	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(over) && !j.NextAt.Add(j.Window()).Equal(j.StartDeadline):
+	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(over) &&
+		(j.KeepTrying > 0 || !j.NextAt.Add(j.Window()).Equal(j.StartDeadline)):
 		// The job's own wait. A time that a client asked for is the beginning of its window,
 		// or of its wait, and a job that waits for a predecessor has no other wait. A job that
 		// runs before its time, because a person said so, stays so.
@@ -163,7 +164,7 @@ func stepJob(r *record, over, to time.Time, by time.Duration) {
 		}
 		j.NextAt = next
 	}
-	if j.Unasked && !j.State.Terminal() {
+	if (j.Unasked || j.KeepTrying > 0) && !j.State.Terminal() {
 		j.StartDeadline = j.StartDeadline.Add(by)
 	}
 	if j.Ended.After(to) {

@@ -67,7 +67,7 @@ func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 		ID: in.ID, Project: in.Project, Connector: in.Connector, DisplayName: in.DisplayName,
 		Settings: some(in.Settings), Class: in.Class, KeyWindow: in.KeyWindow.Truncate(time.Microsecond),
 		AccountIdentity: in.AccountIdentity, MaxInFlight: in.MaxInFlight, MaxPerMinute: in.MaxPerMinute,
-		CoolDown: in.CoolDown.Truncate(time.Microsecond), PausedAt: micros(in.PausedAt), PausedReason: in.PausedReason,
+		CoolDown: in.CoolDown.Truncate(time.Microsecond), Retry: in.Retry, PausedAt: micros(in.PausedAt), PausedReason: in.PausedReason,
 		Key: n.Key, Fingerprint: fp, Version: 1, Created: t.now, Updated: t.now,
 		CreatedBy: in.CreatedBy, UpdatedBy: in.CreatedBy,
 	}}

@@ -43,8 +43,8 @@ func toMeta(m pgdb.Meta) store.Meta {
 func jobColumns(jobs []creation, before int64, now time.Time) pgdb.InsertJobsParams {
 	p := pgdb.InsertJobsParams{Now: now, Before: before}
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
-	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.OwnEffectKeys, &p.Traces)
-	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.CoolDowns, &p.SkipsIfPresent)
+	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.OwnEffectKeys, &p.Traces, &p.Retries)
+	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.AttemptTimeouts, &p.CoolDowns, &p.SkipsIfPresent)
 	columns(len(jobs), &p.Deliveries, &p.Classes, &p.PredecessorEnds)
 	columns(len(jobs), &p.Unaskeds)
 	columns(len(jobs), &p.Fingerprints, &p.Payloads, &p.Histories)
@@ -59,9 +59,7 @@ func jobColumns(jobs []creation, before int64, now time.Time) pgdb.InsertJobsPar
 		p.PayloadKinds = append(p.PayloadKinds, s.PayloadKind)
 		p.StartWindows = append(p.StartWindows, micros(s.StartWindow))
 		p.WaitWindows = append(p.WaitWindows, micros(s.WaitWindow))
-		p.MaxAttempts = append(p.MaxAttempts, int64(s.Retry.MaxAttempts))
-		p.MinBackoffs = append(p.MinBackoffs, micros(s.Retry.MinBackoff))
-		p.MaxBackoffs = append(p.MaxBackoffs, micros(s.Retry.MaxBackoff))
+		p.Retries = append(p.Retries, s.Retry.Encode())
 		p.AttemptTimeouts = append(p.AttemptTimeouts, micros(s.Retry.AttemptTimeout))
 		p.Deliveries = append(p.Deliveries, int16(s.Delivery))
 		p.Labels = append(p.Labels, store.EncodeLabels(s.Labels))

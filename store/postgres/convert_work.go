@@ -70,6 +70,8 @@ func armColumns(intents []*intent, steps int64, now time.Time) pgdb.ArmJobsParam
 		p.Handles = append(p.Handles, a.Handle)
 		p.Frozens = append(p.Frozens, fromBytes(a.Frozen))
 		p.Spans = append(p.Spans, a.Span.Bytes())
+		p.StartDeadlines = append(p.StartDeadlines, in.next.StartDeadline)
+		p.KeepTryings = append(p.KeepTryings, micros(in.next.KeepTrying))
 		p.Positions = append(p.Positions, in.position)
 		p.Histories = append(p.Histories, in.history)
 	}
@@ -98,6 +100,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Unaskeds = append(p.Unaskeds, j.Unasked)
 	p.StartWindows = append(p.StartWindows, micros(j.StartWindow))
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
+	p.KeepTryings = append(p.KeepTryings, micros(j.KeepTrying))
 	p.NextAts = append(p.NextAts, j.NextAt)
 	p.ClaimTokens = append(p.ClaimTokens, j.ClaimToken)
 	p.Cancels = append(p.Cancels, j.CancelAsked)
@@ -144,7 +147,8 @@ func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 	j := toLockedJob(shareddb.JobHead{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
 		State: job.Sending, Version: r.Version - 1, Attempt: 1, Round: 1, ScheduleTime: r.ScheduleTime, Unasked: r.Unasked,
-		StartWindow: column.Micros(r.StartWindow), StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class, CancelAskedAt: r.CancelAskedAt,
+		StartWindow: column.Micros(r.StartWindow), StartDeadline: r.StartDeadline, KeepTrying: column.Micros(r.KeepTrying),
+		Worker: r.Worker, Class: r.Class, CancelAskedAt: r.CancelAskedAt,
 		ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage, ErrorStatus: int(r.ErrorStatus), ErrorAt: r.ErrorAt,
 	})
 	j.attempts = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: r.ArmedAt, Fence: r.FenceAt, Handle: r.Handle, EffectKey: r.EffectKey}}

@@ -55,8 +55,7 @@ WITH u AS (
         unnest(@ids::uuid[]) AS id, unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key,
         unnest(@connections::uuid[]) AS connection_id, unnest(@payload_kinds::text[]) AS payload_kind,
         unnest(@start_windows::bigint[]) AS start_window, unnest(@wait_windows::bigint[]) AS wait_window,
-        unnest(@max_attempts::bigint[]) AS max_attempts,
-        unnest(@min_backoffs::bigint[]) AS min_backoff, unnest(@max_backoffs::bigint[]) AS max_backoff,
+        unnest(@retries::text[]) AS retry,
         unnest(@attempt_timeouts::bigint[]) AS attempt_timeout, unnest(@deliveries::smallint[]) AS delivery,
         unnest(@labels::text[])::jsonb AS labels, unnest(@time_zones::text[]) AS time_zone,
         nullif(unnest(@reply_tos::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS reply_to, nullif(unnest(@schedules::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS schedule_id,
@@ -72,13 +71,11 @@ WITH u AS (
 ),
 new_jobs AS (
     INSERT INTO jobs (
-        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
-        max_backoff, attempt_timeout, delivery, labels, time_zone, reply_to, schedule_id, fingerprint,
+        id, project, idem_key, connection_id, payload_kind, retry, attempt_timeout, delivery, labels, time_zone, reply_to, schedule_id, fingerprint,
         created_at, payload, own_effect_key, cool_down, skip_if_present, trace
     )
     SELECT
-        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
-        max_backoff, attempt_timeout, delivery, labels, time_zone, reply_to, schedule_id, fingerprint,
+        id, project, idem_key, connection_id, payload_kind, retry, attempt_timeout, delivery, labels, time_zone, reply_to, schedule_id, fingerprint,
         @now::timestamptz, payload, own_effect_key, cool_down, skip_if_present, trace
     FROM u
 ),

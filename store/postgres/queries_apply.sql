@@ -91,7 +91,7 @@ done AS (
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
         AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.schedule_time, s.unasked, s.start_window,
-        s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
+        s.start_deadline, s.keep_trying, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
         s.armed_at, s.fence_at, s.handle, s.effect_key
 ),
 opened AS (
@@ -102,7 +102,7 @@ locks AS MATERIALIZED (
     WHERE @alone::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
     ORDER BY connection_id FOR KEY SHARE
 )
-SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, unasked, start_window, start_deadline,
+SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, unasked, start_window, start_deadline, keep_trying,
     worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle::text AS handle, effect_key::text AS effect_key,
     (SELECT count(*) FROM locks) AS locks
 FROM done;
@@ -126,7 +126,7 @@ WITH u AS (
         unnest(@negatives::bigint[]) AS negatives, unnest(@misses::bigint[]) AS misses, unnest(@hold_keys::text[]) AS hold_key,
         unnest(@schedule_times::timestamptz[]) AS schedule_time, unnest(@unaskeds::boolean[]) AS unasked,
         unnest(@start_windows::bigint[]) AS start_window,
-        unnest(@start_deadlines::timestamptz[]) AS start_deadline,
+        unnest(@start_deadlines::timestamptz[]) AS start_deadline, unnest(@keep_tryings::bigint[]) AS keep_trying,
         unnest(@next_ats::timestamptz[]) AS next_at, nullif(unnest(@claim_tokens::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS claim_token,
         unnest(@cancels::timestamptz[]) AS cancel_asked_at, unnest(@blocked::text[]) AS blocked,
         unnest(@error_kinds::smallint[]) AS error_kind, unnest(@error_messages::text[]) AS error_message,
@@ -145,7 +145,7 @@ changed AS (
         state = u.state, version = u.version, position = u.position, round = u.round,
         failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
         hold_key = u.hold_key, schedule_time = u.schedule_time, unasked = u.unasked,
-        start_window = u.start_window, start_deadline = u.start_deadline,
+        start_window = u.start_window, start_deadline = u.start_deadline, keep_trying = u.keep_trying,
         next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,
         cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
         blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,

@@ -92,13 +92,14 @@ WITH u AS (
         unnest(@credential_versions::bigint[]) AS credential_version,
         unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
         unnest(@handles::text[]) AS handle, unnest(@frozens::bytea[]) AS frozen, unnest(@spans::bytea[]) AS span,
-        unnest(@histories::bytea[]) AS history
+        unnest(@histories::bytea[]) AS history,
+        unnest(@start_deadlines::timestamptz[]) AS start_deadline, unnest(@keep_tryings::bigint[]) AS keep_trying
 ),
 armed AS (
     UPDATE job_state AS s SET
         state = 3, version = s.version + @steps::bigint, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = @now,
-        class = u.class,
+        class = u.class, start_deadline = u.start_deadline, keep_trying = u.keep_trying,
         next_at = u.fence, claim_token = NULL,
         claimed_at = CASE @steps::bigint WHEN 2 THEN @now ELSE s.claimed_at END, worker = u.worker, claims = 0, blocked = '', updated_at = @now,
         armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = CASE @steps::bigint WHEN 2 THEN @now ELSE s.claimed_at END,

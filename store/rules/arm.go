@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -67,18 +68,25 @@ func leased(a *store.Arm, j *Armable) error {
 	return nil
 }
 
-// wanted checks that the effect is still wanted, and that no hold stops it.
-func wanted(_ *store.Arm, j *Armable) error {
+// wanted checks that the effect is still wanted, and that no hold stops it. A repeat is wanted
+// for as long as the policy says by now; a claim has judged the stored end.
+func wanted(a *store.Arm, j *Armable) error {
+	end := j.StartDeadline
+	if a.Rearm && j.KeepTrying > 0 {
+		end = j.Tried(keepTrying(a), j.Now).StartDeadline
+	}
 	switch {
 	case !j.CancelAsked.IsZero():
 		return fmt.Errorf("%w: a cancel was asked", store.ErrStale)
-	case !j.StartDeadline.After(j.Now):
+	case !end.After(j.Now):
 		return store.ErrWindowOver
 	case j.Held:
 		return store.ErrHeld
 	}
 	return j.Suspension.hold()
 }
+
+func keepTrying(a *store.Arm) time.Duration { return cmp.Or(a.KeepTrying, job.DefaultKeepTrying) }
 
 // attempted checks the earlier attempts. A first arm of an effect needs each of them closed.
 // A repeat has the effect key and the bytes of its round: only then does the target see a
@@ -139,6 +147,7 @@ func BucketOf(c store.GatedContent) int64 {
 // target still knows the handle of an attempt that is repeated.
 func Begin(a store.Arm, j Armable) (job.Snapshot, job.Attempt) {
 	s := *j.Snapshot
+	s.Job = s.Tried(keepTrying(&a), s.Now)
 	attempt := job.Attempt{
 		Number: s.Attempt + 1, Round: s.Round, ArmToken: a.Token, Worker: a.Worker,
 		ClaimedAt: j.ClaimedAt, ArmedAt: s.Now,

@@ -77,6 +77,12 @@ var firstGuards = []guard{
 var repeatGuards = []guard{
 	{"no attempt in the round", func(_ *store.Arm, j *rules.Armable) { j.RoundArmed = time.Time{} }, store.ErrIllegal},
 	{"another effect key", func(a *store.Arm, _ *rules.Armable) { a.EffectKey = "another" }, store.ErrIllegal},
+	{"the time to keep trying is over", func(_ *store.Arm, j *rules.Armable) {
+		j.StartDeadline, j.KeepTrying = now, job.DefaultKeepTrying
+	}, store.ErrWindowOver},
+	{"the policy keeps trying for less by now", func(a *store.Arm, j *rules.Armable) {
+		j.StartDeadline, j.KeepTrying, a.KeepTrying = now.Add(time.Hour), 2*time.Hour, time.Hour
+	}, store.ErrWindowOver},
 	{"other bytes", func(a *store.Arm, _ *rules.Armable) { a.Digest = []byte("other") }, store.ErrIllegal},
 }
 
@@ -170,6 +176,32 @@ func TestBegin(t *testing.T) {
 	}
 	if !slices.Equal(j.Open, []int{1}) {
 		t.Errorf("the view was changed: %v", j.Open)
+	}
+}
+
+// TestBeginKeepsTrying checks that the start window ends with the first attempt, that the time
+// to keep trying counts from there, and that each arm has it as the policy is then.
+func TestBeginKeepsTrying(t *testing.T) {
+	a, j := claimed()
+	first, _ := rules.Begin(a, j)
+	if first.KeepTrying != job.DefaultKeepTrying || !first.StartDeadline.Equal(now.Add(job.DefaultKeepTrying)) {
+		t.Errorf("without a policy: %v until %v", first.KeepTrying, first.StartDeadline)
+	}
+	a.KeepTrying = 5 * time.Hour
+	if first, _ = rules.Begin(a, j); !first.StartDeadline.Equal(now.Add(5 * time.Hour)) {
+		t.Errorf("until %v", first.StartDeadline)
+	}
+	a, j = ambiguous()
+	a.KeepTrying, j.KeepTrying, j.StartDeadline = 9*time.Hour, 2*time.Hour, now.Add(-time.Hour)
+	if err := rules.Arm(a, j); err != nil {
+		t.Errorf("the policy keeps trying for longer by now: %v", err)
+	}
+	if again, _ := rules.Begin(a, j); again.KeepTrying != a.KeepTrying || !again.StartDeadline.Equal(now.Add(6*time.Hour)) {
+		t.Errorf("counted from when it began: until %v", again.StartDeadline)
+	}
+	a.Rearm, j.State, j.Open = false, job.Claimed, nil
+	if err := rules.Arm(a, j); !errors.Is(err, store.ErrWindowOver) {
+		t.Errorf("a claim goes by the stored end: %v", err)
 	}
 }
 

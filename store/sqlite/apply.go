@@ -242,7 +242,7 @@ func (t *tx) setState(ctx context.Context, h *cachedJob, newest outcome, history
 	return t.q.SetState(ctx, sqlitedb.SetStateParams{
 		JobID: h.ID, State: h.State, Version: h.Version, Round: h.Round, Failures: h.Failures, Claims: h.Claims,
 		Looks: h.Looks, Negatives: h.Negatives, Misses: h.Misses, HoldKey: h.HoldKey, ScheduleTime: h.ScheduleTime,
-		Unasked: h.Unasked, StartDeadline: h.StartDeadline, NextAt: h.NextAt, ClaimToken: column.OptionalID(h.ClaimToken),
+		Unasked: h.Unasked, StartDeadline: h.StartDeadline, KeepTrying: h.KeepTrying, NextAt: h.NextAt, ClaimToken: column.OptionalID(h.ClaimToken),
 		CancelAskedAt: h.CancelAsked, Blocked: h.Blocked, ErrorKind: failure.Kind, ErrorMessage: failure.Message,
 		ErrorStatus: failure.HTTPStatus, ErrorAt: failure.At, Resolution: h.resolution, UpdatedAt: h.Updated, EndedAt: h.Ended,
 		EffectAttempt: int64(h.effectAttempt), History: history, Settles: newest.settles, Result: int64(newest.Result),

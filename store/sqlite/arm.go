@@ -153,7 +153,7 @@ func (t *tx) writeArm(ctx context.Context, was job.Status, next *job.Snapshot, a
 		ArmToken: column.OptionalID(a.ArmToken), SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline,
 		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.RequestDigest), CredentialVersion: a.CredentialVersion,
 		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Span: a.Span.Bytes(),
-		Frozen: fromBytes(a.Frozen), History: history,
+		Frozen: fromBytes(a.Frozen), StartDeadline: next.StartDeadline, KeepTrying: next.KeepTrying, History: history,
 	})
 }
 

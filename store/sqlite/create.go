@@ -132,9 +132,9 @@ func (t *tx) insertJob(ctx context.Context, j *job.Job, n store.NewJob) error {
 	s := &j.Spec
 	err := t.q.InsertJob(ctx, sqlitedb.InsertJobParams{
 		ID: s.ID, Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey, ConnectionID: s.Connection,
-		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: s.StartWindow, MaxAttempts: s.Retry.MaxAttempts,
-		MinBackoff: s.Retry.MinBackoff, MaxBackoff: s.Retry.MaxBackoff, AttemptTimeout: s.Retry.AttemptTimeout,
-		Delivery: s.Delivery, Labels: column.Labels(store.EncodeLabels(s.Labels)), TimeZone: s.TimeZone,
+		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: s.StartWindow, Retry: s.Retry.Encode(),
+		AttemptTimeout: s.Retry.AttemptTimeout,
+		Delivery:       s.Delivery, Labels: column.Labels(store.EncodeLabels(s.Labels)), TimeZone: s.TimeZone,
 		ReplyTo: column.OptionalID(s.ReplyTo), ScheduleID: column.OptionalID(s.Schedule), Fingerprint: s.Fingerprint.Bytes(),
 		CreatedAt: s.Created, Payload: fromBytes(s.Payload), CoolDown: s.CoolDown, SkipIfPresent: s.SkipIfPresent, Trace: s.Trace,
 	})

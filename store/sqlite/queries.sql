@@ -33,9 +33,9 @@ ON CONFLICT (digest) DO NOTHING;
 -- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
-    max_attempts, min_backoff, max_backoff, attempt_timeout, cool_down, skip_if_present, delivery, own_effect_key,
+    retry, attempt_timeout, cool_down, skip_if_present, delivery, own_effect_key,
     labels, time_zone, reply_to, schedule_id, trace, fingerprint, created_at, payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
@@ -54,7 +54,7 @@ UPDATE OR FAIL job_state SET
     state_since = CASE WHEN state = @state THEN state_since ELSE @updated_at END,
     claims = @claims, looks = @looks, negatives = @negatives, misses = @misses,
     hold_key = @hold_key, schedule_time = @schedule_time, unasked = @unasked,
-    start_deadline = @start_deadline, next_at = @next_at, claim_token = @claim_token,
+    start_deadline = @start_deadline, keep_trying = @keep_trying, next_at = @next_at, claim_token = @claim_token,
     cancel_asked_at = @cancel_asked_at, blocked = @blocked,
     error_kind = @error_kind, error_message = @error_message,
     error_status = @error_status, error_at = @error_at,
@@ -178,7 +178,7 @@ UPDATE connections SET bucket_at = ? WHERE id = ?;
 UPDATE OR FAIL job_state SET
     state = 3, version = @version, attempt = attempt + 1, class = @class,
     next_at = @fence, claim_token = NULL, claimed_at = @claimed_at, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
-    first_armed_at = coalesce(first_armed_at, @now),
+    first_armed_at = coalesce(first_armed_at, @now), start_deadline = @start_deadline, keep_trying = @keep_trying,
     armed_round = round, arm_token = @arm_token, armed_by = @worker, armed_claimed_at = @claimed_at, armed_at = @now,
     send_deadline = @send_deadline, answer_deadline = @answer_deadline, fence_at = @fence, effect_key = @effect_key,
     request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,

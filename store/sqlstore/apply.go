@@ -41,8 +41,7 @@ func (t Tx) SetContent(ctx context.Context, id job.ID, c store.Content) error {
 	}
 	return named("content", t.Q.SetContent(ctx, shareddb.SetContentParams{
 		Payload: filled(is.Payload), Labels: column.Labels(store.EncodeLabels(is.Labels)), OwnEffectKey: is.OwnEffectKey, Delivery: is.Delivery,
-		MaxAttempts: is.Retry.MaxAttempts, MinBackoff: column.MicrosOf(is.Retry.MinBackoff), MaxBackoff: column.MicrosOf(is.Retry.MaxBackoff),
-		AttemptTimeout: column.MicrosOf(is.Retry.AttemptTimeout), TimeZone: is.TimeZone, ID: id,
+		Retry: is.Retry.Encode(), AttemptTimeout: column.MicrosOf(is.Retry.AttemptTimeout), TimeZone: is.TimeZone, ID: id,
 	}))
 }
 

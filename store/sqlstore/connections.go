@@ -125,11 +125,15 @@ func ToConnection(r shareddb.ConnectionsRow, now time.Time) (store.Connection, e
 	if err != nil {
 		return store.Connection{}, fmt.Errorf("connection %s: %w", c.ID, err)
 	}
+	retry, err := job.DecodeRetry(c.Retry)
+	if err != nil {
+		return store.Connection{}, fmt.Errorf("connection %s: %w", c.ID, err)
+	}
 	conn := store.Connection{
 		ID: c.ID, Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName, Settings: bytesOf(c.Settings),
 		Class: c.Class, KeyWindow: time.Duration(c.KeyWindow) * time.Microsecond,
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int(c.MaxInFlight), MaxPerMinute: int(c.MaxPerMinute),
-		CoolDown: time.Duration(c.CoolDown) * time.Microsecond, PausedAt: c.PausedAt, PausedReason: c.PausedReason,
+		CoolDown: time.Duration(c.CoolDown) * time.Microsecond, Retry: retry, PausedAt: c.PausedAt, PausedReason: c.PausedReason,
 		AuthHoldReason: r.AuthHoldReason, AuthHoldCause: job.AuthCause(r.AuthHoldCause),
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpires: c.CredentialExpiresAt, Key: c.IdemKey, Fingerprint: fp, Version: c.Version, Labels: labels,

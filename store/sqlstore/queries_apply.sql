@@ -2,8 +2,8 @@
 
 -- name: SetContent :exec
 UPDATE jobs SET
-    payload = @payload, labels = @labels, own_effect_key = @own_effect_key, delivery = @delivery, max_attempts = @max_attempts,
-    min_backoff = @min_backoff, max_backoff = @max_backoff, attempt_timeout = @attempt_timeout, time_zone = @time_zone
+    payload = @payload, labels = @labels, own_effect_key = @own_effect_key, delivery = @delivery, retry = @retry,
+    attempt_timeout = @attempt_timeout, time_zone = @time_zone
 WHERE id = @id;
 
 -- name: AddRecipient :exec

@@ -26,16 +26,17 @@ WHERE state IN (2, 3, 4, 5);
 
 -- name: StepUnasked :exec
 -- Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
--- to their request has.
+-- to their request has. No caller requested either when a job began, from which keep_trying
+-- counts.
 UPDATE job_state SET
     start_deadline = start_deadline + @by::interval,
-    next_at = CASE WHEN state IN (1, 6) THEN next_at + @by::interval ELSE next_at END
-WHERE unasked AND state IN (1, 2, 3, 4, 5, 6, 7);
+    next_at = CASE WHEN unasked AND state IN (1, 6) THEN next_at + @by::interval ELSE next_at END
+WHERE (unasked OR keep_trying > 0) AND state IN (1, 2, 3, 4, 5, 6, 7);
 
 -- name: StepWindows :exec
 -- Windows that were open while work was suspended.
 UPDATE job_state SET start_deadline = start_deadline + @stood::interval
-WHERE state IN (1, 2, 6) AND (schedule_time <= @now::timestamptz OR unasked) AND start_deadline > @since::timestamptz;
+WHERE state IN (1, 2, 6) AND (schedule_time <= @now::timestamptz OR unasked OR keep_trying > 0) AND start_deadline > @since::timestamptz;
 
 -- name: StepWaits :exec
 -- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
@@ -44,9 +45,9 @@ WHERE state IN (1, 2, 6) AND (schedule_time <= @now::timestamptz OR unasked) AND
 UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + @by::interval
     ELSE greatest(schedule_time, next_at + @by::interval) END
 WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > @over::timestamptz AND start_deadline < 'infinity'
-    AND start_deadline - next_at <> CASE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */
+    AND (keep_trying > 0 OR start_deadline - next_at <> CASE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */
         WHEN 0 THEN @default_window::bigint
-        ELSE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */ END * @microsecond::interval;
+        ELSE start_window /* SQLite: (SELECT j.start_window FROM jobs AS j WHERE j.id = job_state.job_id) */ END * @microsecond::interval);
 
 -- name: StepEnds :exec
 UPDATE job_state SET ended_at = @now::timestamptz WHERE ended_at > @now::timestamptz;

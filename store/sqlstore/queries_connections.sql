@@ -47,7 +47,7 @@ VALUES (@connection_id, @version, @key_id, @data, @fingerprint, @expires_at, @cr
 -- name: SetConnection :exec
 UPDATE connections SET
     display_name = @display_name, labels = (@labels::text)::jsonb, settings = @settings, class = @class, key_window = @key_window,
-    account_identity = @account_identity, max_in_flight = @max_in_flight, max_per_minute = @max_per_minute, cool_down = @cool_down,
+    account_identity = @account_identity, max_in_flight = @max_in_flight, max_per_minute = @max_per_minute, cool_down = @cool_down, retry = @retry,
     paused_at = @paused_at, paused_reason = @paused_reason, credential_version = @credential_version,
     credential_fingerprint = @credential_fingerprint, credential_expires_at = @credential_expires_at,
     version = @version, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by

@@ -46,7 +46,7 @@ SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = @bucket), 0)::bigi
 -- because a large one is in a table of its own.
 SELECT
     clock_timestamp() /* SQLite: NULL */::timestamptz AS now,
-    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
+    j.idem_key, j.payload_kind, j.retry,
     j.attempt_timeout, j.delivery, j.labels, j.time_zone, j.reply_to,
     j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
@@ -73,9 +73,9 @@ WHERE j.id = ANY (@ids::uuid[]);
 -- its existence is known. PostgreSQL locks them, of several rows (see its LockDue).
 SELECT
     s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-    s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
+    s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
     s.error_kind, s.error_message, s.error_status, s.error_at, coalesce(s.resolution_id, 0)::bigint AS resolution_id,
-    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.delivery, j.labels,
+    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key

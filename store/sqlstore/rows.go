@@ -53,7 +53,7 @@ func ToSnapshot(r *shareddb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	j, err := ToDueJob(&shareddb.DueJobsRow{
 		JobID: st.JobID, Project: st.Project, ConnectionID: st.ConnectionID, ScheduleID: st.ScheduleID, HoldKey: st.HoldKey,
 		StartWindow: st.StartWindow, WaitWindow: st.WaitWindow, IdemKey: r.IdemKey, PayloadKind: r.PayloadKind,
-		MaxAttempts: r.MaxAttempts, MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
+		Retry: r.Retry, AttemptTimeout: r.AttemptTimeout,
 		Delivery: r.Delivery, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo, Fingerprint: r.Fingerprint,
 		CreatedAt: r.CreatedAt, Payload: r.Payload, OwnEffectKey: r.OwnEffectKey, CoolDown: r.CoolDown,
 		SkipIfPresent: r.SkipIfPresent, Trace: r.Trace,
@@ -95,21 +95,22 @@ func ToDueJob(r *shareddb.DueJobsRow) (job.Job, error) {
 	if err != nil {
 		return job.Job{}, fmt.Errorf("job %s: %w", r.JobID, err)
 	}
+	retry, err := job.DecodeRetry(r.Retry)
+	if err != nil {
+		return job.Job{}, fmt.Errorf("job %s: %w", r.JobID, err)
+	}
+	retry.AttemptTimeout = r.AttemptTimeout.Duration()
 	spec := job.Spec{
 		ID: r.JobID, Project: r.Project, Key: r.IdemKey, Connection: r.ConnectionID, HoldKey: r.HoldKey,
 		PayloadKind: r.PayloadKind, Payload: bytesOf(r.Payload), OwnEffectKey: r.OwnEffectKey,
 		StartWindow: r.StartWindow.Duration(), WaitWindow: r.WaitWindow.Duration(),
-		Retry: job.RetryPolicy{
-			MaxAttempts: r.MaxAttempts, MinBackoff: r.MinBackoff.Duration(), MaxBackoff: r.MaxBackoff.Duration(),
-			AttemptTimeout: r.AttemptTimeout.Duration(),
-		},
-		Delivery: r.Delivery, Labels: labels, TimeZone: r.TimeZone, ReplyTo: job.ID(r.ReplyTo), Schedule: job.ID(r.ScheduleID),
+		Retry: retry, Delivery: r.Delivery, Labels: labels, TimeZone: r.TimeZone, ReplyTo: job.ID(r.ReplyTo), Schedule: job.ID(r.ScheduleID),
 		CoolDown: r.CoolDown.Duration(), SkipIfPresent: r.SkipIfPresent.Duration(), Trace: r.Trace, Fingerprint: fp, Created: r.CreatedAt,
 	}
 	return job.Job{Spec: spec, Status: ToStatus(&shareddb.JobHead{
 		State: r.State, Version: r.Version, Attempt: r.Attempt, Round: r.Round, Failures: r.Failures, Claims: r.Claims,
 		Looks: r.Looks, Negatives: r.Negatives, Misses: r.Misses, ScheduleTime: r.ScheduleTime, Unasked: r.Unasked,
-		StartDeadline: r.StartDeadline, Class: r.Class, CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind,
+		StartDeadline: r.StartDeadline, KeepTrying: r.KeepTrying, Class: r.Class, CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind,
 		ErrorMessage: r.ErrorMessage, ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
 	})}, nil
 }
@@ -119,7 +120,7 @@ func ToStatus(st *shareddb.JobHead) job.Status {
 	s := job.Status{
 		State: st.State, Version: st.Version, Attempt: st.Attempt, Round: st.Round, Failures: st.Failures, Claims: st.Claims,
 		Looks: st.Looks, Negatives: st.Negatives, Misses: st.Misses, ScheduleTime: st.ScheduleTime, Unasked: st.Unasked,
-		StartDeadline: st.StartDeadline, NextAt: st.NextAt, ClaimToken: job.ID(st.ClaimToken), Worker: st.Worker, Class: st.Class,
+		StartDeadline: st.StartDeadline, KeepTrying: st.KeepTrying.Duration(), NextAt: st.NextAt, ClaimToken: job.ID(st.ClaimToken), Worker: st.Worker, Class: st.Class,
 		CancelAsked: st.CancelAskedAt, Blocked: st.Blocked, WaitsFor: job.ID(st.WaitsFor), PredecessorEnd: st.PredecessorEnd,
 		Updated: st.UpdatedAt, Ended: st.EndedAt,
 	}

@@ -36,6 +36,8 @@ func RunClock(t *testing.T, engine Clocked) {
 		{"a job without a requested time, and a step forward", clockUnaskedForward},
 		{"a job without a requested time, and a step back", clockUnaskedBack},
 		{"a retry without a requested time", clockRetried},
+		{"a job that has begun, and a step forward", clockTryingForward},
+		{"a job that has begun, and a step back", clockTryingBack},
 		{"a repeated request after a step", clockEcho},
 		{"the steady clock", clockSteady},
 		{"what happened stays in the past", clockPast},

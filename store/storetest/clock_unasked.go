@@ -53,6 +53,38 @@ func clockRetried(c *clockFixture) {
 	c.is(c.claims(again.ID)(), true, "claimed")
 }
 
+func clockTryingForward(c *clockFixture) { clockTrying(c, time.Hour) }
+
+func clockTryingBack(c *clockFixture) { clockTrying(c, -time.Hour) }
+
+// clockTrying: no caller requested when a job began, so its time to keep trying keeps what is
+// left of it, also if a caller requested the time of the job.
+func clockTrying(c *clockFixture, by time.Duration) {
+	c.conn = c.connect(store.Connection{MaxInFlight: 10})
+	asked, early := at(start.Add(-50*time.Minute)), at(start.Add(3*time.Hour))
+	var before []job.Snapshot
+	for _, edit := range []func(*store.NewJob){asked, early} {
+		s := c.submit(edit, trying(9*time.Hour))
+		if s.NextAt.After(start) {
+			s = c.apply(s, job.RunNowAsked{}).Snapshot
+		}
+		s = c.arm(c.claim()).Snapshot
+		before = append(before, c.apply(s, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailTransient}).Snapshot)
+	}
+	c.machine.Set(by)
+	c.step()
+	for _, s := range before {
+		got := c.job(s.ID)
+		c.is([]any{got.KeepTrying, got.StartDeadline, got.ScheduleTime}, []any{9 * time.Hour, s.StartDeadline.Add(by), s.ScheduleTime}, "end, and canonical time")
+	}
+	s := before[0]
+	due := s.NextAt.Add(by)
+	if due.Before(s.ScheduleTime) {
+		due = s.ScheduleTime
+	}
+	c.is(c.job(s.ID).NextAt, due, "its own wait")
+}
+
 // clockEcho: every answer to a request has the same time, also after a step.
 func clockEcho(c *clockFixture) {
 	n := c.new()

@@ -87,6 +87,10 @@ func changeParts(f *fixture) {
 		"limits": {store.ConnectionChange{Limits: &store.ConnectionLimits{MaxInFlight: 3, MaxPerMinute: 7}}, func(c *store.Connection) {
 			c.MaxInFlight, c.MaxPerMinute = 3, 7
 		}},
+		"retry": {store.ConnectionChange{Retry: &job.RetryPolicy{KeepTrying: time.Hour}}, func(c *store.Connection) {
+			c.Retry = job.RetryPolicy{KeepTrying: time.Hour}
+		}},
+		"no retry": {store.ConnectionChange{Retry: &job.RetryPolicy{}}, func(c *store.Connection) { c.Retry = job.RetryPolicy{} }},
 		"identity": {store.ConnectionChange{Identity: ptr("bob@example")}, func(c *store.Connection) { c.AccountIdentity = "bob@example" }},
 		"pause":    {store.ConnectionChange{Pause: ptr("why")}, func(c *store.Connection) { c.PausedAt, c.PausedReason = now, "why" }},
 		"credential": {store.ConnectionChange{Credential: sealed}, func(c *store.Connection) {

@@ -23,6 +23,7 @@ func connectionStores(f *fixture) {
 	want := store.Connection{
 		ID: f.id(), Project: project, Connector: "mastodon", DisplayName: "Ann", Settings: []byte("settings"),
 		Class: job.Observable, KeyWindow: time.Hour, AccountIdentity: "ann@example", MaxInFlight: 3, MaxPerMinute: 7,
+		Retry:    job.RetryPolicy{MaxAttempts: 3, Delays: []time.Duration{time.Second, time.Hour}, KeepTrying: 5 * time.Hour},
 		PausedAt: start, PausedReason: "holiday", CreatedBy: "api:ann/1",
 		Labels: map[string]string{"user": "42", "plan": ""},
 	}

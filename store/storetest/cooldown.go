@@ -176,7 +176,7 @@ func coolDownOutcome(f *fixture) {
 
 func coolDownRearm(f *fixture) {
 	conn := f.cooling()
-	first := f.sending(on(conn), func(n *store.NewJob) { n.Spec.StartWindow = 9 * time.Hour })
+	first := f.sending(on(conn), func(n *store.NewJob) { n.Spec.Retry.KeepTrying = 9 * time.Hour })
 	f.clock.advance(coolFor)
 	second := f.sending(on(conn))
 	f.apply(first.Snapshot, answer(first.Snapshot, job.ResultUnknown))
@@ -197,7 +197,7 @@ func coolDownRearm(f *fixture) {
 // after the other job's, and waits for it.
 func coolDownAfterRepeat(f *fixture) {
 	conn := f.cooling()
-	first := f.sending(on(conn), func(n *store.NewJob) { n.Spec.StartWindow = 9 * time.Hour })
+	first := f.sending(on(conn), func(n *store.NewJob) { n.Spec.Retry.KeepTrying = 9 * time.Hour })
 	f.apply(first.Snapshot, answer(first.Snapshot, job.ResultUnknown))
 	f.clock.advance(coolFor)
 	second := f.sending(on(conn))

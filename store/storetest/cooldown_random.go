@@ -107,7 +107,7 @@ func (h *coolHistory) add() {
 	var owners []job.ID
 	which := 1 + h.r.IntN(3)
 	s := h.submit(func(n *store.NewJob) {
-		n.Spec.StartWindow, n.Spec.Retry.MaxAttempts = 1000*time.Hour, 20
+		n.Spec.StartWindow, n.Spec.Retry.KeepTrying, n.Spec.Retry.MaxAttempts = 1000*time.Hour, job.MaxKeepTrying, 20
 		if which&1 != 0 {
 			n.Spec.Connection, owners = h.conn.ID, append(owners, h.conn.ID)
 		}

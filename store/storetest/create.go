@@ -29,7 +29,9 @@ func createStores(f *fixture) {
 	fp.Set("payload", []byte("x"))
 	n := f.new(at(start.Add(time.Hour)))
 	n.Spec.Labels = map[string]string{"team": "red", "quo\"te": "ä'"}
-	n.Spec.Retry = job.RetryPolicy{MaxAttempts: 7, MinBackoff: time.Second, MaxBackoff: time.Minute, AttemptTimeout: 9 * time.Second}
+	n.Spec.Retry = job.RetryPolicy{
+		MaxAttempts: 7, MinBackoff: time.Second, MaxBackoff: time.Minute, Multiplier: 1.5, KeepTrying: time.Hour, AttemptTimeout: 9 * time.Second,
+	}
 	n.Spec.Delivery, n.Spec.TimeZone = job.AtLeastOnce, "Europe/Vienna"
 	n.Spec.WaitWindow = 5 * time.Hour
 	n.Spec.ReplyTo, n.Spec.Schedule, n.Spec.Fingerprint = f.submit().ID, f.id(), fp

@@ -29,7 +29,7 @@ func dueOverdue(f *fixture) {
 		state job.State
 		after time.Duration // 0: never
 	}{
-		{job.Scheduled, 12 * time.Hour}, {job.Retrying, 12 * time.Hour},
+		{job.Scheduled, 12 * time.Hour}, {job.Retrying, job.DefaultKeepTrying},
 		{job.Claimed, lease}, {job.Sending, fence},
 		{job.Accepted, 0}, {job.Ambiguous, 0}, {job.NeedsResolution, 0},
 		{job.Succeeded, 0}, {job.Failed, 0}, {job.Canceled, 0}, {job.Expired, 0},

@@ -37,7 +37,8 @@ func evidenceLateSuccess(f *fixture) {
 		case job.Canceled:
 			s = f.apply(s, job.CancelAsked{}).Snapshot
 		case job.Expired:
-			f.clock.advance(100 * time.Hour)
+			s = f.apply(s, job.RescheduleAsked{}).Snapshot // it is EXPIRED only before it begins again
+			f.clock.advance(200 * time.Hour)
 			s = f.apply(f.job(s.ID), job.WindowOver{}).Snapshot
 		default:
 			s = f.arm(f.claim()).Snapshot

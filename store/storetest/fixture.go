@@ -142,7 +142,7 @@ func (f *fixture) intent(l store.Leased, edit ...func(*store.Arm)) store.Arm {
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: f.id(), Worker: "worker", Class: l.Class,
 		EffectKey: l.EffectKey(""), Digest: []byte("digest"), Frozen: []byte("frozen"),
 		CredentialVersion: 1, Watermark: "watermark",
-		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence,
+		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence, KeepTrying: l.Retry.Keep(),
 	}
 	a.Rearm = l.State == job.Ambiguous
 	for _, e := range edit {

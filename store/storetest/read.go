@@ -66,7 +66,7 @@ func readSnapshot(f *fixture) {
 func (f *fixture) retried(n int) job.Snapshot {
 	f.Helper()
 	s := f.submit(func(j *store.NewJob) {
-		j.Spec.StartWindow, j.Spec.Retry.MaxAttempts = 100*time.Hour, n+2
+		j.Spec.Retry.KeepTrying, j.Spec.Retry.MaxAttempts = 100*time.Hour, n+2
 	})
 	for range n {
 		a := f.arm(f.claim())

@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Apply", applyTests},
 		{"Evidence", evidenceTests},
 		{"Due", dueTests},
+		{"KeepTrying", keepTryingTests},
 		{"Orphans", orphanTests},
 		{"Reply", replyTests},
 		{"Reschedule", rescheduleTests},

@@ -86,7 +86,7 @@ func updateTerms(f *fixture) {
 		f.is(f.job(s.ID), want, "stored job")
 	}
 	step(store.Content{Delivery: job.AtMostOnce}, func(s *job.Spec) { s.Delivery = job.AtMostOnce })
-	other := job.RetryPolicy{MaxAttempts: 9, MinBackoff: 2 * time.Second, MaxBackoff: time.Hour, AttemptTimeout: retry.AttemptTimeout}
+	other := job.RetryPolicy{MaxAttempts: 9, Delays: []time.Duration{time.Second}, KeepTrying: time.Hour, AttemptTimeout: retry.AttemptTimeout}
 	step(store.Content{Retry: &other}, func(s *job.Spec) { s.Retry = other })
 	step(store.Content{AttemptTimeout: ptr(time.Second)}, func(s *job.Spec) { s.Retry.AttemptTimeout = time.Second })
 	step(store.Content{TimeZone: ptr("Asia/Tokyo")}, func(s *job.Spec) { s.TimeZone = "Asia/Tokyo" })

@@ -196,7 +196,7 @@ func (x TikTokSettings_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TikTokSettings_Source.Descriptor instead.
 func (TikTokSettings_Source) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8, 0}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // How the connection is made private.
@@ -253,7 +253,7 @@ func (x SmtpSettings_Security) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SmtpSettings_Security.Descriptor instead.
 func (SmtpSettings_Security) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10, 0}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // One account on one platform, one SMTP relay, or one webhook signer.
@@ -330,8 +330,11 @@ type Connection struct {
 	// True: state_reason is a fixed text in place of one that needs the scope payloads:read,
 	// because the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,34,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How its jobs are tried again, as far as the connection states it. Jobs may state it
+	// for themselves. Unset: the connector's defaults.
+	RetryPolicy   *RetryPolicy `protobuf:"bytes,35,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Connection) Reset() {
@@ -629,6 +632,13 @@ func (x *Connection) GetContentWithheld() bool {
 	return false
 }
 
+func (x *Connection) GetRetryPolicy() *RetryPolicy {
+	if x != nil {
+		return x.RetryPolicy
+	}
+	return nil
+}
+
 type isConnection_Settings interface {
 	isConnection_Settings()
 }
@@ -726,13 +736,18 @@ type WebhookSettings struct {
 	DedupesInFlight bool `protobuf:"varint,6,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
 	// How long the receiver may work on a request that it has whole, 1 second to 1 hour.
 	// State it if that can be longer than the jobs' answer timeout and the grace: a receiver
-	// that acts later than we expect can act twice. No repeat, no later attempt of policy
-	// RESEND and no person's RESEND comes before it is over. key_window must be at least
+	// that acts later than we expect can act twice. No repeat, no later attempt of delivery
+	// AT_LEAST_ONCE and no person's RESEND comes before it is over. key_window must be at least
 	// four times as long. A change holds for attempts that begin after it. Unset: the answer
 	// timeout. Not with dedupes_in_flight.
 	MaxHandlingTime *durationpb.Duration `protobuf:"bytes,7,opt,name=max_handling_time,json=maxHandlingTime,proto3" json:"max_handling_time,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Answers by which a proxy in front of the receiver proves that the receiver did not act:
+	// an attempt that is answered so had no effect, and is repeated by the retry policy. It
+	// is a fact that you state. A proxy that answers so after the receiver has acted causes a
+	// second effect. At most 10. Empty: none.
+	Unacted       []*UnactedAnswer `protobuf:"bytes,8,rep,name=unacted,proto3" json:"unacted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WebhookSettings) Reset() {
@@ -814,6 +829,13 @@ func (x *WebhookSettings) GetMaxHandlingTime() *durationpb.Duration {
 	return nil
 }
 
+func (x *WebhookSettings) GetUnacted() []*UnactedAnswer {
+	if x != nil {
+		return x.Unacted
+	}
+	return nil
+}
+
 // The part of its receiver's answers that a connection keeps, with each attempt
 // (Attempt.answer). Secrets of the connection and of the request are removed from it, but
 // a receiver that repeats one in an unrecognized form would show it.
@@ -872,6 +894,161 @@ func (x *KeepAnswer) GetMaxBodyBytes() int32 {
 	return 0
 }
 
+// An answer by which a proxy proves that the receiver behind it did not act: a status, and
+// what distinguishes the proxy's own refusal from every other answer with that status. It
+// counts only if it is complete and in time, and says nothing about other attempts.
+type UnactedAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 500 to 599, but not 504 and 524, which proxies answer when the receiver takes too
+	// long: it may still act. A 4xx needs no statement, because a complete one is a refusal.
+	Status int32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
+	// Only the proxy itself may ever answer with it, and only if it has not passed the
+	// request on. "server: nginx" is no such mark: nginx also answers 502 when the
+	// receiver broke off after it had acted.
+	//
+	// Types that are valid to be assigned to Mark:
+	//
+	//	*UnactedAnswer_Header
+	//	*UnactedAnswer_BodyContains
+	Mark          isUnactedAnswer_Mark `protobuf_oneof:"mark"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnactedAnswer) Reset() {
+	*x = UnactedAnswer{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnactedAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnactedAnswer) ProtoMessage() {}
+
+func (x *UnactedAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnactedAnswer.ProtoReflect.Descriptor instead.
+func (*UnactedAnswer) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *UnactedAnswer) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *UnactedAnswer) GetMark() isUnactedAnswer_Mark {
+	if x != nil {
+		return x.Mark
+	}
+	return nil
+}
+
+func (x *UnactedAnswer) GetHeader() *AnswerMark {
+	if x != nil {
+		if x, ok := x.Mark.(*UnactedAnswer_Header); ok {
+			return x.Header
+		}
+	}
+	return nil
+}
+
+func (x *UnactedAnswer) GetBodyContains() string {
+	if x != nil {
+		if x, ok := x.Mark.(*UnactedAnswer_BodyContains); ok {
+			return x.BodyContains
+		}
+	}
+	return ""
+}
+
+type isUnactedAnswer_Mark interface {
+	isUnactedAnswer_Mark()
+}
+
+type UnactedAnswer_Header struct {
+	// A header of the answer, with exactly this value.
+	Header *AnswerMark `protobuf:"bytes,2,opt,name=header,proto3,oneof"`
+}
+
+type UnactedAnswer_BodyContains struct {
+	// Text in the first 2,000 bytes of the answer's body.
+	BodyContains string `protobuf:"bytes,3,opt,name=body_contains,json=bodyContains,proto3,oneof"`
+}
+
+func (*UnactedAnswer_Header) isUnactedAnswer_Mark() {}
+
+func (*UnactedAnswer_BodyContains) isUnactedAnswer_Mark() {}
+
+// A header of an answer.
+type AnswerMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Case-insensitive.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerMark) Reset() {
+	*x = AnswerMark{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerMark) ProtoMessage() {}
+
+func (x *AnswerMark) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerMark.ProtoReflect.Descriptor instead.
+func (*AnswerMark) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AnswerMark) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AnswerMark) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // Settings of connector "http" (plain HTTP requests).
 type HttpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -917,18 +1094,23 @@ type HttpSettings struct {
 	DedupesInFlight bool `protobuf:"varint,9,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
 	// How long the receiver may work on a request that it has whole, 1 second to 1 hour.
 	// State it if that can be longer than the jobs' answer timeout and the grace: a receiver
-	// that acts later than we expect can act twice. No repeat, no later attempt of policy
-	// RESEND and no person's RESEND comes before it is over. key_window must be at least
+	// that acts later than we expect can act twice. No repeat, no later attempt of delivery
+	// AT_LEAST_ONCE and no person's RESEND comes before it is over. key_window must be at least
 	// four times as long. A change holds for attempts that begin after it. Unset: the answer
 	// timeout. Not with dedupes_in_flight.
 	MaxHandlingTime *durationpb.Duration `protobuf:"bytes,10,opt,name=max_handling_time,json=maxHandlingTime,proto3" json:"max_handling_time,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Answers by which a proxy in front of the receiver proves that the receiver did not act:
+	// an attempt that is answered so had no effect, and is repeated by the retry policy. It
+	// is a fact that you state. A proxy that answers so after the receiver has acted causes a
+	// second effect. At most 10. Empty: none.
+	Unacted       []*UnactedAnswer `protobuf:"bytes,11,rep,name=unacted,proto3" json:"unacted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HttpSettings) Reset() {
 	*x = HttpSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1122,7 @@ func (x *HttpSettings) String() string {
 func (*HttpSettings) ProtoMessage() {}
 
 func (x *HttpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1135,7 @@ func (x *HttpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpSettings.ProtoReflect.Descriptor instead.
 func (*HttpSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{3}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HttpSettings) GetReceiverDedupes() ReceiverDedupes {
@@ -1026,6 +1208,13 @@ func (x *HttpSettings) GetMaxHandlingTime() *durationpb.Duration {
 	return nil
 }
 
+func (x *HttpSettings) GetUnacted() []*UnactedAnswer {
+	if x != nil {
+		return x.Unacted
+	}
+	return nil
+}
+
 // Settings of connector "feed": a platform that accepts posts without a key and lists an
 // account's recent posts, so that an effect can be looked up (class OBSERVABLE).
 type FeedSettings struct {
@@ -1041,7 +1230,7 @@ type FeedSettings struct {
 
 func (x *FeedSettings) Reset() {
 	*x = FeedSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1242,7 @@ func (x *FeedSettings) String() string {
 func (*FeedSettings) ProtoMessage() {}
 
 func (x *FeedSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1255,7 @@ func (x *FeedSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedSettings.ProtoReflect.Descriptor instead.
 func (*FeedSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FeedSettings) GetBaseUrl() string {
@@ -1100,7 +1289,7 @@ type MastodonSettings struct {
 
 func (x *MastodonSettings) Reset() {
 	*x = MastodonSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1301,7 @@ func (x *MastodonSettings) String() string {
 func (*MastodonSettings) ProtoMessage() {}
 
 func (x *MastodonSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1314,7 @@ func (x *MastodonSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MastodonSettings.ProtoReflect.Descriptor instead.
 func (*MastodonSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MastodonSettings) GetBaseUrl() string {
@@ -1153,7 +1342,7 @@ type BlueskySettings struct {
 
 func (x *BlueskySettings) Reset() {
 	*x = BlueskySettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1354,7 @@ func (x *BlueskySettings) String() string {
 func (*BlueskySettings) ProtoMessage() {}
 
 func (x *BlueskySettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1367,7 @@ func (x *BlueskySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlueskySettings.ProtoReflect.Descriptor instead.
 func (*BlueskySettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *BlueskySettings) GetBaseUrl() string {
@@ -1199,7 +1388,7 @@ type XSettings struct {
 
 func (x *XSettings) Reset() {
 	*x = XSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1400,7 @@ func (x *XSettings) String() string {
 func (*XSettings) ProtoMessage() {}
 
 func (x *XSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1413,7 @@ func (x *XSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use XSettings.ProtoReflect.Descriptor instead.
 func (*XSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *XSettings) GetLongPosts() bool {
@@ -1244,7 +1433,7 @@ type TikTokSettings struct {
 
 func (x *TikTokSettings) Reset() {
 	*x = TikTokSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1445,7 @@ func (x *TikTokSettings) String() string {
 func (*TikTokSettings) ProtoMessage() {}
 
 func (x *TikTokSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1458,7 @@ func (x *TikTokSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TikTokSettings.ProtoReflect.Descriptor instead.
 func (*TikTokSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TikTokSettings) GetSource() TikTokSettings_Source {
@@ -1290,7 +1479,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1491,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1504,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SlackSettings) GetChannel() string {
@@ -1341,7 +1530,7 @@ type SmtpSettings struct {
 
 func (x *SmtpSettings) Reset() {
 	*x = SmtpSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1542,7 @@ func (x *SmtpSettings) String() string {
 func (*SmtpSettings) ProtoMessage() {}
 
 func (x *SmtpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1555,7 @@ func (x *SmtpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SmtpSettings.ProtoReflect.Descriptor instead.
 func (*SmtpSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SmtpSettings) GetHost() string {
@@ -1408,7 +1597,7 @@ type CustomSettings struct {
 
 func (x *CustomSettings) Reset() {
 	*x = CustomSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1609,7 @@ func (x *CustomSettings) String() string {
 func (*CustomSettings) ProtoMessage() {}
 
 func (x *CustomSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1622,7 @@ func (x *CustomSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomSettings.ProtoReflect.Descriptor instead.
 func (*CustomSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CustomSettings) GetValues() map[string]string {
@@ -1465,7 +1654,7 @@ type ConnectionLimits struct {
 
 func (x *ConnectionLimits) Reset() {
 	*x = ConnectionLimits{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1666,7 @@ func (x *ConnectionLimits) String() string {
 func (*ConnectionLimits) ProtoMessage() {}
 
 func (x *ConnectionLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1679,7 @@ func (x *ConnectionLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionLimits.ProtoReflect.Descriptor instead.
 func (*ConnectionLimits) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConnectionLimits) GetMaxInFlight() int32 {
@@ -1537,7 +1726,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1738,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1751,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Credential) GetKind() isCredential_Kind {
@@ -1669,7 +1858,7 @@ type BearerToken struct {
 
 func (x *BearerToken) Reset() {
 	*x = BearerToken{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1870,7 @@ func (x *BearerToken) String() string {
 func (*BearerToken) ProtoMessage() {}
 
 func (x *BearerToken) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1883,7 @@ func (x *BearerToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BearerToken.ProtoReflect.Descriptor instead.
 func (*BearerToken) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{14}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BearerToken) GetToken() string {
@@ -1716,7 +1905,7 @@ type BasicAuth struct {
 
 func (x *BasicAuth) Reset() {
 	*x = BasicAuth{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1917,7 @@ func (x *BasicAuth) String() string {
 func (*BasicAuth) ProtoMessage() {}
 
 func (x *BasicAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1930,7 @@ func (x *BasicAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BasicAuth.ProtoReflect.Descriptor instead.
 func (*BasicAuth) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{15}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BasicAuth) GetUsername() string {
@@ -1780,7 +1969,7 @@ type OAuth2Token struct {
 
 func (x *OAuth2Token) Reset() {
 	*x = OAuth2Token{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1981,7 @@ func (x *OAuth2Token) String() string {
 func (*OAuth2Token) ProtoMessage() {}
 
 func (x *OAuth2Token) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1994,7 @@ func (x *OAuth2Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OAuth2Token.ProtoReflect.Descriptor instead.
 func (*OAuth2Token) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{16}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OAuth2Token) GetAccessToken() string {
@@ -1855,7 +2044,7 @@ type WebhookSecrets struct {
 
 func (x *WebhookSecrets) Reset() {
 	*x = WebhookSecrets{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +2056,7 @@ func (x *WebhookSecrets) String() string {
 func (*WebhookSecrets) ProtoMessage() {}
 
 func (x *WebhookSecrets) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +2069,7 @@ func (x *WebhookSecrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecrets.ProtoReflect.Descriptor instead.
 func (*WebhookSecrets) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{17}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WebhookSecrets) GetSecrets() []string {
@@ -1903,7 +2092,7 @@ type ApiKeyHeader struct {
 
 func (x *ApiKeyHeader) Reset() {
 	*x = ApiKeyHeader{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2104,7 @@ func (x *ApiKeyHeader) String() string {
 func (*ApiKeyHeader) ProtoMessage() {}
 
 func (x *ApiKeyHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2117,7 @@ func (x *ApiKeyHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKeyHeader.ProtoReflect.Descriptor instead.
 func (*ApiKeyHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{18}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ApiKeyHeader) GetName() string {
@@ -1956,7 +2145,7 @@ type SecretHeader struct {
 
 func (x *SecretHeader) Reset() {
 	*x = SecretHeader{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2157,7 @@ func (x *SecretHeader) String() string {
 func (*SecretHeader) ProtoMessage() {}
 
 func (x *SecretHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2170,7 @@ func (x *SecretHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretHeader.ProtoReflect.Descriptor instead.
 func (*SecretHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{19}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SecretHeader) GetName() string {
@@ -2005,7 +2194,8 @@ type CreateConnectionRequest struct {
 	// accept this key instead of a connection_id. Derive it from the connection's owner
 	// ("user-42:mastodon"); then GetConnection shows whether it was created.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// connector, display_name, settings, limits and labels are read; the rest is ignored.
+	// connector, display_name, settings, limits, retry_policy and labels are read; the rest is
+	// ignored.
 	// Labels are not part of the comparison of repeats.
 	Connection *Connection `protobuf:"bytes,2,opt,name=connection,proto3" json:"connection,omitempty"`
 	// Unset: the target needs none, or RotateCredential supplies it later.
@@ -2016,7 +2206,7 @@ type CreateConnectionRequest struct {
 
 func (x *CreateConnectionRequest) Reset() {
 	*x = CreateConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2218,7 @@ func (x *CreateConnectionRequest) String() string {
 func (*CreateConnectionRequest) ProtoMessage() {}
 
 func (x *CreateConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2231,7 @@ func (x *CreateConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConnectionRequest.ProtoReflect.Descriptor instead.
 func (*CreateConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{20}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreateConnectionRequest) GetIdempotencyKey() string {
@@ -2076,7 +2266,7 @@ type CreateConnectionResponse struct {
 
 func (x *CreateConnectionResponse) Reset() {
 	*x = CreateConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2278,7 @@ func (x *CreateConnectionResponse) String() string {
 func (*CreateConnectionResponse) ProtoMessage() {}
 
 func (x *CreateConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2291,7 @@ func (x *CreateConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConnectionResponse.ProtoReflect.Descriptor instead.
 func (*CreateConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{21}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateConnectionResponse) GetConnection() *Connection {
@@ -2131,7 +2321,7 @@ type GetConnectionRequest struct {
 
 func (x *GetConnectionRequest) Reset() {
 	*x = GetConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2333,7 @@ func (x *GetConnectionRequest) String() string {
 func (*GetConnectionRequest) ProtoMessage() {}
 
 func (x *GetConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2346,7 @@ func (x *GetConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConnectionRequest.ProtoReflect.Descriptor instead.
 func (*GetConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{22}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetConnectionRequest) GetConnection() isGetConnectionRequest_Connection {
@@ -2210,7 +2400,7 @@ type GetConnectionResponse struct {
 
 func (x *GetConnectionResponse) Reset() {
 	*x = GetConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2412,7 @@ func (x *GetConnectionResponse) String() string {
 func (*GetConnectionResponse) ProtoMessage() {}
 
 func (x *GetConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2425,7 @@ func (x *GetConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConnectionResponse.ProtoReflect.Descriptor instead.
 func (*GetConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{23}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetConnectionResponse) GetConnection() *Connection {
@@ -2275,7 +2465,7 @@ type ConnectionFilter struct {
 
 func (x *ConnectionFilter) Reset() {
 	*x = ConnectionFilter{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2477,7 @@ func (x *ConnectionFilter) String() string {
 func (*ConnectionFilter) ProtoMessage() {}
 
 func (x *ConnectionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2490,7 @@ func (x *ConnectionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionFilter.ProtoReflect.Descriptor instead.
 func (*ConnectionFilter) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{24}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ConnectionFilter) GetStates() []ConnectionState {
@@ -2379,7 +2569,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2581,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2594,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{25}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListConnectionsRequest) GetPageSize() int32 {
@@ -2441,7 +2631,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +2643,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +2656,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{26}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*Connection {
@@ -2513,14 +2703,17 @@ type UpdateConnectionRequest struct {
 	//	*UpdateConnectionRequest_Tiktok
 	//	*UpdateConnectionRequest_Slack
 	//	*UpdateConnectionRequest_Smtp
-	Settings      isUpdateConnectionRequest_Settings `protobuf_oneof:"settings"`
+	Settings isUpdateConnectionRequest_Settings `protobuf_oneof:"settings"`
+	// Replaced whole. A change holds for each job from its next attempt or decision on: while
+	// a target is down, a longer keep_trying keeps its jobs.
+	RetryPolicy   *RetryPolicy `protobuf:"bytes,18,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateConnectionRequest) Reset() {
 	*x = UpdateConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2725,7 @@ func (x *UpdateConnectionRequest) String() string {
 func (*UpdateConnectionRequest) ProtoMessage() {}
 
 func (x *UpdateConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2738,7 @@ func (x *UpdateConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConnectionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{27}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UpdateConnectionRequest) GetConnection() isUpdateConnectionRequest_Connection {
@@ -2705,6 +2898,13 @@ func (x *UpdateConnectionRequest) GetSmtp() *SmtpSettings {
 	return nil
 }
 
+func (x *UpdateConnectionRequest) GetRetryPolicy() *RetryPolicy {
+	if x != nil {
+		return x.RetryPolicy
+	}
+	return nil
+}
+
 type isUpdateConnectionRequest_Connection interface {
 	isUpdateConnectionRequest_Connection()
 }
@@ -2795,7 +2995,7 @@ type UpdateConnectionResponse struct {
 
 func (x *UpdateConnectionResponse) Reset() {
 	*x = UpdateConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +3007,7 @@ func (x *UpdateConnectionResponse) String() string {
 func (*UpdateConnectionResponse) ProtoMessage() {}
 
 func (x *UpdateConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +3020,7 @@ func (x *UpdateConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConnectionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{28}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UpdateConnectionResponse) GetConnection() *Connection {
@@ -2845,7 +3045,7 @@ type RotateCredentialRequest struct {
 
 func (x *RotateCredentialRequest) Reset() {
 	*x = RotateCredentialRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +3057,7 @@ func (x *RotateCredentialRequest) String() string {
 func (*RotateCredentialRequest) ProtoMessage() {}
 
 func (x *RotateCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +3070,7 @@ func (x *RotateCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RotateCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{29}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RotateCredentialRequest) GetConnection() isRotateCredentialRequest_Connection {
@@ -2938,7 +3138,7 @@ type RotateCredentialResponse struct {
 
 func (x *RotateCredentialResponse) Reset() {
 	*x = RotateCredentialResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3150,7 @@ func (x *RotateCredentialResponse) String() string {
 func (*RotateCredentialResponse) ProtoMessage() {}
 
 func (x *RotateCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3163,7 @@ func (x *RotateCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RotateCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{30}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RotateCredentialResponse) GetConnection() *Connection {
@@ -2986,7 +3186,7 @@ type TestConnectionRequest struct {
 
 func (x *TestConnectionRequest) Reset() {
 	*x = TestConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3198,7 @@ func (x *TestConnectionRequest) String() string {
 func (*TestConnectionRequest) ProtoMessage() {}
 
 func (x *TestConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3211,7 @@ func (x *TestConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestConnectionRequest.ProtoReflect.Descriptor instead.
 func (*TestConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{31}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TestConnectionRequest) GetConnection() isTestConnectionRequest_Connection {
@@ -3077,7 +3277,7 @@ type TestConnectionResponse struct {
 
 func (x *TestConnectionResponse) Reset() {
 	*x = TestConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3289,7 @@ func (x *TestConnectionResponse) String() string {
 func (*TestConnectionResponse) ProtoMessage() {}
 
 func (x *TestConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3302,7 @@ func (x *TestConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestConnectionResponse.ProtoReflect.Descriptor instead.
 func (*TestConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{32}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TestConnectionResponse) GetOk() bool {
@@ -3162,7 +3362,7 @@ type PauseConnectionRequest struct {
 
 func (x *PauseConnectionRequest) Reset() {
 	*x = PauseConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3174,7 +3374,7 @@ func (x *PauseConnectionRequest) String() string {
 func (*PauseConnectionRequest) ProtoMessage() {}
 
 func (x *PauseConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3187,7 +3387,7 @@ func (x *PauseConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseConnectionRequest.ProtoReflect.Descriptor instead.
 func (*PauseConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{33}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PauseConnectionRequest) GetConnection() isPauseConnectionRequest_Connection {
@@ -3248,7 +3448,7 @@ type PauseConnectionResponse struct {
 
 func (x *PauseConnectionResponse) Reset() {
 	*x = PauseConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3460,7 @@ func (x *PauseConnectionResponse) String() string {
 func (*PauseConnectionResponse) ProtoMessage() {}
 
 func (x *PauseConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3473,7 @@ func (x *PauseConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseConnectionResponse.ProtoReflect.Descriptor instead.
 func (*PauseConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{34}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PauseConnectionResponse) GetConnection() *Connection {
@@ -3300,7 +3500,7 @@ type ResumeConnectionRequest struct {
 
 func (x *ResumeConnectionRequest) Reset() {
 	*x = ResumeConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3312,7 +3512,7 @@ func (x *ResumeConnectionRequest) String() string {
 func (*ResumeConnectionRequest) ProtoMessage() {}
 
 func (x *ResumeConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3325,7 +3525,7 @@ func (x *ResumeConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConnectionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{35}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResumeConnectionRequest) GetConnection() isResumeConnectionRequest_Connection {
@@ -3386,7 +3586,7 @@ type ResumeConnectionResponse struct {
 
 func (x *ResumeConnectionResponse) Reset() {
 	*x = ResumeConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3598,7 @@ func (x *ResumeConnectionResponse) String() string {
 func (*ResumeConnectionResponse) ProtoMessage() {}
 
 func (x *ResumeConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3611,7 @@ func (x *ResumeConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConnectionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResumeConnectionResponse) GetConnection() *Connection {
@@ -3435,7 +3635,7 @@ type DeleteConnectionRequest struct {
 
 func (x *DeleteConnectionRequest) Reset() {
 	*x = DeleteConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3647,7 @@ func (x *DeleteConnectionRequest) String() string {
 func (*DeleteConnectionRequest) ProtoMessage() {}
 
 func (x *DeleteConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3660,7 @@ func (x *DeleteConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConnectionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteConnectionRequest) GetConnection() isDeleteConnectionRequest_Connection {
@@ -3520,7 +3720,7 @@ type DeleteConnectionResponse struct {
 
 func (x *DeleteConnectionResponse) Reset() {
 	*x = DeleteConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +3732,7 @@ func (x *DeleteConnectionResponse) String() string {
 func (*DeleteConnectionResponse) ProtoMessage() {}
 
 func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +3745,7 @@ func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConnectionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{40}
 }
 
 type StartOAuthRequest struct {
@@ -3574,7 +3774,7 @@ type StartOAuthRequest struct {
 
 func (x *StartOAuthRequest) Reset() {
 	*x = StartOAuthRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +3786,7 @@ func (x *StartOAuthRequest) String() string {
 func (*StartOAuthRequest) ProtoMessage() {}
 
 func (x *StartOAuthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +3799,7 @@ func (x *StartOAuthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOAuthRequest.ProtoReflect.Descriptor instead.
 func (*StartOAuthRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{39}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StartOAuthRequest) GetApp() string {
@@ -3698,7 +3898,7 @@ type StartOAuthResponse struct {
 
 func (x *StartOAuthResponse) Reset() {
 	*x = StartOAuthResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3710,7 +3910,7 @@ func (x *StartOAuthResponse) String() string {
 func (*StartOAuthResponse) ProtoMessage() {}
 
 func (x *StartOAuthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3723,7 +3923,7 @@ func (x *StartOAuthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOAuthResponse.ProtoReflect.Descriptor instead.
 func (*StartOAuthResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{40}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StartOAuthResponse) GetAuthorizationUrl() string {
@@ -3766,7 +3966,7 @@ type CompleteOAuthRequest struct {
 
 func (x *CompleteOAuthRequest) Reset() {
 	*x = CompleteOAuthRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +3978,7 @@ func (x *CompleteOAuthRequest) String() string {
 func (*CompleteOAuthRequest) ProtoMessage() {}
 
 func (x *CompleteOAuthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +3991,7 @@ func (x *CompleteOAuthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOAuthRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOAuthRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{41}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CompleteOAuthRequest) GetState() string {
@@ -3833,7 +4033,7 @@ type CompleteOAuthResponse struct {
 
 func (x *CompleteOAuthResponse) Reset() {
 	*x = CompleteOAuthResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3845,7 +4045,7 @@ func (x *CompleteOAuthResponse) String() string {
 func (*CompleteOAuthResponse) ProtoMessage() {}
 
 func (x *CompleteOAuthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3858,7 +4058,7 @@ func (x *CompleteOAuthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOAuthResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOAuthResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{42}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CompleteOAuthResponse) GetConnection() *Connection {
@@ -3883,7 +4083,7 @@ type ListConnectorsRequest struct {
 
 func (x *ListConnectorsRequest) Reset() {
 	*x = ListConnectorsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3895,7 +4095,7 @@ func (x *ListConnectorsRequest) String() string {
 func (*ListConnectorsRequest) ProtoMessage() {}
 
 func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3908,7 +4108,7 @@ func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectorsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{43}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{45}
 }
 
 type ListConnectorsResponse struct {
@@ -3921,7 +4121,7 @@ type ListConnectorsResponse struct {
 
 func (x *ListConnectorsResponse) Reset() {
 	*x = ListConnectorsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3933,7 +4133,7 @@ func (x *ListConnectorsResponse) String() string {
 func (*ListConnectorsResponse) ProtoMessage() {}
 
 func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3946,7 +4146,7 @@ func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectorsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{44}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListConnectorsResponse) GetConnectors() []*Connector {
@@ -3981,7 +4181,7 @@ type Connector struct {
 
 func (x *Connector) Reset() {
 	*x = Connector{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3993,7 +4193,7 @@ func (x *Connector) String() string {
 func (*Connector) ProtoMessage() {}
 
 func (x *Connector) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4006,7 +4206,7 @@ func (x *Connector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connector.ProtoReflect.Descriptor instead.
 func (*Connector) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{45}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Connector) GetName() string {
@@ -4062,7 +4262,7 @@ var File_fireonce_v1_connection_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x0f\n" +
+	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x0f\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
@@ -4107,12 +4307,14 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
 	"updated_by\x18  \x01(\tR\tupdatedBy\x12'\n" +
 	"\x0fidempotency_key\x18! \x01(\tR\x0eidempotencyKey\x12)\n" +
-	"\x10content_withheld\x18\" \x01(\bR\x0fcontentWithheld\x1a9\n" +
+	"\x10content_withheld\x18\" \x01(\bR\x0fcontentWithheld\x12;\n" +
+	"\fretry_policy\x18# \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
 	"\n" +
-	"\bsettings\"\xd2\t\n" +
+	"\bsettings\"\x92\n" +
+	"\n" +
 	"\x0fWebhookSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
@@ -4123,14 +4325,25 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\vkeep_answer\x18\x05 \x01(\v2\x17.fireonce.v1.KeepAnswerR\n" +
 	"keepAnswer\x12*\n" +
 	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight\x12E\n" +
-	"\x11max_handling_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime:\xf9\x05\xbaH\xf5\x05\x1a\x95\x01\n" +
+	"\x11max_handling_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\x12>\n" +
+	"\aunacted\x18\b \x03(\v2\x1a.fireonce.v1.UnactedAnswerB\b\xbaH\x05\x92\x01\x02\x10\n" +
+	"R\aunacted:\xf9\x05\xbaH\xf5\x05\x1a\x95\x01\n" +
 	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x97\x01\n" +
 	"\"webhook_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\x1a\xc0\x03\n" +
 	"\"webhook_settings.max_handling_time\x12pmax_handling_time is 1 second to 1 hour, at most a quarter of key_window, and does not go with dedupes_in_flight\x1a\xa7\x02!has(this.max_handling_time) || (!this.dedupes_in_flight && this.max_handling_time >= duration('1s') && this.max_handling_time <= duration('3600s') && (!has(this.key_window) || this.max_handling_time + this.max_handling_time + this.max_handling_time + this.max_handling_time <= this.key_window))\"\x8a\x01\n" +
 	"\n" +
 	"KeepAnswer\x12I\n" +
 	"\aheaders\x18\x01 \x03(\tB/\xbaH,\x92\x01)\x10\x14\x18\x01\"#r!\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\aheaders\x121\n" +
-	"\x0emax_body_bytes\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x01(\x00R\fmaxBodyBytes\"\xaa\v\n" +
+	"\x0emax_body_bytes\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x01(\x00R\fmaxBodyBytes\"\xc4\x01\n" +
+	"\rUnactedAnswer\x12)\n" +
+	"\x06status\x18\x01 \x01(\x05B\x11\xbaH\x0e\x1a\f8\xf8\x038\x8c\x04\x18\xd7\x04(\xf4\x03R\x06status\x121\n" +
+	"\x06header\x18\x02 \x01(\v2\x17.fireonce.v1.AnswerMarkH\x00R\x06header\x12F\n" +
+	"\rbody_contains\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\b\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x00R\fbodyContainsB\r\n" +
+	"\x04mark\x12\x05\xbaH\x02\b\x01\"\x81\x01\n" +
+	"\n" +
+	"AnswerMark\x12<\n" +
+	"\x04name\x18\x01 \x01(\tB(\xbaH%r#\x10\x01\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x125\n" +
+	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xc8\x012\x13^[!-~]+( +[!-~]+)*$R\x05value\"\xea\v\n" +
 	"\fHttpSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
@@ -4145,7 +4358,9 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"keepAnswer\x12*\n" +
 	"\x11dedupes_in_flight\x18\t \x01(\bR\x0fdedupesInFlight\x12E\n" +
 	"\x11max_handling_time\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime:\xf0\x05\xbaH\xec\x05\x1a\x92\x01\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\x12>\n" +
+	"\aunacted\x18\v \x03(\v2\x1a.fireonce.v1.UnactedAnswerB\b\xbaH\x05\x92\x01\x02\x10\n" +
+	"R\aunacted:\xf0\x05\xbaH\xec\x05\x1a\x92\x01\n" +
 	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x94\x01\n" +
 	"\x1fhttp_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\x1a\xbd\x03\n" +
 	"\x1fhttp_settings.max_handling_time\x12pmax_handling_time is 1 second to 1 hour, at most a quarter of key_window, and does not go with dedupes_in_flight\x1a\xa7\x02!has(this.max_handling_time) || (!this.dedupes_in_flight && this.max_handling_time >= duration('1s') && this.max_handling_time <= duration('3600s') && (!has(this.key_window) || this.max_handling_time + this.max_handling_time + this.max_handling_time + this.max_handling_time <= this.key_window))\"\xd7\x02\n" +
@@ -4268,12 +4483,12 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x06filter\x18\x03 \x01(\v2\x1d.fireonce.v1.ConnectionFilterR\x06filter\"|\n" +
 	"\x17ListConnectionsResponse\x129\n" +
 	"\vconnections\x18\x01 \x03(\v2\x17.fireonce.v1.ConnectionR\vconnections\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfb\x0f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc6\x10\n" +
 	"\x17UpdateConnectionRequest\x12/\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
-	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12\xac\x01\n" +
-	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskBo\xbaHl\xc8\x01\x01\xe2\x01f\x12\fdisplay_name\x12\x06labels\x12\x06limits\x12\awebhook\x12\x04http\x12\x04feed\x12\x06custom\x12\bmastodon\x12\abluesky\x12\x01x\x12\x06tiktok\x12\x05slack\x12\x04smtpR\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12\xba\x01\n" +
+	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskB}\xbaHz\xc8\x01\x01\xe2\x01t\x12\fdisplay_name\x12\x06labels\x12\x06limits\x12\fretry_policy\x12\awebhook\x12\x04http\x12\x04feed\x12\x06custom\x12\bmastodon\x12\abluesky\x12\x01x\x12\x06tiktok\x12\x05slack\x12\x04smtpR\n" +
 	"updateMask\x12?\n" +
 	"\fdisplay_name\x18\x05 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x125\n" +
 	"\x06limits\x18\x06 \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x12\x8c\x01\n" +
@@ -4288,7 +4503,8 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x01x\x18\x0e \x01(\v2\x16.fireonce.v1.XSettingsH\x01R\x01x\x125\n" +
 	"\x06tiktok\x18\x0f \x01(\v2\x1b.fireonce.v1.TikTokSettingsH\x01R\x06tiktok\x122\n" +
 	"\x05slack\x18\x10 \x01(\v2\x1a.fireonce.v1.SlackSettingsH\x01R\x05slack\x12/\n" +
-	"\x04smtp\x18\x11 \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x01R\x04smtp\x1a9\n" +
+	"\x04smtp\x18\x11 \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x01R\x04smtp\x12;\n" +
+	"\fretry_policy\x18\x12 \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x9b\x06\xbaH\x97\x06\x1ad\n" +
@@ -4431,7 +4647,7 @@ func file_fireonce_v1_connection_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(ConnectionState)(0),             // 0: fireonce.v1.ConnectionState
 	(ReceiverDedupes)(0),             // 1: fireonce.v1.ReceiverDedupes
@@ -4440,169 +4656,177 @@ var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(*Connection)(nil),               // 4: fireonce.v1.Connection
 	(*WebhookSettings)(nil),          // 5: fireonce.v1.WebhookSettings
 	(*KeepAnswer)(nil),               // 6: fireonce.v1.KeepAnswer
-	(*HttpSettings)(nil),             // 7: fireonce.v1.HttpSettings
-	(*FeedSettings)(nil),             // 8: fireonce.v1.FeedSettings
-	(*MastodonSettings)(nil),         // 9: fireonce.v1.MastodonSettings
-	(*BlueskySettings)(nil),          // 10: fireonce.v1.BlueskySettings
-	(*XSettings)(nil),                // 11: fireonce.v1.XSettings
-	(*TikTokSettings)(nil),           // 12: fireonce.v1.TikTokSettings
-	(*SlackSettings)(nil),            // 13: fireonce.v1.SlackSettings
-	(*SmtpSettings)(nil),             // 14: fireonce.v1.SmtpSettings
-	(*CustomSettings)(nil),           // 15: fireonce.v1.CustomSettings
-	(*ConnectionLimits)(nil),         // 16: fireonce.v1.ConnectionLimits
-	(*Credential)(nil),               // 17: fireonce.v1.Credential
-	(*BearerToken)(nil),              // 18: fireonce.v1.BearerToken
-	(*BasicAuth)(nil),                // 19: fireonce.v1.BasicAuth
-	(*OAuth2Token)(nil),              // 20: fireonce.v1.OAuth2Token
-	(*WebhookSecrets)(nil),           // 21: fireonce.v1.WebhookSecrets
-	(*ApiKeyHeader)(nil),             // 22: fireonce.v1.ApiKeyHeader
-	(*SecretHeader)(nil),             // 23: fireonce.v1.SecretHeader
-	(*CreateConnectionRequest)(nil),  // 24: fireonce.v1.CreateConnectionRequest
-	(*CreateConnectionResponse)(nil), // 25: fireonce.v1.CreateConnectionResponse
-	(*GetConnectionRequest)(nil),     // 26: fireonce.v1.GetConnectionRequest
-	(*GetConnectionResponse)(nil),    // 27: fireonce.v1.GetConnectionResponse
-	(*ConnectionFilter)(nil),         // 28: fireonce.v1.ConnectionFilter
-	(*ListConnectionsRequest)(nil),   // 29: fireonce.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),  // 30: fireonce.v1.ListConnectionsResponse
-	(*UpdateConnectionRequest)(nil),  // 31: fireonce.v1.UpdateConnectionRequest
-	(*UpdateConnectionResponse)(nil), // 32: fireonce.v1.UpdateConnectionResponse
-	(*RotateCredentialRequest)(nil),  // 33: fireonce.v1.RotateCredentialRequest
-	(*RotateCredentialResponse)(nil), // 34: fireonce.v1.RotateCredentialResponse
-	(*TestConnectionRequest)(nil),    // 35: fireonce.v1.TestConnectionRequest
-	(*TestConnectionResponse)(nil),   // 36: fireonce.v1.TestConnectionResponse
-	(*PauseConnectionRequest)(nil),   // 37: fireonce.v1.PauseConnectionRequest
-	(*PauseConnectionResponse)(nil),  // 38: fireonce.v1.PauseConnectionResponse
-	(*ResumeConnectionRequest)(nil),  // 39: fireonce.v1.ResumeConnectionRequest
-	(*ResumeConnectionResponse)(nil), // 40: fireonce.v1.ResumeConnectionResponse
-	(*DeleteConnectionRequest)(nil),  // 41: fireonce.v1.DeleteConnectionRequest
-	(*DeleteConnectionResponse)(nil), // 42: fireonce.v1.DeleteConnectionResponse
-	(*StartOAuthRequest)(nil),        // 43: fireonce.v1.StartOAuthRequest
-	(*StartOAuthResponse)(nil),       // 44: fireonce.v1.StartOAuthResponse
-	(*CompleteOAuthRequest)(nil),     // 45: fireonce.v1.CompleteOAuthRequest
-	(*CompleteOAuthResponse)(nil),    // 46: fireonce.v1.CompleteOAuthResponse
-	(*ListConnectorsRequest)(nil),    // 47: fireonce.v1.ListConnectorsRequest
-	(*ListConnectorsResponse)(nil),   // 48: fireonce.v1.ListConnectorsResponse
-	(*Connector)(nil),                // 49: fireonce.v1.Connector
-	nil,                              // 50: fireonce.v1.Connection.LabelsEntry
-	nil,                              // 51: fireonce.v1.CustomSettings.ValuesEntry
-	nil,                              // 52: fireonce.v1.ConnectionFilter.LabelsEntry
-	nil,                              // 53: fireonce.v1.UpdateConnectionRequest.LabelsEntry
-	(ConnectionStateCause)(0),        // 54: fireonce.v1.ConnectionStateCause
-	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
-	(EffectClass)(0),                 // 56: fireonce.v1.EffectClass
-	(*durationpb.Duration)(nil),      // 57: google.protobuf.Duration
-	(HttpMethod)(0),                  // 58: fireonce.v1.HttpMethod
-	(*fieldmaskpb.FieldMask)(nil),    // 59: google.protobuf.FieldMask
-	(FailureKind)(0),                 // 60: fireonce.v1.FailureKind
+	(*UnactedAnswer)(nil),            // 7: fireonce.v1.UnactedAnswer
+	(*AnswerMark)(nil),               // 8: fireonce.v1.AnswerMark
+	(*HttpSettings)(nil),             // 9: fireonce.v1.HttpSettings
+	(*FeedSettings)(nil),             // 10: fireonce.v1.FeedSettings
+	(*MastodonSettings)(nil),         // 11: fireonce.v1.MastodonSettings
+	(*BlueskySettings)(nil),          // 12: fireonce.v1.BlueskySettings
+	(*XSettings)(nil),                // 13: fireonce.v1.XSettings
+	(*TikTokSettings)(nil),           // 14: fireonce.v1.TikTokSettings
+	(*SlackSettings)(nil),            // 15: fireonce.v1.SlackSettings
+	(*SmtpSettings)(nil),             // 16: fireonce.v1.SmtpSettings
+	(*CustomSettings)(nil),           // 17: fireonce.v1.CustomSettings
+	(*ConnectionLimits)(nil),         // 18: fireonce.v1.ConnectionLimits
+	(*Credential)(nil),               // 19: fireonce.v1.Credential
+	(*BearerToken)(nil),              // 20: fireonce.v1.BearerToken
+	(*BasicAuth)(nil),                // 21: fireonce.v1.BasicAuth
+	(*OAuth2Token)(nil),              // 22: fireonce.v1.OAuth2Token
+	(*WebhookSecrets)(nil),           // 23: fireonce.v1.WebhookSecrets
+	(*ApiKeyHeader)(nil),             // 24: fireonce.v1.ApiKeyHeader
+	(*SecretHeader)(nil),             // 25: fireonce.v1.SecretHeader
+	(*CreateConnectionRequest)(nil),  // 26: fireonce.v1.CreateConnectionRequest
+	(*CreateConnectionResponse)(nil), // 27: fireonce.v1.CreateConnectionResponse
+	(*GetConnectionRequest)(nil),     // 28: fireonce.v1.GetConnectionRequest
+	(*GetConnectionResponse)(nil),    // 29: fireonce.v1.GetConnectionResponse
+	(*ConnectionFilter)(nil),         // 30: fireonce.v1.ConnectionFilter
+	(*ListConnectionsRequest)(nil),   // 31: fireonce.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),  // 32: fireonce.v1.ListConnectionsResponse
+	(*UpdateConnectionRequest)(nil),  // 33: fireonce.v1.UpdateConnectionRequest
+	(*UpdateConnectionResponse)(nil), // 34: fireonce.v1.UpdateConnectionResponse
+	(*RotateCredentialRequest)(nil),  // 35: fireonce.v1.RotateCredentialRequest
+	(*RotateCredentialResponse)(nil), // 36: fireonce.v1.RotateCredentialResponse
+	(*TestConnectionRequest)(nil),    // 37: fireonce.v1.TestConnectionRequest
+	(*TestConnectionResponse)(nil),   // 38: fireonce.v1.TestConnectionResponse
+	(*PauseConnectionRequest)(nil),   // 39: fireonce.v1.PauseConnectionRequest
+	(*PauseConnectionResponse)(nil),  // 40: fireonce.v1.PauseConnectionResponse
+	(*ResumeConnectionRequest)(nil),  // 41: fireonce.v1.ResumeConnectionRequest
+	(*ResumeConnectionResponse)(nil), // 42: fireonce.v1.ResumeConnectionResponse
+	(*DeleteConnectionRequest)(nil),  // 43: fireonce.v1.DeleteConnectionRequest
+	(*DeleteConnectionResponse)(nil), // 44: fireonce.v1.DeleteConnectionResponse
+	(*StartOAuthRequest)(nil),        // 45: fireonce.v1.StartOAuthRequest
+	(*StartOAuthResponse)(nil),       // 46: fireonce.v1.StartOAuthResponse
+	(*CompleteOAuthRequest)(nil),     // 47: fireonce.v1.CompleteOAuthRequest
+	(*CompleteOAuthResponse)(nil),    // 48: fireonce.v1.CompleteOAuthResponse
+	(*ListConnectorsRequest)(nil),    // 49: fireonce.v1.ListConnectorsRequest
+	(*ListConnectorsResponse)(nil),   // 50: fireonce.v1.ListConnectorsResponse
+	(*Connector)(nil),                // 51: fireonce.v1.Connector
+	nil,                              // 52: fireonce.v1.Connection.LabelsEntry
+	nil,                              // 53: fireonce.v1.CustomSettings.ValuesEntry
+	nil,                              // 54: fireonce.v1.ConnectionFilter.LabelsEntry
+	nil,                              // 55: fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	(ConnectionStateCause)(0),        // 56: fireonce.v1.ConnectionStateCause
+	(*timestamppb.Timestamp)(nil),    // 57: google.protobuf.Timestamp
+	(EffectClass)(0),                 // 58: fireonce.v1.EffectClass
+	(*RetryPolicy)(nil),              // 59: fireonce.v1.RetryPolicy
+	(*durationpb.Duration)(nil),      // 60: google.protobuf.Duration
+	(HttpMethod)(0),                  // 61: fireonce.v1.HttpMethod
+	(*fieldmaskpb.FieldMask)(nil),    // 62: google.protobuf.FieldMask
+	(FailureKind)(0),                 // 63: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	5,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
-	7,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
-	8,  // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
-	15, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
-	9,  // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
-	10, // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
-	11, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
-	12, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
-	13, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
-	14, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
-	16, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
-	50, // 11: fireonce.v1.Connection.labels:type_name -> fireonce.v1.Connection.LabelsEntry
+	9,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
+	10, // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
+	17, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
+	11, // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
+	12, // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
+	13, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
+	14, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
+	15, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
+	16, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
+	18, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
+	52, // 11: fireonce.v1.Connection.labels:type_name -> fireonce.v1.Connection.LabelsEntry
 	0,  // 12: fireonce.v1.Connection.state:type_name -> fireonce.v1.ConnectionState
-	54, // 13: fireonce.v1.Connection.state_cause:type_name -> fireonce.v1.ConnectionStateCause
-	55, // 14: fireonce.v1.Connection.pause_time:type_name -> google.protobuf.Timestamp
-	55, // 15: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
-	55, // 16: fireonce.v1.Connection.rate_limit_end_time:type_name -> google.protobuf.Timestamp
-	56, // 17: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
-	55, // 18: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
-	55, // 19: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
-	55, // 20: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
-	55, // 21: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
-	1,  // 22: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	57, // 23: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
-	6,  // 24: fireonce.v1.WebhookSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
-	57, // 25: fireonce.v1.WebhookSettings.max_handling_time:type_name -> google.protobuf.Duration
-	1,  // 26: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	57, // 27: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
-	58, // 28: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
-	6,  // 29: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
-	57, // 30: fireonce.v1.HttpSettings.max_handling_time:type_name -> google.protobuf.Duration
-	57, // 31: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
-	1,  // 32: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	2,  // 33: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
-	3,  // 34: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
-	51, // 35: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
-	57, // 36: fireonce.v1.ConnectionLimits.cool_down:type_name -> google.protobuf.Duration
-	18, // 37: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
-	19, // 38: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
-	20, // 39: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
-	21, // 40: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
-	22, // 41: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
-	23, // 42: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
-	55, // 43: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
-	55, // 44: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
-	4,  // 45: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	17, // 46: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 47: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 48: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	0,  // 49: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
-	52, // 50: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
-	55, // 51: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
-	28, // 52: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
-	4,  // 53: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
-	59, // 54: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	16, // 55: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	53, // 56: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
-	5,  // 57: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	7,  // 58: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	8,  // 59: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	15, // 60: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	9,  // 61: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
-	10, // 62: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
-	11, // 63: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
-	12, // 64: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
-	13, // 65: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
-	14, // 66: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
-	4,  // 67: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	17, // 68: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 69: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
-	60, // 70: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 71: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 72: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	24, // 73: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
-	55, // 74: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 75: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
-	49, // 76: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
-	56, // 77: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	24, // 78: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	26, // 79: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	29, // 80: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	31, // 81: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	33, // 82: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	35, // 83: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	37, // 84: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	39, // 85: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	41, // 86: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	43, // 87: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
-	45, // 88: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
-	47, // 89: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	25, // 90: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	27, // 91: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	30, // 92: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	32, // 93: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	34, // 94: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	36, // 95: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	38, // 96: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	40, // 97: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	42, // 98: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	44, // 99: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
-	46, // 100: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
-	48, // 101: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
-	90, // [90:102] is the sub-list for method output_type
-	78, // [78:90] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	56, // 13: fireonce.v1.Connection.state_cause:type_name -> fireonce.v1.ConnectionStateCause
+	57, // 14: fireonce.v1.Connection.pause_time:type_name -> google.protobuf.Timestamp
+	57, // 15: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
+	57, // 16: fireonce.v1.Connection.rate_limit_end_time:type_name -> google.protobuf.Timestamp
+	58, // 17: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
+	57, // 18: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
+	57, // 19: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
+	57, // 20: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
+	57, // 21: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
+	59, // 22: fireonce.v1.Connection.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	1,  // 23: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	60, // 24: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
+	6,  // 25: fireonce.v1.WebhookSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
+	60, // 26: fireonce.v1.WebhookSettings.max_handling_time:type_name -> google.protobuf.Duration
+	7,  // 27: fireonce.v1.WebhookSettings.unacted:type_name -> fireonce.v1.UnactedAnswer
+	8,  // 28: fireonce.v1.UnactedAnswer.header:type_name -> fireonce.v1.AnswerMark
+	1,  // 29: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	60, // 30: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
+	61, // 31: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
+	6,  // 32: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
+	60, // 33: fireonce.v1.HttpSettings.max_handling_time:type_name -> google.protobuf.Duration
+	7,  // 34: fireonce.v1.HttpSettings.unacted:type_name -> fireonce.v1.UnactedAnswer
+	60, // 35: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
+	1,  // 36: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	2,  // 37: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
+	3,  // 38: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
+	53, // 39: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
+	60, // 40: fireonce.v1.ConnectionLimits.cool_down:type_name -> google.protobuf.Duration
+	20, // 41: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
+	21, // 42: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
+	22, // 43: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
+	23, // 44: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
+	24, // 45: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
+	25, // 46: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
+	57, // 47: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
+	57, // 48: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
+	4,  // 49: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	19, // 50: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 51: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 52: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	0,  // 53: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
+	54, // 54: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
+	57, // 55: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
+	30, // 56: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
+	4,  // 57: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	62, // 58: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	18, // 59: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	55, // 60: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	5,  // 61: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	9,  // 62: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	10, // 63: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	17, // 64: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	11, // 65: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	12, // 66: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	13, // 67: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	14, // 68: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	15, // 69: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	16, // 70: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	59, // 71: fireonce.v1.UpdateConnectionRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	4,  // 72: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	19, // 73: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 74: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	63, // 75: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 76: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 77: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	26, // 78: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
+	57, // 79: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 80: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
+	51, // 81: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	58, // 82: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
+	26, // 83: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	28, // 84: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	31, // 85: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	33, // 86: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	35, // 87: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	37, // 88: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	39, // 89: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	41, // 90: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	43, // 91: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	45, // 92: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
+	47, // 93: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
+	49, // 94: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	27, // 95: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	29, // 96: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	32, // 97: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	34, // 98: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	36, // 99: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	38, // 100: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	40, // 101: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	42, // 102: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	44, // 103: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	46, // 104: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
+	48, // 105: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
+	50, // 106: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	95, // [95:107] is the sub-list for method output_type
+	83, // [83:95] is the sub-list for method input_type
+	83, // [83:83] is the sub-list for extension type_name
+	83, // [83:83] is the sub-list for extension extendee
+	0,  // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_connection_service_proto_init() }
@@ -4624,18 +4848,22 @@ func file_fireonce_v1_connection_service_proto_init() {
 		(*Connection_Slack)(nil),
 		(*Connection_Smtp)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[13].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[3].OneofWrappers = []any{
+		(*UnactedAnswer_Header)(nil),
+		(*UnactedAnswer_BodyContains)(nil),
+	}
+	file_fireonce_v1_connection_service_proto_msgTypes[15].OneofWrappers = []any{
 		(*Credential_BearerToken)(nil),
 		(*Credential_Basic)(nil),
 		(*Credential_Oauth2)(nil),
 		(*Credential_WebhookSecrets)(nil),
 		(*Credential_ApiKeyHeader)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[22].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[24].OneofWrappers = []any{
 		(*GetConnectionRequest_ConnectionId)(nil),
 		(*GetConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[27].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[29].OneofWrappers = []any{
 		(*UpdateConnectionRequest_ConnectionId)(nil),
 		(*UpdateConnectionRequest_IdempotencyKey)(nil),
 		(*UpdateConnectionRequest_Webhook)(nil),
@@ -4649,27 +4877,27 @@ func file_fireonce_v1_connection_service_proto_init() {
 		(*UpdateConnectionRequest_Slack)(nil),
 		(*UpdateConnectionRequest_Smtp)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[29].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[31].OneofWrappers = []any{
 		(*RotateCredentialRequest_ConnectionId)(nil),
 		(*RotateCredentialRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[31].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[33].OneofWrappers = []any{
 		(*TestConnectionRequest_ConnectionId)(nil),
 		(*TestConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[33].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[35].OneofWrappers = []any{
 		(*PauseConnectionRequest_ConnectionId)(nil),
 		(*PauseConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[35].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[37].OneofWrappers = []any{
 		(*ResumeConnectionRequest_ConnectionId)(nil),
 		(*ResumeConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[37].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[39].OneofWrappers = []any{
 		(*DeleteConnectionRequest_ConnectionId)(nil),
 		(*DeleteConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[39].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[41].OneofWrappers = []any{
 		(*StartOAuthRequest_Create)(nil),
 		(*StartOAuthRequest_ConnectionId)(nil),
 		(*StartOAuthRequest_IdempotencyKey)(nil),
@@ -4680,7 +4908,7 @@ func file_fireonce_v1_connection_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_connection_service_proto_rawDesc), len(file_fireonce_v1_connection_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

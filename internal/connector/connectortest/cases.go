@@ -1,6 +1,7 @@
 package connectortest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -49,7 +50,7 @@ func (s Suite) faults() []fault {
 		{"another protocol", SayAndClose("SSH-2.0-OpenSSH_9.9\r\n"), one(unknown), false},
 		{"HTTP/2", SayAndClose("\x00\x00\x12\x04\x00\x00\x00\x00\x00"), one(unknown), false},
 		{"HTTP/0.9", SayAndClose("<html>ok</html>"), one(unknown), false},
-		{"refuses before the body", EarlyRefusal, []Want{permanent, unknown}, false},
+		{"refuses before the body", EarlyRefusal, []Want{cmp.Or(s.Refused, permanent), unknown}, false},
 		{"closes at the first byte", CloseAtFirstByte, one(unknown), false},
 		{"resets at the first byte", ResetAtFirstByte, one(unknown), false},
 	}
@@ -83,7 +84,7 @@ func (s Suite) testFaults(t *testing.T) {
 }
 
 // defaults is the default classification of a complete answer.
-func defaults(code int) Want {
+func (s Suite) defaults(code int) Want {
 	switch {
 	case code >= 200 && code < 300:
 		return succeeded
@@ -92,7 +93,7 @@ func defaults(code int) Want {
 	case code == http.StatusUnauthorized:
 		return Want{Result: job.ResultRejected, Kind: job.FailAuth}
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
-		return permanent
+		return cmp.Or(s.Refused, permanent)
 	default:
 		return unknown
 	}
@@ -113,7 +114,7 @@ func (s Suite) testStatuses(t *testing.T) {
 			t.Parallel()
 			want, own := s.Table[code]
 			if !own {
-				want = defaults(code)
+				want = s.defaults(code)
 				if code/100 == 2 && s.Success != Answer(200, "{}") {
 					t.Skip("a success of its own")
 				}

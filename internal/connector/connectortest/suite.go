@@ -40,6 +40,8 @@ type Suite struct {
 	// Table replaces the default classification of single statuses. The suite's
 	// attempts are not a job's first.
 	Table map[int]Want
+	// Refused is what a refusal is by default; zero: PERMANENT.
+	Refused Want
 	// KeyHeader is the header that carries the effect key; KEYED only. Empty: the key
 	// is a part of what is compared in any case.
 	KeyHeader string
@@ -264,7 +266,7 @@ func (s Suite) want(code int) Want {
 	if own, ok := s.Table[code]; ok {
 		return own
 	}
-	return defaults(code)
+	return s.defaults(code)
 }
 
 func (w Want) check(t *testing.T, o job.Outcome) {

@@ -100,6 +100,6 @@ func (c *Connector) session(o connector.Opening) (*kit.Delivery, error) {
 	s := &sent{request: q, auth: auth, keyed: o.Class == job.Keyed}
 	return &kit.Delivery{
 		Method: q.method, Message: q.message, Auth: auth, Keyed: s.keyed, Own: s.headers, Narrow: s.narrow,
-		Quote: may.stated.GetQuoteAnswers(), Keep: may.keep, Read: transport.MaxBody,
+		Quote: may.stated.GetQuoteAnswers(), Keep: may.keep, Read: transport.MaxBody, Unacted: may.unacted,
 	}, nil
 }

@@ -36,6 +36,7 @@ type permit struct {
 	methods []string // empty: any
 	ids     []string // empty: none
 	keep    *kit.Keep
+	unacted kit.Unacted
 }
 
 const pathSettings = "settings.http"
@@ -60,6 +61,9 @@ func readSettings(encoded []byte) (permit, error) {
 		}
 	}
 	if p.keep, err = kit.ParseKeep(pathSettings, s.GetKeepAnswer()); err != nil {
+		return p, err
+	}
+	if p.unacted, err = kit.ParseUnacted(pathSettings, s.GetUnacted()); err != nil {
 		return p, err
 	}
 	for i, m := range s.GetMethods() {

@@ -25,6 +25,8 @@ type Delivery struct {
 	// Keep is what is kept of the answer, and Read is how much of it the connector reads, in bytes.
 	Keep *Keep
 	Read int64
+	// Unacted are the answers that prove that the receiver did not act.
+	Unacted Unacted
 	// Own returns the connector's own headers.
 	Own func(connector.Commit) []transport.Header
 	// Narrow changes what transport.ClassifyNamed has made of an answer.
@@ -37,18 +39,20 @@ func (d *Delivery) Publish(c connector.Commit) job.Outcome {
 	return d.Commit(c, transport.Request{
 		Method: d.Method, URL: m.URL, Headers: Traced(c, m.Under(d.Own(c), d.Auth.Headers)),
 		Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)), Keep: d.Keep.BodyLimit(d.Read, d.hidden),
-	}, d.classify)
+	}, d.Judge)
 }
 
 // hidden are the secrets that the receiver may repeat.
 func (d *Delivery) hidden() transport.Secrets { return d.Message.Hide(d.Auth.Hidden) }
 
-func (d *Delivery) classify(a transport.Response) job.Outcome {
+// Judge returns what an answer says of the attempt.
+func (d *Delivery) Judge(a transport.Response) job.Outcome {
 	var hide func() transport.Secrets
 	if d.Quote || len(d.Auth.Headers) == 0 {
 		hide = d.hidden
 	}
 	o := transport.ClassifyNamed(a, ReceiverName, hide, d.Keyed)
+	d.Unacted.Judge(&o, a)
 	d.Narrow(&o, a)
 	o.Answer = d.Keep.Of(a, d.hidden)
 	return o

@@ -68,7 +68,7 @@ func ReceiverFlags() []Flag {
 		},
 		{
 			Name: "key-window", Usage: "with --receiver-dedupes yes: for how long it remembers a key, as a `DURATION`", Field: "key_window", Label: "Key window",
-			With: "receiver-dedupes", WithValue: "yes", RequiredWith: "for how long does it remember a key?",
+			With: "receiver-dedupes", WithValue: "yes", RequiredWith: "for how long does it remember a key? 48h or more let a webhook be repeated for a day",
 		},
 		{
 			Name: "dedupes-in-flight", Usage: "with --receiver-dedupes yes: two requests with one key that it processes concurrently have one effect",
@@ -81,6 +81,10 @@ func ReceiverFlags() []Flag {
 		{
 			Name: "origin", Usage: "a `URL` without path that jobs may address; may be repeated; needed where secrets are sent as they are",
 			Field: "origins", Label: "Origins",
+		},
+		{
+			Name: "unacted", Usage: "an `ANSWER` by which a proxy proves that the receiver did not act, such as \"502 X-Refused-By: edge\" or " +
+				"\"503 body: no healthy upstream\"; only you can know it; may be repeated", Field: "unacted", DefaultText: "none",
 		},
 		{Name: "quote-answers", Usage: "quote answers in errors although requests carry a credential, which a receiver may repeat", Field: "quote_answers"},
 		{Name: "keep-header", Usage: "a header of answers, by `NAME`, that is kept with each attempt; may be repeated", Field: "keep_answer.headers"},

@@ -164,15 +164,18 @@ func TestNarrowedStatuses(t *testing.T) {
 	}{
 		{job.Keyed, 409, "X-A: b", job.ResultUnknown, job.FailAmbiguous, transport.DefaultRetryAfter, "in progress"},
 		{job.Keyed, 409, "Retry-After: 5", job.ResultUnknown, job.FailAmbiguous, 5 * time.Second, "in progress"},
-		{job.Opaque, 409, "Retry-After: 5", job.ResultRejected, job.FailPermanent, 0, "409"},
-		{job.Keyed, 425, "X-A: b", job.ResultRejected, job.FailPermanent, 0, "425"},
-		{job.Opaque, 401, "X-A: b", job.ResultRejected, job.FailPermanent, 0, "401"},
-		{job.Opaque, 403, "X-A: b", job.ResultRejected, job.FailPermanent, 0, "403"},
+		{job.Opaque, 409, "Retry-After: 5", job.ResultRejected, job.FailTransient, 5 * time.Second, "409"},
+		{job.Keyed, 425, "X-A: b", job.ResultRejected, job.FailTransient, 0, "425"},
+		{job.Opaque, 401, "X-A: b", job.ResultRejected, job.FailTransient, 0, "401"},
+		{job.Opaque, 403, "X-A: b", job.ResultRejected, job.FailTransient, 0, "403"},
+		{job.Opaque, 400, "X-A: b", job.ResultRejected, job.FailTransient, 0, "400"},
+		{job.Opaque, 404, "Retry-After: 7", job.ResultRejected, job.FailTransient, 7 * time.Second, "404"},
+		{job.Keyed, 410, "X-A: b", job.ResultRejected, job.FailPermanent, 0, "no longer wanted"},
 		{job.Opaque, 410, "X-A: b", job.ResultRejected, job.FailPermanent, 0, "no longer wanted"},
 		{job.Opaque, 303, "Location: /done", job.ResultUnknown, job.FailAmbiguous, 0, "may have acted"},
 		{job.Opaque, 301, "Location: /done", job.ResultUnknown, job.FailAmbiguous, 0, "final URL"},
-		{job.Opaque, 308, "Location: /there", job.ResultRejected, job.FailPermanent, 0, "final URL"},
-		{job.Opaque, 307, "Retry-After: 9", job.ResultRejected, job.FailPermanent, 0, "not followed"},
+		{job.Opaque, 308, "Location: /there", job.ResultRejected, job.FailTransient, 0, "final URL"},
+		{job.Opaque, 307, "Retry-After: 9", job.ResultRejected, job.FailTransient, 9 * time.Second, "not followed"},
 	} {
 		o, _ := send(t, c.class, connector.Credential{}, &fireoncev1.Webhook{}, connectortest.Status(c.status, c.header))
 		if o.Result != c.result || o.Kind != c.kind || o.RetryAfter != c.wait || !strings.Contains(o.Message, c.words) {

@@ -5,6 +5,8 @@
 package webhook
 
 import (
+	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -67,10 +69,21 @@ func (*Connector) Describe() connector.Description {
 		Payloads:    []string{Name},
 		Credentials: []string{"webhook_secrets", "headers"},
 		Classes:     []job.Class{job.Keyed, job.Opaque},
+		Retry:       retry,
 		Promise: "Signed by Standard Webhooks 1.0 with every secret of the connection; without a secret, unsigned. " +
 			"webhook-id is the same for every attempt: a receiver that dedupes on it acts once; " +
 			"for one that does not, an outcome that stays unknown is never sent again on its own.",
 	}
+}
+
+// retry keeps trying for about a day, as senders of webhooks do: a receiver is deployed, moved
+// and down. The last attempt comes before half of a key window of two days is over.
+var retry = job.RetryPolicy{
+	MaxAttempts: 12, KeepTrying: 24 * time.Hour,
+	Delays: []time.Duration{
+		2 * time.Second, 10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 4 * time.Hour, 6 * time.Hour, 8 * time.Hour,
+	},
 }
 
 // settings are a connection's, as they were read and checked. They are shared and must
@@ -79,6 +92,7 @@ type settings struct {
 	stated  *fireoncev1.WebhookSettings
 	origins kit.Origins
 	keep    *kit.Keep
+	unacted kit.Unacted
 }
 
 // maxSettingsCached bounds the settings in the cache.
@@ -100,6 +114,9 @@ func readSettings(encoded []byte) (settings, error) {
 		return settings{}, err
 	}
 	if s.keep, err = kit.ParseKeep(pathSettings, s.stated.GetKeepAnswer()); err != nil {
+		return settings{}, err
+	}
+	if s.unacted, err = kit.ParseUnacted(pathSettings, s.stated.GetUnacted()); err != nil {
 		return settings{}, err
 	}
 	read.Put(string(encoded), s)
@@ -157,7 +174,7 @@ func (c *Connector) session(o connector.Opening) (*kit.Delivery, error) {
 	}
 	out := &kit.Delivery{
 		Method: "POST", Message: m, Auth: cred.Auth, Keyed: o.Class == job.Keyed, Narrow: narrow,
-		Quote: s.stated.GetQuoteAnswers(), Keep: s.keep, Read: transport.MaxExcerpt,
+		Quote: s.stated.GetQuoteAnswers(), Keep: s.keep, Read: transport.MaxExcerpt, Unacted: s.unacted,
 	}
 	out.Own = func(commit connector.Commit) []transport.Header { return c.headers(commit, out, cred) }
 	return out, nil
@@ -183,12 +200,28 @@ func (c *Connector) headers(commit connector.Commit, d *kit.Delivery, cred crede
 	return headers
 }
 
-// narrow narrows the rules of transport.ClassifyNamed, and only this: 410 means
-// that the receiver is gone for good (Standard Webhooks 1.0).
+// narrow narrows the rules of transport.ClassifyNamed, and only these: 410 means that the
+// receiver is gone for good (Standard Webhooks 1.0); every other refusal is worth another
+// attempt. It is the same proof of no effect, but a receiver that is being deployed, or whose
+// router has just started, refuses webhooks that it wants (404, 403), and so does one whose
+// secret or configuration is being changed (401, 400).
 func narrow(o *job.Outcome, a transport.Response) {
-	if a.Complete && a.Written > 0 && a.Status == 410 {
+	switch {
+	case !a.Complete || a.Written == 0:
+	case a.Status == http.StatusGone:
 		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
+	case o.Result == job.ResultRejected && o.Kind == job.FailPermanent:
+		o.Kind = job.FailTransient
+		o.RetryAfter, _ = transport.RetryAfter(a.Header, a.At)
 	}
+}
+
+// Judge returns what an answer to a webhook of an unsigned connection says of the attempt, as
+// Publish does. It is for proofs that have no network.
+func Judge(encoded []byte, class job.Class, a transport.Response) (job.Outcome, error) {
+	s, err := readSettings(encoded)
+	d := kit.Delivery{Message: kit.Message{URL: new(url.URL)}, Keyed: class == job.Keyed, Narrow: narrow, Unacted: s.unacted, Keep: s.keep}
+	return d.Judge(a), err
 }
 
 // thaw reads a frozen webhook.

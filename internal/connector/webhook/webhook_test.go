@@ -65,11 +65,12 @@ func newConnector(_ testing.TB, s *transport.Sender) connector.Connector {
 func suite(t *testing.T, class job.Class, secure bool) connectortest.Suite {
 	secret := secretOf(1, 32)
 	unknown := connectortest.Want{Result: job.ResultUnknown, Kind: job.FailAmbiguous}
-	permanent := connectortest.Want{Result: job.ResultRejected, Kind: job.FailPermanent}
+	refused := connectortest.Want{Result: job.ResultRejected, Kind: job.FailTransient}
 	table := map[int]connectortest.Want{
-		http.StatusTemporaryRedirect: permanent,
-		http.StatusPermanentRedirect: permanent,
-		http.StatusUnauthorized:      permanent,
+		http.StatusTemporaryRedirect: refused,
+		http.StatusPermanentRedirect: refused,
+		http.StatusUnauthorized:      refused,
+		http.StatusGone:              {Result: job.ResultRejected, Kind: job.FailPermanent},
 	}
 	if class == job.Keyed {
 		table[http.StatusConflict], table[http.StatusUnprocessableEntity] = unknown, unknown
@@ -93,6 +94,7 @@ func suite(t *testing.T, class job.Class, secure bool) connectortest.Suite {
 		Class:     class,
 		Secrets:   []string{secret, secret[6:], "query-secret", "header-secret", "bearer-secret", "api-key-secret", "XXXXXXXXXXXX", "/secret"},
 		Table:     table,
+		Refused:   refused,
 		KeyHeader: "Webhook-Id",
 	}
 }

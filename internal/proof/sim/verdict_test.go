@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -90,13 +91,16 @@ func (w *simWorld) proofFits(j *simJob, e *job.Effect, p *simPost) {
 // startIsWanted: nothing starts before its time, after its window, after a cancel.
 func (w *simWorld) startIsWanted(j *simJob, r memory.Record) {
 	s, a := r.Snapshot, r.Attempts[len(r.Attempts)-1]
+	end := j.last.StartDeadline // the arm has moved it
 	switch {
 	case !s.CancelAsked.IsZero():
 		w.broke("UNWANTED", j, "attempt %d armed after a cancel", a.Number)
 	case w.clockJumps:
 		w.isNotEarly(j, r)
-	case !s.StartDeadline.After(a.ArmedAt):
-		w.broke("UNWANTED", j, "attempt %d armed %v after the start window", a.Number, a.ArmedAt.Sub(s.StartDeadline))
+	case !end.After(a.ArmedAt):
+		w.broke("UNWANTED", j, "attempt %d armed %v after the window", a.Number, a.ArmedAt.Sub(end))
+	case s.KeepTrying != s.Retry.Keep() || s.StartDeadline.After(a.ArmedAt.Add(s.KeepTrying)):
+		w.broke("UNWANTED", j, "attempt %d: it is tried for %v, until %v after the arm", a.Number, s.KeepTrying, s.StartDeadline.Sub(a.ArmedAt))
 	case !hurried(r.Events) && a.ArmedAt.Before(s.ScheduleTime):
 		w.broke("UNWANTED", j, "attempt %d armed %v before its time", a.Number, s.ScheduleTime.Sub(a.ArmedAt))
 	}
@@ -134,6 +138,9 @@ func (w *simWorld) endHasAReason(j *simJob, before job.Snapshot, r memory.Record
 			why = "nobody has asked for it"
 		}
 	case job.Expired:
+		if before.KeepTrying > 0 && !j.missed {
+			w.broke("UNWANTED", j, "EXPIRED although it has begun")
+		}
 		if !w.clockJumps && !j.missed && w.dbNow().Before(s.StartDeadline) {
 			why = "its start window is open"
 		} else {
@@ -199,7 +206,12 @@ func (w *simWorld) spent(j *simJob, r memory.Record) bool {
 	if budget == 0 {
 		budget = 5
 	}
-	return tries >= budget || leases >= 5
+	s := r.Snapshot
+	late := s.KeepTrying > 0 && w.dbNow().Add(s.Retry.Backoff(max(1, s.Failures), 0)).After(s.StartDeadline)
+	if w.clockJumps && s.LastError != nil { // its end is measured on a clock that has changed since
+		late = strings.Contains(s.LastError.Message, "time to keep trying")
+	}
+	return tries >= budget || leases >= 5 || late
 }
 
 // gaveUp returns why a person had not to be asked yet; empty: there was a reason.

@@ -276,12 +276,13 @@ func (w *simWorld) populate() {
 		if w.wide {
 			windows = []time.Duration{2 * time.Hour, 4 * time.Hour}
 		}
+		id, window := w.newID(), w.oneOf(windows...)
 		n := store.NewJob{Class: t.stated().Class, Actor: "client", Spec: job.Spec{
-			ID: w.newID(), Project: "default", Key: fmt.Sprint("job ", i), Connection: w.conns[at].ID, HoldKey: "account",
+			ID: id, Project: "default", Key: fmt.Sprint("job ", i), Connection: w.conns[at].ID, HoldKey: "account",
 			PayloadKind: "scripted", Payload: []byte(text), Delivery: policy,
-			StartWindow: w.oneOf(windows...),
+			StartWindow: window,
 			Retry: job.RetryPolicy{
-				MaxAttempts: w.upTo(6), MinBackoff: w.oneOf(0, time.Second), AttemptTimeout: w.oneOf(0, 5*time.Second, time.Minute),
+				MaxAttempts: w.upTo(6), KeepTrying: window, MinBackoff: w.oneOf(0, time.Second), AttemptTimeout: w.oneOf(0, 5*time.Second, time.Minute),
 			},
 		}}
 		if w.present > 0 && t.traits.Class == job.Observable && !t.unsure {

@@ -127,6 +127,8 @@ CREATE TABLE connections (
     max_per_minute         bigint      NOT NULL CHECK (max_per_minute >= 0),
     -- See store.CoolDown. 31 days at most; 0: none.
     cool_down              bigint      NOT NULL CHECK (cool_down BETWEEN 0 AND 2678400000000),
+    -- See job.RetryPolicy.Encode; '': it states nothing.
+    retry                  text        NOT NULL DEFAULT '',
     paused_at              timestamptz,
     paused_reason          text        NOT NULL DEFAULT '',
     -- 0: it has none.
@@ -291,9 +293,8 @@ CREATE TABLE jobs (
     idem_key        text        NOT NULL CHECK (idem_key <> '' AND octet_length(idem_key) <= 255),
     connection_id   uuid        NOT NULL,
     payload_kind    text        NOT NULL,
-    max_attempts    bigint      NOT NULL,
-    min_backoff     bigint      NOT NULL,
-    max_backoff     bigint      NOT NULL,
+    -- See job.RetryPolicy.Encode; '': the request states nothing.
+    retry           text        NOT NULL,
     attempt_timeout bigint      NOT NULL,
     -- That of the job's schedule, as it was when the job was made. 31 days at most; 0: none.
     cool_down       bigint      NOT NULL DEFAULT 0 CHECK (cool_down BETWEEN 0 AND 2678400000000),
@@ -389,8 +390,11 @@ CREATE TABLE job_state (
     -- No caller requested the time at which the window begins.
     unasked         boolean     NOT NULL,
     start_window    bigint      NOT NULL,
-    -- The end of start_window, or of wait_window while the job waits.
+    -- The end of start_window, or of wait_window while the job waits; once the job has begun,
+    -- of keep_trying.
     start_deadline  timestamptz NOT NULL,
+    -- 0: the job has not begun.
+    keep_trying     bigint      NOT NULL DEFAULT 0,
     -- When the job is due: the start, the lease's end, the fence, or the next look.
     next_at         timestamptz,
     claim_token     uuid,
@@ -473,7 +477,7 @@ CREATE TABLE job_state (
     CONSTRAINT job_state_row CHECK (
         state BETWEEN 1 AND 11 AND version >= 1 AND round >= 1
         AND attempt >= 0 AND failures >= 0 AND claims >= 0 AND looks >= 0 AND negatives >= 0 AND misses >= 0
-        AND start_window >= 0 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 11
+        AND start_window >= 0 AND keep_trying >= 0 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 11
         -- NEEDS_RESOLUTION and the terminal states have nothing due; all others do.
         AND (next_at IS NULL) = (state IN (7, 8, 9, 10, 11))
         AND (claim_token IS NULL OR state IN (2, 4, 5))
@@ -503,6 +507,7 @@ ALTER TABLE job_state
     ALTER negatives SET STATISTICS 0,
     ALTER misses SET STATISTICS 0,
     ALTER start_window SET STATISTICS 0,
+    ALTER keep_trying SET STATISTICS 0,
     ALTER claim_token SET STATISTICS 0,
     ALTER wait_window SET STATISTICS 0,
     ALTER cancel_asked_at SET STATISTICS 0,
@@ -580,7 +585,8 @@ CREATE INDEX job_state_unresolved ON job_state (schedule_id, job_id)
 CREATE VIEW job_head AS
 SELECT
     job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims,
-    looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker,
+    looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, keep_trying, next_at, claim_token, claimed_at,
+    worker,
     class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status,
     error_at, coalesce(resolution_id, 0)::bigint AS resolution_id, coalesce(effect_attempt, 0)::bigint AS effect_attempt,
     coalesce(effect_round, 0)::bigint AS effect_round, effect_at, updated_at, ended_at,
@@ -656,7 +662,7 @@ EXECUTE FUNCTION keep_past();
 -- +goose StatementBegin
 CREATE FUNCTION legal_transition(from_state smallint, to_state smallint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN coalesce(('[0:11]={2,3206,4062,1912,2000,4088,3540,2000,256,832,1344,2368}'::integer[])[from_state] >> to_state & 1 = 1, false);
+RETURN coalesce(('[0:11]={2,3206,4062,1912,2000,2040,4052,2000,256,832,1344,2368}'::integer[])[from_state] >> to_state & 1 = 1, false);
 -- +goose StatementEnd
 
 CREATE TRIGGER job_state_insert BEFORE INSERT ON job_state FOR EACH ROW

@@ -96,6 +96,8 @@ CREATE TABLE connections (
     bucket_at              INTEGER NOT NULL DEFAULT 0,
     -- See store.CoolDown. 31 days at most; 0: none.
     cool_down              INTEGER NOT NULL CHECK (cool_down BETWEEN 0 AND 2678400000000),
+    -- See job.RetryPolicy.Encode; '': it states nothing.
+    retry                  TEXT    NOT NULL DEFAULT '',
     paused_at              INTEGER,
     paused_reason          TEXT    NOT NULL DEFAULT '',
     -- 0: it has none.
@@ -210,9 +212,8 @@ CREATE TABLE jobs (
     hold_key        TEXT    NOT NULL,
     payload_kind    TEXT    NOT NULL,
     start_window    INTEGER NOT NULL CHECK (start_window >= 0),
-    max_attempts    INTEGER NOT NULL,
-    min_backoff     INTEGER NOT NULL,
-    max_backoff     INTEGER NOT NULL,
+    -- See job.RetryPolicy.Encode; '': the request states nothing.
+    retry           TEXT    NOT NULL,
     attempt_timeout INTEGER NOT NULL,
     -- That of the job's schedule, as it was when the job was made. 31 days at most; 0: none.
     cool_down       INTEGER NOT NULL CHECK (cool_down BETWEEN 0 AND 2678400000000),
@@ -303,8 +304,11 @@ CREATE TABLE job_state (
     schedule_time   INTEGER NOT NULL,
     -- No caller requested the time at which the window begins.
     unasked         INTEGER NOT NULL CHECK (unasked IN (0, 1)),
-    -- The end of jobs.start_window, or of wait_window while the job waits.
+    -- The end of jobs.start_window, or of wait_window while the job waits; once the job has
+    -- begun, of keep_trying.
     start_deadline  INTEGER NOT NULL,
+    -- 0: the job has not begun.
+    keep_trying     INTEGER NOT NULL DEFAULT 0 CHECK (keep_trying >= 0),
     -- When the job is due: the start, the lease's end, the fence, or the next look.
     next_at         INTEGER,
     claim_token     BLOB,
@@ -446,7 +450,7 @@ WHEN
         OR NEW.claims <> 0 OR NEW.claimed_at IS NOT NEW.updated_at
     ELSE
         ((CASE OLD.state
-            WHEN 1 THEN 3206 WHEN 2 THEN 4062 WHEN 3 THEN 1912 WHEN 4 THEN 2000 WHEN 5 THEN 4088 WHEN 6 THEN 3540
+            WHEN 1 THEN 3206 WHEN 2 THEN 4062 WHEN 3 THEN 1912 WHEN 4 THEN 2000 WHEN 5 THEN 2040 WHEN 6 THEN 4052
             WHEN 7 THEN 2000 WHEN 8 THEN 256 WHEN 9 THEN 832 WHEN 10 THEN 1344 WHEN 11 THEN 2368
         END) >> NEW.state) & 1 IS NOT 1
         -- A change of state raises the version by one.
@@ -564,7 +568,7 @@ CREATE TABLE attempts (
 CREATE VIEW job_head AS
 SELECT
     s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, 0 AS position, s.attempt, s.round,
-    s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, j.start_window, s.start_deadline,
+    s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, j.start_window, s.start_deadline, s.keep_trying,
     s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window,
     s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id,
     s.effect_attempt, CASE WHEN s.effect_attempt IS NOT NULL THEN s.round END AS effect_round,

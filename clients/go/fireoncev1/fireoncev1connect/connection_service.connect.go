@@ -90,8 +90,9 @@ type ConnectionServiceClient interface {
 	// Newest first, without deleted ones unless requested. A page may be short, or empty,
 	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(context.Context, *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error)
-	// Changes name, labels, limits or settings: sets the fields that update_mask names to
-	// the request's values (unset: cleared). Jobs with an attempt keep their effect class.
+	// Changes name, labels, limits, retry policy or settings: sets the fields that update_mask
+	// names to the request's values (unset: cleared). Jobs with an attempt keep their effect
+	// class.
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings belong to another connector, or
@@ -414,8 +415,9 @@ type ConnectionServiceHandler interface {
 	// Newest first, without deleted ones unless requested. A page may be short, or empty,
 	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(context.Context, *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error)
-	// Changes name, labels, limits or settings: sets the fields that update_mask names to
-	// the request's values (unset: cleared). Jobs with an attempt keep their effect class.
+	// Changes name, labels, limits, retry policy or settings: sets the fields that update_mask
+	// names to the request's values (unset: cleared). Jobs with an attempt keep their effect
+	// class.
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings belong to another connector, or

@@ -70,8 +70,9 @@ type ConnectionServiceClient interface {
 	// Newest first, without deleted ones unless requested. A page may be short, or empty,
 	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(ctx context.Context, in *fireoncev1.ListConnectionsRequest, opts ...grpc.CallOption) (*fireoncev1.ListConnectionsResponse, error)
-	// Changes name, labels, limits or settings: sets the fields that update_mask names to
-	// the request's values (unset: cleared). Jobs with an attempt keep their effect class.
+	// Changes name, labels, limits, retry policy or settings: sets the fields that update_mask
+	// names to the request's values (unset: cleared). Jobs with an attempt keep their effect
+	// class.
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings belong to another connector, or
@@ -319,8 +320,9 @@ type ConnectionServiceServer interface {
 	// Newest first, without deleted ones unless requested. A page may be short, or empty,
 	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(context.Context, *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error)
-	// Changes name, labels, limits or settings: sets the fields that update_mask names to
-	// the request's values (unset: cleared). Jobs with an attempt keep their effect class.
+	// Changes name, labels, limits, retry policy or settings: sets the fields that update_mask
+	// names to the request's values (unset: cleared). Jobs with an attempt keep their effect
+	// class.
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings belong to another connector, or

@@ -26,7 +26,8 @@ func updateCommand() *cli.Command {
 			textsFlag("label", "`NAME=VALUE` of the labels that replace all others; may be repeated"),
 			boolFlag("no-labels", "take all labels away"),
 			deliveryFlag(),
-			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts in all; the waits between them are the defaults then", HideDefault: true},
+			retryFlags(ofConnection, ofConnection, ofConnection)[0], retryFlags(ofConnection, ofConnection, ofConnection)[1],
+			retryFlags(ofConnection, ofConnection, ofConnection)[2],
 			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", HideDefault: true},
 			textFlag("time-zone", "the IANA `NAME` in which to show the time"),
 		}, payloadFlags()...)...),
@@ -43,15 +44,21 @@ func update(ctx context.Context, c *call) error {
 		}
 		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "payload")
 	}
-	err = setFromFlags(c.cmd, req, "label", "labels", "delivery", "delivery", "max-attempts", "retry_policy.max_attempts")
+	err = setFromFlags(c.cmd, req, "label", "labels", "delivery", "delivery")
 	if err != nil {
 		return err
+	}
+	if req.RetryPolicy, err = retryPolicy(c.cmd); err != nil {
+		return err
+	}
+	if req.GetRetryPolicy() != nil {
+		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "retry_policy")
 	}
 	if err := noLabels(c.cmd, req.GetUpdateMask()); err != nil {
 		return err
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
-		return exit.Usagef("name what to change: new content, --label, --no-labels, --delivery, --max-attempts, --attempt-timeout or --time-zone")
+		return exit.Usagef("name what to change: new content, --label, --no-labels, --delivery, --max-attempts, --retry-delay, --keep-trying, --attempt-timeout or --time-zone")
 	}
 	if req, err = withName(c, "job", req); err != nil {
 		return err

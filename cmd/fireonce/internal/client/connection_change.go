@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -19,20 +19,20 @@ import (
 // set them on a new one.
 
 // ownFlags are the flags of `create` that are neither settings nor a credential.
-var ownFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down"}
+var ownFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down", "max-attempts", "retry-delay", "keep-trying"}
 
 func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 	const one, argument = "connection", "CONNECTION"
 	return []*cli.Command{
 		{
-			Name: "update", Usage: "change name, labels, limits or settings", ArgsUsage: argument,
+			Name: "update", Usage: "change name, labels, limits, retries or settings", ArgsUsage: argument,
 			Description: "Settings are replaced whole: give all of them, as for a new connection. Jobs with an attempt keep their class.",
 			Flags: flags(append([]cli.Flag{
 				etagFlag(one), keyFlag(one),
 				textFlag("name", "the `NAME` that people read"),
 				textsFlag("label", "all its labels: `NAME=VALUE`; may be repeated"),
 				boolFlag("no-labels", "take all its labels away"),
-			}, append(limitFlags("as it was; 0: 32", "as it was; 0: no limit"), settings...)...)...),
+			}, append(append(limitFlags("as it was; 0: 32", "as it was; 0: no limit"), retryFlags("as it was", "as they were", "as it was")...), settings...)...)...),
 			Action: action(updateConnection(settings)),
 		},
 		{
@@ -123,6 +123,20 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 			return err
 		}
 	}
+	if anySet(cmd, retryFlags("", "", "")) {
+		given, err := retryPolicy(cmd)
+		if err != nil {
+			return err
+		}
+		retry := cmp.Or(conn.GetRetryPolicy(), &fireoncev1.RetryPolicy{}) // absent parts stay
+		if len(given.GetDelays()) > 0 {
+			retry.Delays, retry.MinBackoff, retry.Multiplier = given.GetDelays(), nil, 0
+			given.Delays = nil
+		}
+		proto.Merge(retry, given)
+		req.RetryPolicy = retry
+		mask.Paths = append(mask.Paths, "retry_policy")
+	}
 	if anySet(cmd, settings) {
 		next := &fireoncev1.Connection{Connector: conn.GetConnector()}
 		if err := setSettings(cmd, next); err != nil {
@@ -134,7 +148,7 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 		mask.Paths = append(mask.Paths, string(member.Name()))
 	}
 	if len(mask.GetPaths()) == 0 {
-		return exit.Usagef("name what to change: --name, --label, limits or settings")
+		return exit.Usagef("name what to change: --name, --label, limits, retries or settings")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func connectionsCommand() *cli.Command {
 					textFlag("name", "the `NAME` that people read"),
 					textFlag("key", "the `KEY` by which you find the connection again, and by which a repeat of this call finds it; default: a new one"),
 					textsFlag("label", "`NAME=VALUE`, to find it by; may be repeated"),
-				}, append(limitFlags("32", "no limit"), settingsFlags(anyPlatform)...)...), credentialFlags()...)...),
+				}, append(append(limitFlags("32", "no limit"), retryFlags("5; webhook 12", "30s, 2m, 8m, 32m, 1h; webhook from 2s to 8h", "2h; webhook 1d")...), settingsFlags(anyPlatform)...)...), credentialFlags()...)...),
 				Action: action(createConnection),
 			},
 			{
@@ -85,6 +85,26 @@ func limitFlags(inFlight, others string) []cli.Flag {
 	}
 }
 
+// retryFlags are the flags of how a job is tried again, with what absent ones mean.
+func retryFlags(attempts, waits, keep string) []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts proven to have had no effect before a job fails", DefaultText: attempts},
+		&cli.StringSliceFlag{
+			Name: "retry-delay", Usage: "the `WAIT` after the first, second, ... failure; give one flag for each; the last one repeats", DefaultText: waits,
+		},
+		&duration.Flag{Name: "keep-trying", Usage: "for how long a job is tried, as a `DURATION` from its first attempt", DefaultText: keep},
+	}
+}
+
+// retryPolicy reads the flags of how a job is tried again; nil: none is set.
+func retryPolicy(cmd *cli.Command) (*fireoncev1.RetryPolicy, error) {
+	if !anySet(cmd, retryFlags("", "", "")) {
+		return nil, nil
+	}
+	out := &fireoncev1.RetryPolicy{}
+	return out, setFromFlags(cmd, out, "retry-delay", "delays")
+}
+
 func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
 	req, err := newConnection(cmd)
 	if err != nil {
@@ -107,6 +127,9 @@ func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error
 		return nil, err
 	}
 	var err error
+	if conn.RetryPolicy, err = retryPolicy(cmd); err != nil {
+		return nil, err
+	}
 	if conn.Labels, err = namedValues(cmd, "label"); err != nil {
 		return nil, err
 	}

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/fireonce/fireonce/internal/connector/builtin"
-	"github.com/fireonce/fireonce/internal/connector/platform"
-
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
+	"github.com/fireonce/fireonce/internal/connector/platform"
 )
 
 // Rules of this file: a flag sets one field of a message, whose type decides how the flag is read.
@@ -222,8 +222,21 @@ func single(cmd *cli.Command, f platform.Flag, field protoreflect.FieldDescripto
 	}
 }
 
-// scalar reads a text or an enum.
+// scalar reads a text, an enum, or one element of a list.
 func scalar(f platform.Flag, field protoreflect.FieldDescriptor, text string) (protoreflect.Value, error) {
+	switch field.Kind() {
+	case protoreflect.MessageKind: // in a list
+		if field.Message().Name() == "UnactedAnswer" {
+			answer, err := unactedAnswer(f.Name, text)
+			return protoreflect.ValueOfMessage(answer.ProtoReflect()), err
+		}
+		d, err := duration.Parse(text)
+		if err != nil {
+			err = exit.Usagef("--%s %q is not a duration such as 90s, 1h30m or 2d", f.Name, text)
+		}
+		return protoreflect.ValueOfMessage(durationpb.New(d).ProtoReflect()), err
+	default:
+	}
 	if field.Kind() != protoreflect.EnumKind {
 		return protoreflect.ValueOfString(text), nil
 	}
@@ -331,4 +344,21 @@ func inWords(names []string) string {
 		return strings.Join(names, "")
 	}
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// unactedAnswer reads "502 X-Refused-By: edge", or "503 body: no healthy upstream".
+func unactedAnswer(flag, text string) (*fireoncev1.UnactedAnswer, error) {
+	status, mark, _ := strings.Cut(text, " ")
+	code, err := strconv.ParseInt(status, 10, 32)
+	name, value, found := strings.Cut(mark, ": ")
+	if err != nil || !found {
+		return nil, exit.Usagef(`--%s %q is no answer such as "502 X-Refused-By: edge" or "503 body: no healthy upstream"`, flag, text)
+	}
+	out := &fireoncev1.UnactedAnswer{Status: int32(code)}
+	if name == "body" {
+		out.Mark = &fireoncev1.UnactedAnswer_BodyContains{BodyContains: value}
+	} else {
+		out.Mark = &fireoncev1.UnactedAnswer_Header{Header: &fireoncev1.AnswerMark{Name: name, Value: value}}
+	}
+	return out, nil
 }

@@ -42,7 +42,7 @@ func loginCommand() *cli.Command {
 		textFlag("key", "the `KEY` of the new connection, by which `connections get` finds it after the login; default: a new one"),
 		textsFlag("label", "`NAME=VALUE`, to find the new connection by; may be repeated"),
 	}
-	own = append(append(own, limitFlags("32", "no limit")...), settingsFlags(byLogin)...)
+	own = append(append(own, append(limitFlags("32", "no limit"), retryFlags("5", "30s, 2m, 8m, 32m, 1h", "2h")...)...), settingsFlags(byLogin)...)
 	return &cli.Command{
 		Name: "login", Usage: "connect an account by OAuth 2, or log in to it again",
 		Description: "Prints the URL at which the account's owner allows the access and confirms, on a page of the server, that your project may\n" +

@@ -1,8 +1,10 @@
 package client
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
@@ -24,6 +26,7 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"In flight", limit(c.GetLimits().GetMaxInFlight()),
 		"Per minute", limit(c.GetLimits().GetMaxPerMinute()),
 		"Cool-down", span(c.GetLimits().GetCoolDown()),
+		"Retries", retryLine(c.GetRetryPolicy()),
 		"Created", stamp(c.GetCreateTime()),
 		"Connection", c.GetConnectionId(),
 		"Etag", c.GetEtag(),
@@ -76,4 +79,32 @@ func ownKey(key string) string {
 		return ""
 	}
 	return key
+}
+
+// retryLine returns what a connection states of how its jobs are tried again; empty: nothing.
+func retryLine(r *fireoncev1.RetryPolicy) string {
+	var parts []string
+	if n := r.GetMaxAttempts(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d attempts", n))
+	}
+	if len(r.GetDelays()) > 0 {
+		waits := make([]string, len(r.GetDelays()))
+		for i, d := range r.GetDelays() {
+			waits[i] = span(d)
+		}
+		parts = append(parts, "after "+strings.Join(waits, ", "))
+	}
+	if first := span(r.GetMinBackoff()); first != "" {
+		parts = append(parts, "first after "+first)
+	}
+	if factor := r.GetMultiplier(); factor > 0 {
+		parts = append(parts, fmt.Sprintf("each wait %g times the one before", factor))
+	}
+	if longest := span(r.GetMaxBackoff()); longest != "" {
+		parts = append(parts, "at most "+longest+" apart")
+	}
+	if keep := span(r.GetKeepTrying()); keep != "" {
+		parts = append(parts, "for "+keep)
+	}
+	return strings.Join(parts, "; ")
 }

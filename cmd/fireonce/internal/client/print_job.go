@@ -85,6 +85,7 @@ func (p *printer) job(j *fireoncev1.Job) {
 		"Replies to", j.GetReplyToJobId(),
 		"Waits until", stamp(j.GetWaitDeadline()),
 		"Start before", stamp(j.GetStartDeadline()),
+		"Tried until", stamp(j.GetKeepTryingTime()),
 		"RESEND from", resendLine(j),
 		"Delivery", word(j.GetDelivery()),
 		"Attempts", attemptsLine(j),

@@ -37,11 +37,12 @@ func scheduleCommand() *cli.Command {
 			textFlag("effect-key", "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"),
 			boolFlag("derive-key", "let the server derive the key from connection, content and time; needs --at"),
 			textFlag("reply-to", "the `JOB`, by id or key, that this one answers: it waits for it"),
-			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
+			&duration.Flag{Name: "window", Usage: "how late it may begin, as a `DURATION`", DefaultText: "2h"},
 			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
 			deliveryFlag(),
 			textsFlag("label", "a `NAME=VALUE` to find it by; may be repeated"),
-			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts proven to have had no effect before it fails", DefaultText: "5"},
+			retryFlags(ofConnection, ofConnection, ofConnection)[0], retryFlags(ofConnection, ofConnection, ofConnection)[1],
+			retryFlags(ofConnection, ofConnection, ofConnection)[2],
 			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request may take, as a `DURATION`", DefaultText: "30s"},
 			skipIfPresentFlag(),
 			boolFlag("validate-only", "check the request, the connection and its media files, store nothing; the platform is not asked"),
@@ -118,8 +119,11 @@ func (c *call) tellMark(resp interface {
 func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	req := &fireoncev1.ScheduleJobRequest{}
 	err := setFromFlags(cmd, req, "delivery", "delivery", "label", "labels", "window", "start_window",
-		"skip-if-present", "skip_if_present.max_age", "max-attempts", "retry_policy.max_attempts")
+		"skip-if-present", "skip_if_present.max_age")
 	if err != nil {
+		return nil, err
+	}
+	if req.RetryPolicy, err = retryPolicy(cmd); err != nil {
 		return nil, err
 	}
 	setConnection(req, cmd.String("connection"))
@@ -144,6 +148,9 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	req.Payload, err = payload(cmd)
 	return req, err
 }
+
+// ofConnection is what an absent flag of a job means.
+const ofConnection = "the connection's"
 
 func deliveryFlag() cli.Flag {
 	return textFlag("delivery", "if the outcome stays unknown: a `PROMISE`: once-or-ask, at-most-once or at-least-once, which may duplicate")

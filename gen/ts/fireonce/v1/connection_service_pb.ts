@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ConnectionStateCause, EffectClass, FailureKind } from "./job_pb.js";
+import type { ConnectionStateCause, EffectClass, FailureKind, RetryPolicy } from "./job_pb.js";
 import { file_fireonce_v1_job } from "./job_pb.js";
 import type { HttpMethod } from "./payload_pb.js";
 import { file_fireonce_v1_payload } from "./payload_pb.js";
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/connection_service.proto.
  */
 export const file_fireonce_v1_connection_service: GenFile = /*@__PURE__*/
-  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIv8KCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YCSABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgKIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYCyABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYDCABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGA0gASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYDiABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYDyABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEjMKBmxhYmVscxgQIAMoCzIjLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24uTGFiZWxzRW50cnkSKwoFc3RhdGUYESABKA4yHC5maXJlb25jZS52MS5Db25uZWN0aW9uU3RhdGUSFAoMc3RhdGVfcmVhc29uGBIgASgJEjYKC3N0YXRlX2NhdXNlGBMgASgOMiEuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlQ2F1c2USLgoKcGF1c2VfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjcKE3JhdGVfbGltaXRfZW5kX3RpbWUYFiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KDGVmZmVjdF9jbGFzcxgXIAEoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhgKEGFjY291bnRfaWRlbnRpdHkYGCABKAkSOgoWY3JlZGVudGlhbF9leHBpcmVfdGltZRgZIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoWY3JlZGVudGlhbF9maW5nZXJwcmludBgaIAEoCRIvCgtjcmVhdGVfdGltZRgbIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYHCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2RlbGV0ZV90aW1lGB0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRldGFnGB4gASgJEhIKCmNyZWF0ZWRfYnkYHyABKAkSEgoKdXBkYXRlZF9ieRggIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYISABKAkSGAoQY29udGVudF93aXRoaGVsZBgiIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgoKCHNldHRpbmdzIp8CCg9XZWJob29rU2V0dGluZ3MSNgoQcmVjZWl2ZXJfZGVkdXBlcxgBIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcxItCgprZXlfd2luZG93GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg8KB29yaWdpbnMYAyADKAkSFQoNcXVvdGVfYW5zd2VycxgEIAEoCBIsCgtrZWVwX2Fuc3dlchgFIAEoCzIXLmZpcmVvbmNlLnYxLktlZXBBbnN3ZXISGQoRZGVkdXBlc19pbl9mbGlnaHQYBiABKAgSNAoRbWF4X2hhbmRsaW5nX3RpbWUYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iNQoKS2VlcEFuc3dlchIPCgdoZWFkZXJzGAEgAygJEhYKDm1heF9ib2R5X2J5dGVzGAIgASgFIu8CCgxIdHRwU2V0dGluZ3MSNgoQcmVjZWl2ZXJfZGVkdXBlcxgBIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcxItCgprZXlfd2luZG93GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg8KB29yaWdpbnMYAyADKAkSDQoFcGF0aHMYBCADKAkSKAoHbWV0aG9kcxgFIAMoDjIXLmZpcmVvbmNlLnYxLkh0dHBNZXRob2QSGAoQaWRfanNvbl9wb2ludGVycxgGIAMoCRIVCg1xdW90ZV9hbnN3ZXJzGAcgASgIEiwKC2tlZXBfYW5zd2VyGAggASgLMhcuZmlyZW9uY2UudjEuS2VlcEFuc3dlchIZChFkZWR1cGVzX2luX2ZsaWdodBgJIAEoCBI0ChFtYXhfaGFuZGxpbmdfdGltZRgKIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJNCgxGZWVkU2V0dGluZ3MSEAoIYmFzZV91cmwYASABKAkSKwoIcmVhZF9sYWcYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iWgoQTWFzdG9kb25TZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCRI0Cg5zZXJ2ZXJfZGVkdXBlcxgCIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcyIjCg9CbHVlc2t5U2V0dGluZ3MSEAoIYmFzZV91cmwYASABKAkiHwoJWFNldHRpbmdzEhIKCmxvbmdfcG9zdHMYASABKAgimAEKDlRpa1Rva1NldHRpbmdzEjIKBnNvdXJjZRgBIAEoDjIiLmZpcmVvbmNlLnYxLlRpa1Rva1NldHRpbmdzLlNvdXJjZSJSCgZTb3VyY2USFgoSU09VUkNFX1VOU1BFQ0lGSUVEEAASFgoSU09VUkNFX0ZJTEVfVVBMT0FEEAESGAoUU09VUkNFX1BVTExfRlJPTV9VUkwQAiIgCg1TbGFja1NldHRpbmdzEg8KB2NoYW5uZWwYASABKAki1QEKDFNtdHBTZXR0aW5ncxIMCgRob3N0GAEgASgJEgwKBHBvcnQYAiABKAUSNAoIc2VjdXJpdHkYAyABKA4yIi5maXJlb25jZS52MS5TbXRwU2V0dGluZ3MuU2VjdXJpdHkSEQoJaGVsb19uYW1lGAQgASgJImAKCFNlY3VyaXR5EhgKFFNFQ1VSSVRZX1VOU1BFQ0lGSUVEEAASFQoRU0VDVVJJVFlfU1RBUlRUTFMQARIQCgxTRUNVUklUWV9UTFMQAhIRCg1TRUNVUklUWV9OT05FEAMieAoOQ3VzdG9tU2V0dGluZ3MSNwoGdmFsdWVzGAEgAygLMicuZmlyZW9uY2UudjEuQ3VzdG9tU2V0dGluZ3MuVmFsdWVzRW50cnkaLQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJvChBDb25uZWN0aW9uTGltaXRzEhUKDW1heF9pbl9mbGlnaHQYASABKAUSFgoObWF4X3Blcl9taW51dGUYAiABKAUSLAoJY29vbF9kb3duGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIrQCCgpDcmVkZW50aWFsEjAKDGJlYXJlcl90b2tlbhgBIAEoCzIYLmZpcmVvbmNlLnYxLkJlYXJlclRva2VuSAASJwoFYmFzaWMYAiABKAsyFi5maXJlb25jZS52MS5CYXNpY0F1dGhIABIqCgZvYXV0aDIYAyABKAsyGC5maXJlb25jZS52MS5PQXV0aDJUb2tlbkgAEjYKD3dlYmhvb2tfc2VjcmV0cxgEIAEoCzIbLmZpcmVvbmNlLnYxLldlYmhvb2tTZWNyZXRzSAASMwoOYXBpX2tleV9oZWFkZXIYBSABKAsyGS5maXJlb25jZS52MS5BcGlLZXlIZWFkZXJIABIqCgdoZWFkZXJzGAYgAygLMhkuZmlyZW9uY2UudjEuU2VjcmV0SGVhZGVyQgYKBGtpbmQiHAoLQmVhcmVyVG9rZW4SDQoFdG9rZW4YASABKAkiLwoJQmFzaWNBdXRoEhAKCHVzZXJuYW1lGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIqgBCgtPQXV0aDJUb2tlbhIUCgxhY2Nlc3NfdG9rZW4YASABKAkSFQoNcmVmcmVzaF90b2tlbhgCIAEoCRIvCgtleHBpcmVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASCwoDYXBwGAQgASgJEi4KCmlzc3VlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiEKDldlYmhvb2tTZWNyZXRzEg8KB3NlY3JldHMYASADKAkiKwoMQXBpS2V5SGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiKwoMU2VjcmV0SGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkijAEKF0NyZWF0ZUNvbm5lY3Rpb25SZXF1ZXN0EhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIrCgpjb25uZWN0aW9uGAIgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIrCgpjcmVkZW50aWFsGAMgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbCJYChhDcmVhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCJYChRHZXRDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSABCDAoKY29ubmVjdGlvbiJEChVHZXRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24i7AIKEENvbm5lY3Rpb25GaWx0ZXISLAoGc3RhdGVzGAEgAygOMhwuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlEhIKCmNvbm5lY3RvcnMYAiADKAkSOQoGbGFiZWxzGAMgAygLMikuZmlyZW9uY2UudjEuQ29ubmVjdGlvbkZpbHRlci5MYWJlbHNFbnRyeRIYChBhY2NvdW50X2lkZW50aXR5GAQgASgJEhYKDmNvbm5lY3Rpb25faWRzGAUgAygJEhgKEGlkZW1wb3RlbmN5X2tleXMYBiADKAkSDAoEdGV4dBgHIAEoCRI8ChhjcmVkZW50aWFsX2V4cGlyZV9iZWZvcmUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHNob3dfZGVsZXRlZBgJIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIm4KFkxpc3RDb25uZWN0aW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSLQoGZmlsdGVyGAMgASgLMh0uZmlyZW9uY2UudjEuQ29ubmVjdGlvbkZpbHRlciJgChdMaXN0Q29ubmVjdGlvbnNSZXNwb25zZRIsCgtjb25uZWN0aW9ucxgBIAMoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIqIGChdVcGRhdGVDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCRIvCgt1cGRhdGVfbWFzaxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSFAoMZGlzcGxheV9uYW1lGAUgASgJEi0KBmxpbWl0cxgGIAEoCzIdLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb25MaW1pdHMSQAoGbGFiZWxzGAcgAygLMjAuZmlyZW9uY2UudjEuVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QuTGFiZWxzRW50cnkSLwoHd2ViaG9vaxgIIAEoCzIcLmZpcmVvbmNlLnYxLldlYmhvb2tTZXR0aW5nc0gBEikKBGh0dHAYCSABKAsyGS5maXJlb25jZS52MS5IdHRwU2V0dGluZ3NIARIpCgRmZWVkGAogASgLMhkuZmlyZW9uY2UudjEuRmVlZFNldHRpbmdzSAESLQoGY3VzdG9tGAsgASgLMhsuZmlyZW9uY2UudjEuQ3VzdG9tU2V0dGluZ3NIARIxCghtYXN0b2RvbhgMIAEoCzIdLmZpcmVvbmNlLnYxLk1hc3RvZG9uU2V0dGluZ3NIARIvCgdibHVlc2t5GA0gASgLMhwuZmlyZW9uY2UudjEuQmx1ZXNreVNldHRpbmdzSAESIwoBeBgOIAEoCzIWLmZpcmVvbmNlLnYxLlhTZXR0aW5nc0gBEi0KBnRpa3RvaxgPIAEoCzIbLmZpcmVvbmNlLnYxLlRpa1Rva1NldHRpbmdzSAESKwoFc2xhY2sYECABKAsyGi5maXJlb25jZS52MS5TbGFja1NldHRpbmdzSAESKQoEc210cBgRIAEoCzIZLmZpcmVvbmNlLnYxLlNtdHBTZXR0aW5nc0gBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDAoKY29ubmVjdGlvbkIKCghzZXR0aW5ncyJHChhVcGRhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24ilgEKF1JvdGF0ZUNyZWRlbnRpYWxSZXF1ZXN0EhcKDWNvbm5lY3Rpb25faWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIrCgpjcmVkZW50aWFsGAMgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbBIMCgRldGFnGAQgASgJQgwKCmNvbm5lY3Rpb24iRwoYUm90YXRlQ3JlZGVudGlhbFJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIlkKFVRlc3RDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSABCDAoKY29ubmVjdGlvbiKyAQoWVGVzdENvbm5lY3Rpb25SZXNwb25zZRIKCgJvaxgBIAEoCBIOCgZkZXRhaWwYAiABKAkSLgoMZmFpbHVyZV9raW5kGAMgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSGAoQYWNjb3VudF9pZGVudGl0eRgEIAEoCRIYChBwbGF0Zm9ybV9yZWFjaGVkGAUgASgIEhgKEGNvbnRlbnRfd2l0aGhlbGQYBiABKAgiagoWUGF1c2VDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDgoGcmVhc29uGAMgASgJQgwKCmNvbm5lY3Rpb24iRgoXUGF1c2VDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24icgoXUmVzdW1lQ29ubmVjdGlvblJlcXVlc3QSFwoNY29ubmVjdGlvbl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEhUKDWV4cGlyZV9taXNzZWQYAyABKAhCDAoKY29ubmVjdGlvbiJHChhSZXN1bWVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iaQoXRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QSFwoNY29ubmVjdGlvbl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEgwKBGV0YWcYAyABKAlCDAoKY29ubmVjdGlvbiIaChhEZWxldGVDb25uZWN0aW9uUmVzcG9uc2UiwAEKEVN0YXJ0T0F1dGhSZXF1ZXN0EgsKA2FwcBgBIAEoCRI2CgZjcmVhdGUYAiABKAsyJC5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVxdWVzdEgAEhcKDWNvbm5lY3Rpb25faWQYAyABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYBCABKAlIABIUCgxyZWRpcmVjdF91cmwYBSABKAkSEgoKcmV0dXJuX3VybBgGIAEoCUIICgZ0YXJnZXQibwoSU3RhcnRPQXV0aFJlc3BvbnNlEhkKEWF1dGhvcml6YXRpb25fdXJsGAEgASgJEg0KBXN0YXRlGAIgASgJEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJZChRDb21wbGV0ZU9BdXRoUmVxdWVzdBINCgVzdGF0ZRgBIAEoCRIMCgRjb2RlGAIgASgJEhQKDHJlZGlyZWN0X3VybBgDIAEoCRIOCgZpc3N1ZXIYBCABKAkiVQoVQ29tcGxldGVPQXV0aFJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEg8KB2NyZWF0ZWQYAiABKAgiFwoVTGlzdENvbm5lY3RvcnNSZXF1ZXN0IkQKFkxpc3RDb25uZWN0b3JzUmVzcG9uc2USKgoKY29ubmVjdG9ycxgBIAMoCzIWLmZpcmVvbmNlLnYxLkNvbm5lY3RvciLBAQoJQ29ubmVjdG9yEgwKBG5hbWUYASABKAkSDwoHcHJvbWlzZRgCIAEoCRIwCg5lZmZlY3RfY2xhc3NlcxgDIAMoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhUKDXBheWxvYWRfa2luZHMYBCADKAkSGAoQY3JlZGVudGlhbF9raW5kcxgFIAMoCRIVCg1zZXR0aW5nc19raW5kGAYgASgJEhsKE2NyZWRlbnRpYWxfcmVxdWlyZWQYByABKAgqzgEKD0Nvbm5lY3Rpb25TdGF0ZRIgChxDT05ORUNUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXQ09OTkVDVElPTl9TVEFURV9BQ1RJVkUQARIbChdDT05ORUNUSU9OX1NUQVRFX1BBVVNFRBACEh4KGkNPTk5FQ1RJT05fU1RBVEVfQVVUSF9IT0xEEAMSIQodQ09OTkVDVElPTl9TVEFURV9SQVRFX0xJTUlURUQQBBIcChhDT05ORUNUSU9OX1NUQVRFX0RFTEVURUQQBSpmCg9SZWNlaXZlckRlZHVwZXMSIAocUkVDRUlWRVJfREVEVVBFU19VTlNQRUNJRklFRBAAEhgKFFJFQ0VJVkVSX0RFRFVQRVNfWUVTEAESFwoTUkVDRUlWRVJfREVEVVBFU19OTxACMpsJChFDb25uZWN0aW9uU2VydmljZRJkChBDcmVhdGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJbCg1HZXRDb25uZWN0aW9uEiEuZmlyZW9uY2UudjEuR2V0Q29ubmVjdGlvblJlcXVlc3QaIi5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVzcG9uc2UiA5ACARJhCg9MaXN0Q29ubmVjdGlvbnMSIy5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuTGlzdENvbm5lY3Rpb25zUmVzcG9uc2UiA5ACARJkChBVcGRhdGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBSb3RhdGVDcmVkZW50aWFsEiQuZmlyZW9uY2UudjEuUm90YXRlQ3JlZGVudGlhbFJlcXVlc3QaJS5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVzcG9uc2UiA5ACAhJeCg5UZXN0Q29ubmVjdGlvbhIiLmZpcmVvbmNlLnYxLlRlc3RDb25uZWN0aW9uUmVxdWVzdBojLmZpcmVvbmNlLnYxLlRlc3RDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJhCg9QYXVzZUNvbm5lY3Rpb24SIy5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXF1ZXN0GiQuZmlyZW9uY2UudjEuUGF1c2VDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBSZXN1bWVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuUmVzdW1lQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBEZWxldGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJNCgpTdGFydE9BdXRoEh4uZmlyZW9uY2UudjEuU3RhcnRPQXV0aFJlcXVlc3QaHy5maXJlb25jZS52MS5TdGFydE9BdXRoUmVzcG9uc2USVgoNQ29tcGxldGVPQXV0aBIhLmZpcmVvbmNlLnYxLkNvbXBsZXRlT0F1dGhSZXF1ZXN0GiIuZmlyZW9uY2UudjEuQ29tcGxldGVPQXV0aFJlc3BvbnNlEl4KDkxpc3RDb25uZWN0b3JzEiIuZmlyZW9uY2UudjEuTGlzdENvbm5lY3RvcnNSZXF1ZXN0GiMuZmlyZW9uY2UudjEuTGlzdENvbm5lY3RvcnNSZXNwb25zZSIDkAIBQpYBChVpby5naXRodWIuZmlyZW9uY2UudjFCFkNvbm5lY3Rpb25TZXJ2aWNlUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIq8LCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YCSABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgKIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYCyABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYDCABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGA0gASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYDiABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYDyABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEjMKBmxhYmVscxgQIAMoCzIjLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24uTGFiZWxzRW50cnkSKwoFc3RhdGUYESABKA4yHC5maXJlb25jZS52MS5Db25uZWN0aW9uU3RhdGUSFAoMc3RhdGVfcmVhc29uGBIgASgJEjYKC3N0YXRlX2NhdXNlGBMgASgOMiEuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlQ2F1c2USLgoKcGF1c2VfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjcKE3JhdGVfbGltaXRfZW5kX3RpbWUYFiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KDGVmZmVjdF9jbGFzcxgXIAEoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhgKEGFjY291bnRfaWRlbnRpdHkYGCABKAkSOgoWY3JlZGVudGlhbF9leHBpcmVfdGltZRgZIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoWY3JlZGVudGlhbF9maW5nZXJwcmludBgaIAEoCRIvCgtjcmVhdGVfdGltZRgbIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYHCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2RlbGV0ZV90aW1lGB0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRldGFnGB4gASgJEhIKCmNyZWF0ZWRfYnkYHyABKAkSEgoKdXBkYXRlZF9ieRggIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYISABKAkSGAoQY29udGVudF93aXRoaGVsZBgiIAEoCBIuCgxyZXRyeV9wb2xpY3kYIyABKAsyGC5maXJlb25jZS52MS5SZXRyeVBvbGljeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgoKCHNldHRpbmdzIswCCg9XZWJob29rU2V0dGluZ3MSNgoQcmVjZWl2ZXJfZGVkdXBlcxgBIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcxItCgprZXlfd2luZG93GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg8KB29yaWdpbnMYAyADKAkSFQoNcXVvdGVfYW5zd2VycxgEIAEoCBIsCgtrZWVwX2Fuc3dlchgFIAEoCzIXLmZpcmVvbmNlLnYxLktlZXBBbnN3ZXISGQoRZGVkdXBlc19pbl9mbGlnaHQYBiABKAgSNAoRbWF4X2hhbmRsaW5nX3RpbWUYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoHdW5hY3RlZBgIIAMoCzIaLmZpcmVvbmNlLnYxLlVuYWN0ZWRBbnN3ZXIiNQoKS2VlcEFuc3dlchIPCgdoZWFkZXJzGAEgAygJEhYKDm1heF9ib2R5X2J5dGVzGAIgASgFImsKDVVuYWN0ZWRBbnN3ZXISDgoGc3RhdHVzGAEgASgFEikKBmhlYWRlchgCIAEoCzIXLmZpcmVvbmNlLnYxLkFuc3dlck1hcmtIABIXCg1ib2R5X2NvbnRhaW5zGAMgASgJSABCBgoEbWFyayIpCgpBbnN3ZXJNYXJrEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkinAMKDEh0dHBTZXR0aW5ncxI2ChByZWNlaXZlcl9kZWR1cGVzGAEgASgOMhwuZmlyZW9uY2UudjEuUmVjZWl2ZXJEZWR1cGVzEi0KCmtleV93aW5kb3cYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDwoHb3JpZ2lucxgDIAMoCRINCgVwYXRocxgEIAMoCRIoCgdtZXRob2RzGAUgAygOMhcuZmlyZW9uY2UudjEuSHR0cE1ldGhvZBIYChBpZF9qc29uX3BvaW50ZXJzGAYgAygJEhUKDXF1b3RlX2Fuc3dlcnMYByABKAgSLAoLa2VlcF9hbnN3ZXIYCCABKAsyFy5maXJlb25jZS52MS5LZWVwQW5zd2VyEhkKEWRlZHVwZXNfaW5fZmxpZ2h0GAkgASgIEjQKEW1heF9oYW5kbGluZ190aW1lGAogASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEisKB3VuYWN0ZWQYCyADKAsyGi5maXJlb25jZS52MS5VbmFjdGVkQW5zd2VyIk0KDEZlZWRTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCRIrCghyZWFkX2xhZxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJaChBNYXN0b2RvblNldHRpbmdzEhAKCGJhc2VfdXJsGAEgASgJEjQKDnNlcnZlcl9kZWR1cGVzGAIgASgOMhwuZmlyZW9uY2UudjEuUmVjZWl2ZXJEZWR1cGVzIiMKD0JsdWVza3lTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCSIfCglYU2V0dGluZ3MSEgoKbG9uZ19wb3N0cxgBIAEoCCKYAQoOVGlrVG9rU2V0dGluZ3MSMgoGc291cmNlGAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3MuU291cmNlIlIKBlNvdXJjZRIWChJTT1VSQ0VfVU5TUEVDSUZJRUQQABIWChJTT1VSQ0VfRklMRV9VUExPQUQQARIYChRTT1VSQ0VfUFVMTF9GUk9NX1VSTBACIiAKDVNsYWNrU2V0dGluZ3MSDwoHY2hhbm5lbBgBIAEoCSLVAQoMU210cFNldHRpbmdzEgwKBGhvc3QYASABKAkSDAoEcG9ydBgCIAEoBRI0CghzZWN1cml0eRgDIAEoDjIiLmZpcmVvbmNlLnYxLlNtdHBTZXR0aW5ncy5TZWN1cml0eRIRCgloZWxvX25hbWUYBCABKAkiYAoIU2VjdXJpdHkSGAoUU0VDVVJJVFlfVU5TUEVDSUZJRUQQABIVChFTRUNVUklUWV9TVEFSVFRMUxABEhAKDFNFQ1VSSVRZX1RMUxACEhEKDVNFQ1VSSVRZX05PTkUQAyJ4Cg5DdXN0b21TZXR0aW5ncxI3CgZ2YWx1ZXMYASADKAsyJy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5ncy5WYWx1ZXNFbnRyeRotCgtWYWx1ZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIm8KEENvbm5lY3Rpb25MaW1pdHMSFQoNbWF4X2luX2ZsaWdodBgBIAEoBRIWCg5tYXhfcGVyX21pbnV0ZRgCIAEoBRIsCgljb29sX2Rvd24YAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24itAIKCkNyZWRlbnRpYWwSMAoMYmVhcmVyX3Rva2VuGAEgASgLMhguZmlyZW9uY2UudjEuQmVhcmVyVG9rZW5IABInCgViYXNpYxgCIAEoCzIWLmZpcmVvbmNlLnYxLkJhc2ljQXV0aEgAEioKBm9hdXRoMhgDIAEoCzIYLmZpcmVvbmNlLnYxLk9BdXRoMlRva2VuSAASNgoPd2ViaG9va19zZWNyZXRzGAQgASgLMhsuZmlyZW9uY2UudjEuV2ViaG9va1NlY3JldHNIABIzCg5hcGlfa2V5X2hlYWRlchgFIAEoCzIZLmZpcmVvbmNlLnYxLkFwaUtleUhlYWRlckgAEioKB2hlYWRlcnMYBiADKAsyGS5maXJlb25jZS52MS5TZWNyZXRIZWFkZXJCBgoEa2luZCIcCgtCZWFyZXJUb2tlbhINCgV0b2tlbhgBIAEoCSIvCglCYXNpY0F1dGgSEAoIdXNlcm5hbWUYASABKAkSEAoIcGFzc3dvcmQYAiABKAkiqAEKC09BdXRoMlRva2VuEhQKDGFjY2Vzc190b2tlbhgBIAEoCRIVCg1yZWZyZXNoX3Rva2VuGAIgASgJEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBILCgNhcHAYBCABKAkSLgoKaXNzdWVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiIQoOV2ViaG9va1NlY3JldHMSDwoHc2VjcmV0cxgBIAMoCSIrCgxBcGlLZXlIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSIrCgxTZWNyZXRIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSKMAQoXQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJEisKCmNvbm5lY3Rpb24YAiABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEisKCmNyZWRlbnRpYWwYAyABKAsyFy5maXJlb25jZS52MS5DcmVkZW50aWFsIlgKGENyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIPCgdjcmVhdGVkGAIgASgIIlgKFEdldENvbm5lY3Rpb25SZXF1ZXN0EhcKDWNvbm5lY3Rpb25faWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIAEIMCgpjb25uZWN0aW9uIkQKFUdldENvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiLsAgoQQ29ubmVjdGlvbkZpbHRlchIsCgZzdGF0ZXMYASADKA4yHC5maXJlb25jZS52MS5Db25uZWN0aW9uU3RhdGUSEgoKY29ubmVjdG9ycxgCIAMoCRI5CgZsYWJlbHMYAyADKAsyKS5maXJlb25jZS52MS5Db25uZWN0aW9uRmlsdGVyLkxhYmVsc0VudHJ5EhgKEGFjY291bnRfaWRlbnRpdHkYBCABKAkSFgoOY29ubmVjdGlvbl9pZHMYBSADKAkSGAoQaWRlbXBvdGVuY3lfa2V5cxgGIAMoCRIMCgR0ZXh0GAcgASgJEjwKGGNyZWRlbnRpYWxfZXhwaXJlX2JlZm9yZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMc2hvd19kZWxldGVkGAkgASgIGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEibgoWTGlzdENvbm5lY3Rpb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRItCgZmaWx0ZXIYAyABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uRmlsdGVyImAKF0xpc3RDb25uZWN0aW9uc1Jlc3BvbnNlEiwKC2Nvbm5lY3Rpb25zGAEgAygLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki0gYKF1VwZGF0ZUNvbm5lY3Rpb25SZXF1ZXN0EhcKDWNvbm5lY3Rpb25faWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIMCgRldGFnGAMgASgJEi8KC3VwZGF0ZV9tYXNrGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIUCgxkaXNwbGF5X25hbWUYBSABKAkSLQoGbGltaXRzGAYgASgLMh0uZmlyZW9uY2UudjEuQ29ubmVjdGlvbkxpbWl0cxJACgZsYWJlbHMYByADKAsyMC5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVxdWVzdC5MYWJlbHNFbnRyeRIvCgd3ZWJob29rGAggASgLMhwuZmlyZW9uY2UudjEuV2ViaG9va1NldHRpbmdzSAESKQoEaHR0cBgJIAEoCzIZLmZpcmVvbmNlLnYxLkh0dHBTZXR0aW5nc0gBEikKBGZlZWQYCiABKAsyGS5maXJlb25jZS52MS5GZWVkU2V0dGluZ3NIARItCgZjdXN0b20YCyABKAsyGy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5nc0gBEjEKCG1hc3RvZG9uGAwgASgLMh0uZmlyZW9uY2UudjEuTWFzdG9kb25TZXR0aW5nc0gBEi8KB2JsdWVza3kYDSABKAsyHC5maXJlb25jZS52MS5CbHVlc2t5U2V0dGluZ3NIARIjCgF4GA4gASgLMhYuZmlyZW9uY2UudjEuWFNldHRpbmdzSAESLQoGdGlrdG9rGA8gASgLMhsuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3NIARIrCgVzbGFjaxgQIAEoCzIaLmZpcmVvbmNlLnYxLlNsYWNrU2V0dGluZ3NIARIpCgRzbXRwGBEgASgLMhkuZmlyZW9uY2UudjEuU210cFNldHRpbmdzSAESLgoMcmV0cnlfcG9saWN5GBIgASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIMCgpjb25uZWN0aW9uQgoKCHNldHRpbmdzIkcKGFVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiKWAQoXUm90YXRlQ3JlZGVudGlhbFJlcXVlc3QSFwoNY29ubmVjdGlvbl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEisKCmNyZWRlbnRpYWwYAyABKAsyFy5maXJlb25jZS52MS5DcmVkZW50aWFsEgwKBGV0YWcYBCABKAlCDAoKY29ubmVjdGlvbiJHChhSb3RhdGVDcmVkZW50aWFsUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iWQoVVGVzdENvbm5lY3Rpb25SZXF1ZXN0EhcKDWNvbm5lY3Rpb25faWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIAEIMCgpjb25uZWN0aW9uIrIBChZUZXN0Q29ubmVjdGlvblJlc3BvbnNlEgoKAm9rGAEgASgIEg4KBmRldGFpbBgCIAEoCRIuCgxmYWlsdXJlX2tpbmQYAyABKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIYChBhY2NvdW50X2lkZW50aXR5GAQgASgJEhgKEHBsYXRmb3JtX3JlYWNoZWQYBSABKAgSGAoQY29udGVudF93aXRoaGVsZBgGIAEoCCJqChZQYXVzZUNvbm5lY3Rpb25SZXF1ZXN0EhcKDWNvbm5lY3Rpb25faWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIOCgZyZWFzb24YAyABKAlCDAoKY29ubmVjdGlvbiJGChdQYXVzZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiJyChdSZXN1bWVDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASFQoNZXhwaXJlX21pc3NlZBgDIAEoCEIMCgpjb25uZWN0aW9uIkcKGFJlc3VtZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiJpChdEZWxldGVDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCUIMCgpjb25uZWN0aW9uIhoKGERlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSLAAQoRU3RhcnRPQXV0aFJlcXVlc3QSCwoDYXBwGAEgASgJEjYKBmNyZWF0ZRgCIAEoCzIkLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXF1ZXN0SAASFwoNY29ubmVjdGlvbl9pZBgDIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgEIAEoCUgAEhQKDHJlZGlyZWN0X3VybBgFIAEoCRISCgpyZXR1cm5fdXJsGAYgASgJQggKBnRhcmdldCJvChJTdGFydE9BdXRoUmVzcG9uc2USGQoRYXV0aG9yaXphdGlvbl91cmwYASABKAkSDQoFc3RhdGUYAiABKAkSLwoLZXhwaXJlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlkKFENvbXBsZXRlT0F1dGhSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEgwKBGNvZGUYAiABKAkSFAoMcmVkaXJlY3RfdXJsGAMgASgJEg4KBmlzc3VlchgEIAEoCSJVChVDb21wbGV0ZU9BdXRoUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCIXChVMaXN0Q29ubmVjdG9yc1JlcXVlc3QiRAoWTGlzdENvbm5lY3RvcnNSZXNwb25zZRIqCgpjb25uZWN0b3JzGAEgAygLMhYuZmlyZW9uY2UudjEuQ29ubmVjdG9yIsEBCglDb25uZWN0b3ISDAoEbmFtZRgBIAEoCRIPCgdwcm9taXNlGAIgASgJEjAKDmVmZmVjdF9jbGFzc2VzGAMgAygOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFQoNcGF5bG9hZF9raW5kcxgEIAMoCRIYChBjcmVkZW50aWFsX2tpbmRzGAUgAygJEhUKDXNldHRpbmdzX2tpbmQYBiABKAkSGwoTY3JlZGVudGlhbF9yZXF1aXJlZBgHIAEoCCrOAQoPQ29ubmVjdGlvblN0YXRlEiAKHENPTk5FQ1RJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIbChdDT05ORUNUSU9OX1NUQVRFX0FDVElWRRABEhsKF0NPTk5FQ1RJT05fU1RBVEVfUEFVU0VEEAISHgoaQ09OTkVDVElPTl9TVEFURV9BVVRIX0hPTEQQAxIhCh1DT05ORUNUSU9OX1NUQVRFX1JBVEVfTElNSVRFRBAEEhwKGENPTk5FQ1RJT05fU1RBVEVfREVMRVRFRBAFKmYKD1JlY2VpdmVyRGVkdXBlcxIgChxSRUNFSVZFUl9ERURVUEVTX1VOU1BFQ0lGSUVEEAASGAoUUkVDRUlWRVJfREVEVVBFU19ZRVMQARIXChNSRUNFSVZFUl9ERURVUEVTX05PEAIymwkKEUNvbm5lY3Rpb25TZXJ2aWNlEmQKEENyZWF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICElsKDUdldENvbm5lY3Rpb24SIS5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVxdWVzdBoiLmZpcmVvbmNlLnYxLkdldENvbm5lY3Rpb25SZXNwb25zZSIDkAIBEmEKD0xpc3RDb25uZWN0aW9ucxIjLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0aW9uc1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXNwb25zZSIDkAIBEmQKEFVwZGF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJvdGF0ZUNyZWRlbnRpYWwSJC5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJvdGF0ZUNyZWRlbnRpYWxSZXNwb25zZSIDkAICEl4KDlRlc3RDb25uZWN0aW9uEiIuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXF1ZXN0GiMuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXNwb25zZSIDkAICEmEKD1BhdXNlQ29ubmVjdGlvbhIjLmZpcmVvbmNlLnYxLlBhdXNlQ29ubmVjdGlvblJlcXVlc3QaJC5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJlc3VtZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJlc3VtZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEERlbGV0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEk0KClN0YXJ0T0F1dGgSHi5maXJlb25jZS52MS5TdGFydE9BdXRoUmVxdWVzdBofLmZpcmVvbmNlLnYxLlN0YXJ0T0F1dGhSZXNwb25zZRJWCg1Db21wbGV0ZU9BdXRoEiEuZmlyZW9uY2UudjEuQ29tcGxldGVPQXV0aFJlcXVlc3QaIi5maXJlb25jZS52MS5Db21wbGV0ZU9BdXRoUmVzcG9uc2USXgoOTGlzdENvbm5lY3RvcnMSIi5maXJlb25jZS52MS5MaXN0Q29ubmVjdG9yc1JlcXVlc3QaIy5maXJlb25jZS52MS5MaXN0Q29ubmVjdG9yc1Jlc3BvbnNlIgOQAgFClgEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIWQ29ubmVjdGlvblNlcnZpY2VQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * One account on one platform, one SMTP relay, or one webhook signer.
@@ -260,6 +260,14 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
    * @generated from field: bool content_withheld = 34;
    */
   contentWithheld: boolean;
+
+  /**
+   * How its jobs are tried again, as far as the connection states it. Jobs may state it
+   * for themselves. Unset: the connector's defaults.
+   *
+   * @generated from field: fireonce.v1.RetryPolicy retry_policy = 35;
+   */
+  retryPolicy?: RetryPolicy;
 };
 
 /**
@@ -336,14 +344,24 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
   /**
    * How long the receiver may work on a request that it has whole, 1 second to 1 hour.
    * State it if that can be longer than the jobs' answer timeout and the grace: a receiver
-   * that acts later than we expect can act twice. No repeat, no later attempt of policy
-   * RESEND and no person's RESEND comes before it is over. key_window must be at least
+   * that acts later than we expect can act twice. No repeat, no later attempt of delivery
+   * AT_LEAST_ONCE and no person's RESEND comes before it is over. key_window must be at least
    * four times as long. A change holds for attempts that begin after it. Unset: the answer
    * timeout. Not with dedupes_in_flight.
    *
    * @generated from field: google.protobuf.Duration max_handling_time = 7;
    */
   maxHandlingTime?: Duration;
+
+  /**
+   * Answers by which a proxy in front of the receiver proves that the receiver did not act:
+   * an attempt that is answered so had no effect, and is repeated by the retry policy. It
+   * is a fact that you state. A proxy that answers so after the receiver has acted causes a
+   * second effect. At most 10. Empty: none.
+   *
+   * @generated from field: repeated fireonce.v1.UnactedAnswer unacted = 8;
+   */
+  unacted: UnactedAnswer[];
 };
 
 /**
@@ -383,6 +401,81 @@ export type KeepAnswer = Message<"fireonce.v1.KeepAnswer"> & {
  */
 export const KeepAnswerSchema: GenMessage<KeepAnswer> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 2);
+
+/**
+ * An answer by which a proxy proves that the receiver behind it did not act: a status, and
+ * what distinguishes the proxy's own refusal from every other answer with that status. It
+ * counts only if it is complete and in time, and says nothing about other attempts.
+ *
+ * @generated from message fireonce.v1.UnactedAnswer
+ */
+export type UnactedAnswer = Message<"fireonce.v1.UnactedAnswer"> & {
+  /**
+   * 500 to 599, but not 504 and 524, which proxies answer when the receiver takes too
+   * long: it may still act. A 4xx needs no statement, because a complete one is a refusal.
+   *
+   * @generated from field: int32 status = 1;
+   */
+  status: number;
+
+  /**
+   * Only the proxy itself may ever answer with it, and only if it has not passed the
+   * request on. "server: nginx" is no such mark: nginx also answers 502 when the
+   * receiver broke off after it had acted.
+   *
+   * @generated from oneof fireonce.v1.UnactedAnswer.mark
+   */
+  mark: {
+    /**
+     * A header of the answer, with exactly this value.
+     *
+     * @generated from field: fireonce.v1.AnswerMark header = 2;
+     */
+    value: AnswerMark;
+    case: "header";
+  } | {
+    /**
+     * Text in the first 2,000 bytes of the answer's body.
+     *
+     * @generated from field: string body_contains = 3;
+     */
+    value: string;
+    case: "bodyContains";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message fireonce.v1.UnactedAnswer.
+ * Use `create(UnactedAnswerSchema)` to create a new message.
+ */
+export const UnactedAnswerSchema: GenMessage<UnactedAnswer> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 3);
+
+/**
+ * A header of an answer.
+ *
+ * @generated from message fireonce.v1.AnswerMark
+ */
+export type AnswerMark = Message<"fireonce.v1.AnswerMark"> & {
+  /**
+   * Case-insensitive.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message fireonce.v1.AnswerMark.
+ * Use `create(AnswerMarkSchema)` to create a new message.
+ */
+export const AnswerMarkSchema: GenMessage<AnswerMark> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 4);
 
 /**
  * Settings of connector "http" (plain HTTP requests).
@@ -477,14 +570,24 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
   /**
    * How long the receiver may work on a request that it has whole, 1 second to 1 hour.
    * State it if that can be longer than the jobs' answer timeout and the grace: a receiver
-   * that acts later than we expect can act twice. No repeat, no later attempt of policy
-   * RESEND and no person's RESEND comes before it is over. key_window must be at least
+   * that acts later than we expect can act twice. No repeat, no later attempt of delivery
+   * AT_LEAST_ONCE and no person's RESEND comes before it is over. key_window must be at least
    * four times as long. A change holds for attempts that begin after it. Unset: the answer
    * timeout. Not with dedupes_in_flight.
    *
    * @generated from field: google.protobuf.Duration max_handling_time = 10;
    */
   maxHandlingTime?: Duration;
+
+  /**
+   * Answers by which a proxy in front of the receiver proves that the receiver did not act:
+   * an attempt that is answered so had no effect, and is repeated by the retry policy. It
+   * is a fact that you state. A proxy that answers so after the receiver has acted causes a
+   * second effect. At most 10. Empty: none.
+   *
+   * @generated from field: repeated fireonce.v1.UnactedAnswer unacted = 11;
+   */
+  unacted: UnactedAnswer[];
 };
 
 /**
@@ -492,7 +595,7 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
  * Use `create(HttpSettingsSchema)` to create a new message.
  */
 export const HttpSettingsSchema: GenMessage<HttpSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 3);
+  messageDesc(file_fireonce_v1_connection_service, 5);
 
 /**
  * Settings of connector "feed": a platform that accepts posts without a key and lists an
@@ -522,7 +625,7 @@ export type FeedSettings = Message<"fireonce.v1.FeedSettings"> & {
  * Use `create(FeedSettingsSchema)` to create a new message.
  */
 export const FeedSettingsSchema: GenMessage<FeedSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 4);
+  messageDesc(file_fireonce_v1_connection_service, 6);
 
 /**
  * Settings of connector "mastodon": Mastodon, and servers that speak its API.
@@ -554,7 +657,7 @@ export type MastodonSettings = Message<"fireonce.v1.MastodonSettings"> & {
  * Use `create(MastodonSettingsSchema)` to create a new message.
  */
 export const MastodonSettingsSchema: GenMessage<MastodonSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 5);
+  messageDesc(file_fireonce_v1_connection_service, 7);
 
 /**
  * Settings of connector "bluesky" (AT Protocol).
@@ -575,7 +678,7 @@ export type BlueskySettings = Message<"fireonce.v1.BlueskySettings"> & {
  * Use `create(BlueskySettingsSchema)` to create a new message.
  */
 export const BlueskySettingsSchema: GenMessage<BlueskySettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 6);
+  messageDesc(file_fireonce_v1_connection_service, 8);
 
 /**
  * Settings of connector "x" (API v2).
@@ -596,7 +699,7 @@ export type XSettings = Message<"fireonce.v1.XSettings"> & {
  * Use `create(XSettingsSchema)` to create a new message.
  */
 export const XSettingsSchema: GenMessage<XSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 7);
+  messageDesc(file_fireonce_v1_connection_service, 9);
 
 /**
  * Settings of connector "tiktok" (Content Posting API).
@@ -615,7 +718,7 @@ export type TikTokSettings = Message<"fireonce.v1.TikTokSettings"> & {
  * Use `create(TikTokSettingsSchema)` to create a new message.
  */
 export const TikTokSettingsSchema: GenMessage<TikTokSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 8);
+  messageDesc(file_fireonce_v1_connection_service, 10);
 
 /**
  * How the video reaches TikTok.
@@ -649,7 +752,7 @@ export enum TikTokSettings_Source {
  * Describes the enum fireonce.v1.TikTokSettings.Source.
  */
 export const TikTokSettings_SourceSchema: GenEnum<TikTokSettings_Source> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_connection_service, 8, 0);
+  enumDesc(file_fireonce_v1_connection_service, 10, 0);
 
 /**
  * Settings of connector "slack" (Web API).
@@ -670,7 +773,7 @@ export type SlackSettings = Message<"fireonce.v1.SlackSettings"> & {
  * Use `create(SlackSettingsSchema)` to create a new message.
  */
 export const SlackSettingsSchema: GenMessage<SlackSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 9);
+  messageDesc(file_fireonce_v1_connection_service, 11);
 
 /**
  * Settings of connector "smtp": a relay that accepts mail.
@@ -710,7 +813,7 @@ export type SmtpSettings = Message<"fireonce.v1.SmtpSettings"> & {
  * Use `create(SmtpSettingsSchema)` to create a new message.
  */
 export const SmtpSettingsSchema: GenMessage<SmtpSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 10);
+  messageDesc(file_fireonce_v1_connection_service, 12);
 
 /**
  * How the connection is made private.
@@ -751,7 +854,7 @@ export enum SmtpSettings_Security {
  * Describes the enum fireonce.v1.SmtpSettings.Security.
  */
 export const SmtpSettings_SecuritySchema: GenEnum<SmtpSettings_Security> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_connection_service, 10, 0);
+  enumDesc(file_fireonce_v1_connection_service, 12, 0);
 
 /**
  * Settings of a connector that is not part of this API (a plugin).
@@ -772,7 +875,7 @@ export type CustomSettings = Message<"fireonce.v1.CustomSettings"> & {
  * Use `create(CustomSettingsSchema)` to create a new message.
  */
 export const CustomSettingsSchema: GenMessage<CustomSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 11);
+  messageDesc(file_fireonce_v1_connection_service, 13);
 
 /**
  * Limits of one connection.
@@ -814,7 +917,7 @@ export type ConnectionLimits = Message<"fireonce.v1.ConnectionLimits"> & {
  * Use `create(ConnectionLimitsSchema)` to create a new message.
  */
 export const ConnectionLimitsSchema: GenMessage<ConnectionLimits> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 12);
+  messageDesc(file_fireonce_v1_connection_service, 14);
 
 /**
  * Secrets. Write-only: no RPC returns any of it. ListConnectors lists the kinds that a
@@ -874,7 +977,7 @@ export type Credential = Message<"fireonce.v1.Credential"> & {
  * Use `create(CredentialSchema)` to create a new message.
  */
 export const CredentialSchema: GenMessage<Credential> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 13);
+  messageDesc(file_fireonce_v1_connection_service, 15);
 
 /**
  * Sent as "Authorization: Bearer …".
@@ -895,7 +998,7 @@ export type BearerToken = Message<"fireonce.v1.BearerToken"> & {
  * Use `create(BearerTokenSchema)` to create a new message.
  */
 export const BearerTokenSchema: GenMessage<BearerToken> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 14);
+  messageDesc(file_fireonce_v1_connection_service, 16);
 
 /**
  * HTTP basic authentication, or a login to an SMTP relay.
@@ -921,7 +1024,7 @@ export type BasicAuth = Message<"fireonce.v1.BasicAuth"> & {
  * Use `create(BasicAuthSchema)` to create a new message.
  */
 export const BasicAuthSchema: GenMessage<BasicAuth> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 15);
+  messageDesc(file_fireonce_v1_connection_service, 17);
 
 /**
  * Tokens of an OAuth 2 login. With a refresh token the server renews them before they
@@ -972,7 +1075,7 @@ export type OAuth2Token = Message<"fireonce.v1.OAuth2Token"> & {
  * Use `create(OAuth2TokenSchema)` to create a new message.
  */
 export const OAuth2TokenSchema: GenMessage<OAuth2Token> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 16);
+  messageDesc(file_fireonce_v1_connection_service, 18);
 
 /**
  * Signing secrets of Standard Webhooks.
@@ -994,7 +1097,7 @@ export type WebhookSecrets = Message<"fireonce.v1.WebhookSecrets"> & {
  * Use `create(WebhookSecretsSchema)` to create a new message.
  */
 export const WebhookSecretsSchema: GenMessage<WebhookSecrets> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 17);
+  messageDesc(file_fireonce_v1_connection_service, 19);
 
 /**
  * An API key in a header of its own.
@@ -1021,7 +1124,7 @@ export type ApiKeyHeader = Message<"fireonce.v1.ApiKeyHeader"> & {
  * Use `create(ApiKeyHeaderSchema)` to create a new message.
  */
 export const ApiKeyHeaderSchema: GenMessage<ApiKeyHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 18);
+  messageDesc(file_fireonce_v1_connection_service, 20);
 
 /**
  * A header whose value is secret.
@@ -1045,7 +1148,7 @@ export type SecretHeader = Message<"fireonce.v1.SecretHeader"> & {
  * Use `create(SecretHeaderSchema)` to create a new message.
  */
 export const SecretHeaderSchema: GenMessage<SecretHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 19);
+  messageDesc(file_fireonce_v1_connection_service, 21);
 
 /**
  * @generated from message fireonce.v1.CreateConnectionRequest
@@ -1062,7 +1165,8 @@ export type CreateConnectionRequest = Message<"fireonce.v1.CreateConnectionReque
   idempotencyKey: string;
 
   /**
-   * connector, display_name, settings, limits and labels are read; the rest is ignored.
+   * connector, display_name, settings, limits, retry_policy and labels are read; the rest is
+   * ignored.
    * Labels are not part of the comparison of repeats.
    *
    * @generated from field: fireonce.v1.Connection connection = 2;
@@ -1082,7 +1186,7 @@ export type CreateConnectionRequest = Message<"fireonce.v1.CreateConnectionReque
  * Use `create(CreateConnectionRequestSchema)` to create a new message.
  */
 export const CreateConnectionRequestSchema: GenMessage<CreateConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 20);
+  messageDesc(file_fireonce_v1_connection_service, 22);
 
 /**
  * @generated from message fireonce.v1.CreateConnectionResponse
@@ -1106,7 +1210,7 @@ export type CreateConnectionResponse = Message<"fireonce.v1.CreateConnectionResp
  * Use `create(CreateConnectionResponseSchema)` to create a new message.
  */
 export const CreateConnectionResponseSchema: GenMessage<CreateConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 21);
+  messageDesc(file_fireonce_v1_connection_service, 23);
 
 /**
  * @generated from message fireonce.v1.GetConnectionRequest
@@ -1137,7 +1241,7 @@ export type GetConnectionRequest = Message<"fireonce.v1.GetConnectionRequest"> &
  * Use `create(GetConnectionRequestSchema)` to create a new message.
  */
 export const GetConnectionRequestSchema: GenMessage<GetConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 22);
+  messageDesc(file_fireonce_v1_connection_service, 24);
 
 /**
  * @generated from message fireonce.v1.GetConnectionResponse
@@ -1154,7 +1258,7 @@ export type GetConnectionResponse = Message<"fireonce.v1.GetConnectionResponse">
  * Use `create(GetConnectionResponseSchema)` to create a new message.
  */
 export const GetConnectionResponseSchema: GenMessage<GetConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 23);
+  messageDesc(file_fireonce_v1_connection_service, 25);
 
 /**
  * Selects connections: all fields that are set must match; a list matches when one of its
@@ -1234,7 +1338,7 @@ export type ConnectionFilter = Message<"fireonce.v1.ConnectionFilter"> & {
  * Use `create(ConnectionFilterSchema)` to create a new message.
  */
 export const ConnectionFilterSchema: GenMessage<ConnectionFilter> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 24);
+  messageDesc(file_fireonce_v1_connection_service, 26);
 
 /**
  * @generated from message fireonce.v1.ListConnectionsRequest
@@ -1265,7 +1369,7 @@ export type ListConnectionsRequest = Message<"fireonce.v1.ListConnectionsRequest
  * Use `create(ListConnectionsRequestSchema)` to create a new message.
  */
 export const ListConnectionsRequestSchema: GenMessage<ListConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 25);
+  messageDesc(file_fireonce_v1_connection_service, 27);
 
 /**
  * @generated from message fireonce.v1.ListConnectionsResponse
@@ -1292,7 +1396,7 @@ export type ListConnectionsResponse = Message<"fireonce.v1.ListConnectionsRespon
  * Use `create(ListConnectionsResponseSchema)` to create a new message.
  */
 export const ListConnectionsResponseSchema: GenMessage<ListConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 26);
+  messageDesc(file_fireonce_v1_connection_service, 28);
 
 /**
  * @generated from message fireonce.v1.UpdateConnectionRequest
@@ -1415,6 +1519,14 @@ export type UpdateConnectionRequest = Message<"fireonce.v1.UpdateConnectionReque
     value: SmtpSettings;
     case: "smtp";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * Replaced whole. A change holds for each job from its next attempt or decision on: while
+   * a target is down, a longer keep_trying keeps its jobs.
+   *
+   * @generated from field: fireonce.v1.RetryPolicy retry_policy = 18;
+   */
+  retryPolicy?: RetryPolicy;
 };
 
 /**
@@ -1422,7 +1534,7 @@ export type UpdateConnectionRequest = Message<"fireonce.v1.UpdateConnectionReque
  * Use `create(UpdateConnectionRequestSchema)` to create a new message.
  */
 export const UpdateConnectionRequestSchema: GenMessage<UpdateConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 27);
+  messageDesc(file_fireonce_v1_connection_service, 29);
 
 /**
  * @generated from message fireonce.v1.UpdateConnectionResponse
@@ -1439,7 +1551,7 @@ export type UpdateConnectionResponse = Message<"fireonce.v1.UpdateConnectionResp
  * Use `create(UpdateConnectionResponseSchema)` to create a new message.
  */
 export const UpdateConnectionResponseSchema: GenMessage<UpdateConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 28);
+  messageDesc(file_fireonce_v1_connection_service, 30);
 
 /**
  * @generated from message fireonce.v1.RotateCredentialRequest
@@ -1480,7 +1592,7 @@ export type RotateCredentialRequest = Message<"fireonce.v1.RotateCredentialReque
  * Use `create(RotateCredentialRequestSchema)` to create a new message.
  */
 export const RotateCredentialRequestSchema: GenMessage<RotateCredentialRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 29);
+  messageDesc(file_fireonce_v1_connection_service, 31);
 
 /**
  * @generated from message fireonce.v1.RotateCredentialResponse
@@ -1497,7 +1609,7 @@ export type RotateCredentialResponse = Message<"fireonce.v1.RotateCredentialResp
  * Use `create(RotateCredentialResponseSchema)` to create a new message.
  */
 export const RotateCredentialResponseSchema: GenMessage<RotateCredentialResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 30);
+  messageDesc(file_fireonce_v1_connection_service, 32);
 
 /**
  * @generated from message fireonce.v1.TestConnectionRequest
@@ -1528,7 +1640,7 @@ export type TestConnectionRequest = Message<"fireonce.v1.TestConnectionRequest">
  * Use `create(TestConnectionRequestSchema)` to create a new message.
  */
 export const TestConnectionRequestSchema: GenMessage<TestConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 31);
+  messageDesc(file_fireonce_v1_connection_service, 33);
 
 /**
  * @generated from message fireonce.v1.TestConnectionResponse
@@ -1583,7 +1695,7 @@ export type TestConnectionResponse = Message<"fireonce.v1.TestConnectionResponse
  * Use `create(TestConnectionResponseSchema)` to create a new message.
  */
 export const TestConnectionResponseSchema: GenMessage<TestConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 32);
+  messageDesc(file_fireonce_v1_connection_service, 34);
 
 /**
  * @generated from message fireonce.v1.PauseConnectionRequest
@@ -1621,7 +1733,7 @@ export type PauseConnectionRequest = Message<"fireonce.v1.PauseConnectionRequest
  * Use `create(PauseConnectionRequestSchema)` to create a new message.
  */
 export const PauseConnectionRequestSchema: GenMessage<PauseConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 33);
+  messageDesc(file_fireonce_v1_connection_service, 35);
 
 /**
  * @generated from message fireonce.v1.PauseConnectionResponse
@@ -1638,7 +1750,7 @@ export type PauseConnectionResponse = Message<"fireonce.v1.PauseConnectionRespon
  * Use `create(PauseConnectionResponseSchema)` to create a new message.
  */
 export const PauseConnectionResponseSchema: GenMessage<PauseConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 34);
+  messageDesc(file_fireonce_v1_connection_service, 36);
 
 /**
  * @generated from message fireonce.v1.ResumeConnectionRequest
@@ -1678,7 +1790,7 @@ export type ResumeConnectionRequest = Message<"fireonce.v1.ResumeConnectionReque
  * Use `create(ResumeConnectionRequestSchema)` to create a new message.
  */
 export const ResumeConnectionRequestSchema: GenMessage<ResumeConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 35);
+  messageDesc(file_fireonce_v1_connection_service, 37);
 
 /**
  * @generated from message fireonce.v1.ResumeConnectionResponse
@@ -1695,7 +1807,7 @@ export type ResumeConnectionResponse = Message<"fireonce.v1.ResumeConnectionResp
  * Use `create(ResumeConnectionResponseSchema)` to create a new message.
  */
 export const ResumeConnectionResponseSchema: GenMessage<ResumeConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 36);
+  messageDesc(file_fireonce_v1_connection_service, 38);
 
 /**
  * @generated from message fireonce.v1.DeleteConnectionRequest
@@ -1731,7 +1843,7 @@ export type DeleteConnectionRequest = Message<"fireonce.v1.DeleteConnectionReque
  * Use `create(DeleteConnectionRequestSchema)` to create a new message.
  */
 export const DeleteConnectionRequestSchema: GenMessage<DeleteConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 37);
+  messageDesc(file_fireonce_v1_connection_service, 39);
 
 /**
  * @generated from message fireonce.v1.DeleteConnectionResponse
@@ -1744,7 +1856,7 @@ export type DeleteConnectionResponse = Message<"fireonce.v1.DeleteConnectionResp
  * Use `create(DeleteConnectionResponseSchema)` to create a new message.
  */
 export const DeleteConnectionResponseSchema: GenMessage<DeleteConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 38);
+  messageDesc(file_fireonce_v1_connection_service, 40);
 
 /**
  * @generated from message fireonce.v1.StartOAuthRequest
@@ -1812,7 +1924,7 @@ export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
  * Use `create(StartOAuthRequestSchema)` to create a new message.
  */
 export const StartOAuthRequestSchema: GenMessage<StartOAuthRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 39);
+  messageDesc(file_fireonce_v1_connection_service, 41);
 
 /**
  * @generated from message fireonce.v1.StartOAuthResponse
@@ -1847,7 +1959,7 @@ export type StartOAuthResponse = Message<"fireonce.v1.StartOAuthResponse"> & {
  * Use `create(StartOAuthResponseSchema)` to create a new message.
  */
 export const StartOAuthResponseSchema: GenMessage<StartOAuthResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 40);
+  messageDesc(file_fireonce_v1_connection_service, 42);
 
 /**
  * @generated from message fireonce.v1.CompleteOAuthRequest
@@ -1890,7 +2002,7 @@ export type CompleteOAuthRequest = Message<"fireonce.v1.CompleteOAuthRequest"> &
  * Use `create(CompleteOAuthRequestSchema)` to create a new message.
  */
 export const CompleteOAuthRequestSchema: GenMessage<CompleteOAuthRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 41);
+  messageDesc(file_fireonce_v1_connection_service, 43);
 
 /**
  * @generated from message fireonce.v1.CompleteOAuthResponse
@@ -1914,7 +2026,7 @@ export type CompleteOAuthResponse = Message<"fireonce.v1.CompleteOAuthResponse">
  * Use `create(CompleteOAuthResponseSchema)` to create a new message.
  */
 export const CompleteOAuthResponseSchema: GenMessage<CompleteOAuthResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 42);
+  messageDesc(file_fireonce_v1_connection_service, 44);
 
 /**
  * @generated from message fireonce.v1.ListConnectorsRequest
@@ -1927,7 +2039,7 @@ export type ListConnectorsRequest = Message<"fireonce.v1.ListConnectorsRequest">
  * Use `create(ListConnectorsRequestSchema)` to create a new message.
  */
 export const ListConnectorsRequestSchema: GenMessage<ListConnectorsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 43);
+  messageDesc(file_fireonce_v1_connection_service, 45);
 
 /**
  * @generated from message fireonce.v1.ListConnectorsResponse
@@ -1946,7 +2058,7 @@ export type ListConnectorsResponse = Message<"fireonce.v1.ListConnectorsResponse
  * Use `create(ListConnectorsResponseSchema)` to create a new message.
  */
 export const ListConnectorsResponseSchema: GenMessage<ListConnectorsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 44);
+  messageDesc(file_fireonce_v1_connection_service, 46);
 
 /**
  * The code for one platform, as this server has it.
@@ -2011,7 +2123,7 @@ export type Connector = Message<"fireonce.v1.Connector"> & {
  * Use `create(ConnectorSchema)` to create a new message.
  */
 export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 45);
+  messageDesc(file_fireonce_v1_connection_service, 47);
 
 /**
  * Derived from the facts in Connection; if several hold, the first of DELETED, AUTH_HOLD,
@@ -2162,8 +2274,9 @@ export const ConnectionService: GenService<{
     output: typeof ListConnectionsResponseSchema;
   },
   /**
-   * Changes name, labels, limits or settings: sets the fields that update_mask names to
-   * the request's values (unset: cleared). Jobs with an attempt keep their effect class.
+   * Changes name, labels, limits, retry policy or settings: sets the fields that update_mask
+   * names to the request's values (unset: cleared). Jobs with an attempt keep their effect
+   * class.
    *
    * * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
    * * INVALID_ARGUMENT / SETTINGS_INVALID: the settings belong to another connector, or

@@ -208,8 +208,8 @@ func TestViolations(t *testing.T) {
 		"an expiry with an effect": {
 			class: job.Observable, want: []judge.Kind{judge.FalseFailed}, count: func(r judge.Row) int { return r.FalseFailed },
 			falsify: func(r *run) {
-				r.events[3].To = job.Ambiguous
-				r.events = append(r.events, judge.Event{JobID: "id-of-s", Sequence: 5, From: job.Ambiguous, To: job.Expired})
+				r.events[3].To = job.Retrying
+				r.events = append(r.events, judge.Event{JobID: "id-of-s", Sequence: 5, From: job.Retrying, To: job.Expired})
 				r.finals[0].State, r.finals[0].Sequence, r.finals[0].Proof, r.finals[0].ExternalID = job.Expired, 5, 0, ""
 			},
 		},
