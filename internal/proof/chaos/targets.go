@@ -54,9 +54,13 @@ func connectAs(ctx context.Context, f *fleet.Fleet, url, name string, first, acc
 		keyedHTTP: {Connector: "http", Settings: &fireoncev1.Connection_Http{
 			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: true, IdJsonPointers: []string{"/id"}},
 		}},
-		opaqueHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
-			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
-		}},
+		// Its owner states the proxy's mark: a refusal with it is sent again without a key, and
+		// the same status without it never is.
+		opaqueHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
+			ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Unacted: []*fireoncev1.UnactedAnswer{{
+				Status: 503, Mark: &fireoncev1.UnactedAnswer_Header{Header: &fireoncev1.AnswerMark{Name: platform.RefusedBy, Value: platform.Edge}},
+			}},
+		}}},
 	} {
 		id, err := create(ctx, f, fmt.Sprintf("%shook-%d", name, face), c)
 		if err != nil {

@@ -63,7 +63,7 @@ func (p *Platform) tell(w http.ResponseWriter, r *http.Request, c call, a answer
 	case Drop:
 		loopback.Reset(w)
 	case ErrorAfter:
-		status := []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
+		status := []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 		failed(status[int(c.draw(drawStatus)*float64(len(status)))], "something went wrong").send(w)
 	case ResetMid:
 		p.broken(w, a, func(conn *net.TCPConn, text []byte, _ int) {
@@ -134,7 +134,9 @@ func (p *Platform) refuse(w http.ResponseWriter, c call) {
 	}
 	switch c.Fault {
 	case Unavailable:
-		failed(http.StatusServiceUnavailable, "try again later").send(w)
+		a := failed(http.StatusServiceUnavailable, "try again later")
+		a.header = map[string]string{RefusedBy: Edge}
+		a.send(w)
 	case RateLimit:
 		a := failed(http.StatusTooManyRequests, "too many requests")
 		a.header = map[string]string{"Retry-After": strconv.Itoa(max(1, int(time.Duration(c.faults.RetryAfter)/time.Second)))}

@@ -1,0 +1,7 @@
+// Package outages shows what becomes of webhooks in five ordinary outages of their receiver: a
+// deploy, a machine that is down, a router without a route, a name that does not resolve, and a
+// rate limit. It runs the engine in simulated time, with the connector's own judgment of
+// answers, and counts what the receiver has done. It has tests only:
+//
+//	go test ./internal/proof/outages -run TestOutages -v -jobs 1000
+package outages
