@@ -128,30 +128,27 @@ WITH u AS (
         unnest($2::uuid[]) AS id, unnest($3::text[]) AS project, unnest($4::text[]) AS idem_key,
         unnest($5::uuid[]) AS connection_id, unnest($6::text[]) AS payload_kind,
         unnest($7::bigint[]) AS start_window, unnest($8::bigint[]) AS wait_window,
-        unnest($9::bigint[]) AS max_attempts,
-        unnest($10::bigint[]) AS min_backoff, unnest($11::bigint[]) AS max_backoff,
-        unnest($12::bigint[]) AS attempt_timeout, unnest($13::smallint[]) AS policy,
-        unnest($14::text[])::jsonb AS labels, unnest($15::text[]) AS time_zone,
-        nullif(unnest($16::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS reply_to, nullif(unnest($17::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS schedule_id,
-        unnest($18::bytea[]) AS fingerprint, unnest($19::bytea[]) AS payload,
-        unnest($20::text[]) AS hold_key, $21::bigint AS before, generate_subscripts($2::uuid[], 1) AS place,
-        unnest($22::timestamptz[]) AS schedule_time, unnest($23::boolean[]) AS unasked,
-        unnest($24::timestamptz[]) AS start_deadline,
-        unnest($25::smallint[]) AS class, nullif(unnest($26::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS waits_for,
-        unnest($27::smallint[]) AS predecessor_end,
-        unnest($28::text[]) AS own_effect_key, unnest($29::bigint[]) AS cool_down,
-        unnest($30::bigint[]) AS skip_if_present, unnest($31::text[]) AS trace,
-        unnest($32::bytea[]) AS history
+        unnest($9::text[]) AS retry,
+        unnest($10::bigint[]) AS attempt_timeout, unnest($11::smallint[]) AS delivery,
+        unnest($12::text[])::jsonb AS labels, unnest($13::text[]) AS time_zone,
+        nullif(unnest($14::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS reply_to, nullif(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS schedule_id,
+        unnest($16::bytea[]) AS fingerprint, unnest($17::bytea[]) AS payload,
+        unnest($18::text[]) AS hold_key, $19::bigint AS before, generate_subscripts($2::uuid[], 1) AS place,
+        unnest($20::timestamptz[]) AS schedule_time, unnest($21::boolean[]) AS unasked,
+        unnest($22::timestamptz[]) AS start_deadline,
+        unnest($23::smallint[]) AS class, nullif(unnest($24::uuid[]), '00000000-0000-0000-0000-000000000000'::uuid) AS waits_for,
+        unnest($25::smallint[]) AS predecessor_end,
+        unnest($26::text[]) AS own_effect_key, unnest($27::bigint[]) AS cool_down,
+        unnest($28::bigint[]) AS skip_if_present, unnest($29::text[]) AS trace,
+        unnest($30::bytea[]) AS history
 ),
 new_jobs AS (
     INSERT INTO jobs (
-        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
-        max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
+        id, project, idem_key, connection_id, payload_kind, retry, attempt_timeout, delivery, labels, time_zone, reply_to, schedule_id, fingerprint,
         created_at, payload, own_effect_key, cool_down, skip_if_present, trace
     )
     SELECT
-        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
-        max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
+        id, project, idem_key, connection_id, payload_kind, retry, attempt_timeout, delivery, labels, time_zone, reply_to, schedule_id, fingerprint,
         $1::timestamptz, payload, own_effect_key, cool_down, skip_if_present, trace
     FROM u
 ),
@@ -180,11 +177,9 @@ type InsertJobsParams struct {
 	PayloadKinds    []string
 	StartWindows    []int64
 	WaitWindows     []int64
-	MaxAttempts     []int64
-	MinBackoffs     []int64
-	MaxBackoffs     []int64
+	Retries         []string
 	AttemptTimeouts []int64
-	Policies        []int16
+	Deliveries      []int16
 	Labels          []string
 	TimeZones       []string
 	ReplyTos        []job.ID
@@ -217,11 +212,9 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.PayloadKinds,
 		arg.StartWindows,
 		arg.WaitWindows,
-		arg.MaxAttempts,
-		arg.MinBackoffs,
-		arg.MaxBackoffs,
+		arg.Retries,
 		arg.AttemptTimeouts,
-		arg.Policies,
+		arg.Deliveries,
 		arg.Labels,
 		arg.TimeZones,
 		arg.ReplyTos,
@@ -491,7 +484,7 @@ func (q *Queries) Prospects(ctx context.Context, ids []job.ID) ([]ProspectsRow, 
 const starting = `-- name: Starting :many
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT
-    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.retry, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     h.auth_hold_at::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -556,6 +549,7 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			&i.Connection.MaxInFlight,
 			&i.Connection.MaxPerMinute,
 			&i.Connection.CoolDown,
+			&i.Connection.Retry,
 			&i.Connection.PausedAt,
 			&i.Connection.PausedReason,
 			&i.Connection.CredentialVersion,

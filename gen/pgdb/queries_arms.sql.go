@@ -24,26 +24,27 @@ WITH u AS (
         unnest($14::bigint[]) AS credential_version,
         unnest($15::text[]) AS account_identity, unnest($16::text[]) AS watermark,
         unnest($17::text[]) AS handle, unnest($18::bytea[]) AS frozen, unnest($19::bytea[]) AS span,
-        unnest($20::bytea[]) AS history
+        unnest($20::bytea[]) AS history,
+        unnest($21::timestamptz[]) AS start_deadline, unnest($22::bigint[]) AS keep_trying
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + $21::bigint, position = u.position, attempt = s.attempt + 1,
-        history = with_event(s.history, u.history), state_since = $22,
-        class = u.class,
+        state = 3, version = s.version + $23::bigint, position = u.position, attempt = s.attempt + 1,
+        history = with_event(s.history, u.history), state_since = $24,
+        class = u.class, start_deadline = u.start_deadline, keep_trying = u.keep_trying,
         next_at = u.fence, claim_token = NULL,
-        claimed_at = CASE $21::bigint WHEN 2 THEN $22 ELSE s.claimed_at END, worker = u.worker, claims = 0, blocked = '', updated_at = $22,
-        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = CASE $21::bigint WHEN 2 THEN $22 ELSE s.claimed_at END,
-        armed_at = $22, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
+        claimed_at = CASE $23::bigint WHEN 2 THEN $24 ELSE s.claimed_at END, worker = u.worker, claims = 0, blocked = '', updated_at = $24,
+        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = CASE $23::bigint WHEN 2 THEN $24 ELSE s.claimed_at END,
+        armed_at = $24, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
         effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
         account_identity = u.account_identity, watermark = u.watermark, handle = u.handle, span = u.span, frozen = u.frozen,
         result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, peer_ended = false, answer = NULL,
         attempt_ended_at = NULL,
-        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE $22 END,
-        first_armed_at = coalesce(s.first_armed_at, $22)
+        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE $24 END,
+        first_armed_at = coalesce(s.first_armed_at, $24)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-        AND s.claim_token IS NOT DISTINCT FROM u.claim AND (u.claim IS NOT NULL OR $21::bigint = 2)
-        AND s.state = CASE WHEN $21::bigint = 2 THEN s.state WHEN u.rearm THEN 5 ELSE 2 END
+        AND s.claim_token IS NOT DISTINCT FROM u.claim AND (u.claim IS NOT NULL OR $23::bigint = 2)
+        AND s.state = CASE WHEN $23::bigint = 2 THEN s.state WHEN u.rearm THEN 5 ELSE 2 END
     RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
@@ -70,6 +71,8 @@ type ArmJobsParams struct {
 	Frozens            [][]byte
 	Spans              [][]byte
 	Histories          [][]byte
+	StartDeadlines     []time.Time
+	KeepTryings        []int64
 	Steps              int64
 	Now                time.Time
 }
@@ -100,6 +103,8 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 		arg.Frozens,
 		arg.Spans,
 		arg.Histories,
+		arg.StartDeadlines,
+		arg.KeepTryings,
 		arg.Steps,
 		arg.Now,
 	)

@@ -217,14 +217,14 @@ WITH want AS (
 )
 SELECT
     d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
-    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.keep_trying, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, coalesce(d.resolution_id, 0)::bigint AS resolution_id,
-    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
+    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
         s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
     FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
@@ -263,6 +263,7 @@ type LockDueRow struct {
 	StartWindow    column.Micros
 	WaitWindow     column.Micros
 	StartDeadline  time.Time
+	KeepTrying     column.Micros
 	Class          job.Class
 	CancelAskedAt  time.Time
 	ErrorKind      job.FailureKind
@@ -272,11 +273,9 @@ type LockDueRow struct {
 	ResolutionID   int64
 	IdemKey        string
 	PayloadKind    string
-	MaxAttempts    int
-	MinBackoff     column.Micros
-	MaxBackoff     column.Micros
+	Retry          string
 	AttemptTimeout column.Micros
-	Policy         job.Policy
+	Delivery       job.Delivery
 	Labels         column.Labels
 	TimeZone       string
 	ReplyTo        column.OptionalID
@@ -327,6 +326,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.StartWindow,
 			&i.WaitWindow,
 			&i.StartDeadline,
+			&i.KeepTrying,
 			&i.Class,
 			&i.CancelAskedAt,
 			&i.ErrorKind,
@@ -336,11 +336,9 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.ResolutionID,
 			&i.IdemKey,
 			&i.PayloadKind,
-			&i.MaxAttempts,
-			&i.MinBackoff,
-			&i.MaxBackoff,
+			&i.Retry,
 			&i.AttemptTimeout,
-			&i.Policy,
+			&i.Delivery,
 			&i.Labels,
 			&i.TimeZone,
 			&i.ReplyTo,
@@ -363,7 +361,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 }
 
 const lockFree = `-- name: LockFree :many
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head WHERE job_id = ANY ($1::uuid[])
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, keep_trying, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -397,6 +395,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []job.ID) ([]JobHead, error)
 			&i.Unasked,
 			&i.StartWindow,
 			&i.StartDeadline,
+			&i.KeepTrying,
 			&i.NextAt,
 			&i.ClaimToken,
 			&i.ClaimedAt,
@@ -440,7 +439,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []job.ID) ([]JobHead, error)
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, keep_trying, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
@@ -483,6 +482,7 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, 
 			&i.Unasked,
 			&i.StartWindow,
 			&i.StartDeadline,
+			&i.KeepTrying,
 			&i.NextAt,
 			&i.ClaimToken,
 			&i.ClaimedAt,
@@ -595,7 +595,7 @@ func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]Ren
 
 const runnableConnections = `-- name: RunnableConnections :many
 SELECT
-    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.retry, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     h.auth_hold_at::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -669,6 +669,7 @@ func (q *Queries) RunnableConnections(ctx context.Context, arg RunnableConnectio
 			&i.Connection.MaxInFlight,
 			&i.Connection.MaxPerMinute,
 			&i.Connection.CoolDown,
+			&i.Connection.Retry,
 			&i.Connection.PausedAt,
 			&i.Connection.PausedReason,
 			&i.Connection.CredentialVersion,

@@ -275,7 +275,7 @@ func nearValues(e protoreflect.EnumDescriptor, text string) (out []string) {
 	if len(names) == 0 {
 		return nil
 	}
-	// AMBIGUITY_POLICY_HOLD is meant by HOLD, too.
+	// DELIVERY_ONCE_OR_ASK is meant by ONCE_OR_ASK, too.
 	prefix := strings.TrimSuffix(string(e.Values().ByNumber(0).Name()), "UNSPECIFIED")
 	word := folded(text)
 	for _, matches := range []func(short string) bool{

@@ -34,11 +34,11 @@ func TestReadJSON(t *testing.T) {
 		webhook(`"headers": [{"qqq": ""}]`):                        `payload.webhook.headers[0]: has no field "qqq"; it has name, value`,
 		`{"sk_live_4242424242": 1}`:                                `has a field that this contract does not have`,
 		// Values.
-		`{"ambiguityPolicy": "HOLD"}`:                     `did you mean AMBIGUITY_POLICY_HOLD?`,
-		`{"ambiguityPolicy": "hold"}`:                     `did you mean AMBIGUITY_POLICY_HOLD?`,
-		`{"ambiguityPolicy": "AMBIGUITY_POLICY_RESENT"}`:  `did you mean AMBIGUITY_POLICY_RESEND?`,
-		`{"ambiguityPolicy": "sent"}`:                     `did you mean AMBIGUITY_POLICY_ASSUME_SENT?`,
-		`{"ambiguityPolicy": "qqq"}`:                      `ambiguity_policy: must be one of AMBIGUITY_POLICY_HOLD, `,
+		`{"delivery": "AT_MOST_ONCE"}`:                    `did you mean DELIVERY_AT_MOST_ONCE?`,
+		`{"delivery": "at_most_once"}`:                    `did you mean DELIVERY_AT_MOST_ONCE?`,
+		`{"delivery": "DELIVERY_AT_MOST_ONE"}`:            `did you mean DELIVERY_AT_MOST_ONCE?`,
+		`{"delivery": "ONCE_OR_AKS"}`:                     `did you mean DELIVERY_ONCE_OR_ASK?`,
+		`{"delivery": "qqq"}`:                             `delivery: must be one of DELIVERY_ONCE_OR_ASK, `,
 		`{"idempotencyKey": 5}`:                           `idempotency_key: must be a string of UTF-8, in double quotes (line 1, column 20)`,
 		webhook(`"bodyText": {"a": 1}`):                   `payload.webhook.body_text: must be a string of UTF-8, in double quotes; JSON in it is written "{\"name\": 1}"`,
 		webhook(`"body": "{}"`):                           `payload.webhook.body: must be a string of base64; bodyText takes a text as it is`,
@@ -89,10 +89,10 @@ func TestReadJSON(t *testing.T) {
 // TestReadJSONAccepts checks that the spellings of the JSON mapping are read.
 func TestReadJSONAccepts(t *testing.T) {
 	t.Parallel()
-	want := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "a", AmbiguityPolicy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD}
+	want := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "a", Delivery: fireoncev1.Delivery_DELIVERY_AT_MOST_ONCE}
 	for _, text := range []string{
-		`{"idempotencyKey": "a", "ambiguityPolicy": "AMBIGUITY_POLICY_HOLD"}`, `{"idempotency_key": "a", "ambiguity_policy": 1}`,
-		"\r\n{\"idempotencyKey\":\r\n\"a\", \"ambiguityPolicy\": 1, \"payload\": null}\r\n",
+		`{"idempotencyKey": "a", "delivery": "DELIVERY_AT_MOST_ONCE"}`, `{"idempotency_key": "a", "delivery": 2}`,
+		"\r\n{\"idempotencyKey\":\r\n\"a\", \"delivery\": 2, \"payload\": null}\r\n",
 	} {
 		got := &fireoncev1.ScheduleJobRequest{}
 		if err := contract.ReadJSON([]byte(text), got); err != nil || !proto.Equal(got, want) {

@@ -48,7 +48,7 @@ const (
 	EventCause_EVENT_CAUSE_LOOKED EventCause = 9
 	// The platform's answer about a durable handle.
 	EventCause_EVENT_CAUSE_POLLED EventCause = 10
-	// The job's ambiguity policy was applied.
+	// The job's delivery decided about an unknown outcome.
 	EventCause_EVENT_CAUSE_POLICY EventCause = 11
 	// An outcome came after its attempt had been given up.
 	EventCause_EVENT_CAUSE_LATE_EVIDENCE EventCause = 12

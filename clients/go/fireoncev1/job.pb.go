@@ -194,9 +194,9 @@ type FailureKind int32
 const (
 	FailureKind_FAILURE_KIND_UNSPECIFIED FailureKind = 0
 	// The credential was refused: the connection is put on hold and the job waits.
-	// A webhook's or plain HTTP request's 401 or 403 is PERMANENT instead.
+	// A plain HTTP request's 401 or 403 is PERMANENT instead, and a webhook's TRANSIENT.
 	FailureKind_FAILURE_KIND_AUTH FailureKind = 1
-	// Refused permanently (content policy, malformed, 4xx).
+	// Refused permanently (content policy, malformed, 4xx; of a webhook only 410).
 	FailureKind_FAILURE_KIND_PERMANENT FailureKind = 2
 	// Refused with a proof of no effect; waits for the time that the platform names. Uses
 	// no attempt of the retry budget.
@@ -209,7 +209,7 @@ const (
 	// private, metadata). A name that has only such addresses is TRANSIENT, like one that
 	// does not resolve: only the operator's log distinguishes the two.
 	FailureKind_FAILURE_KIND_EGRESS_DENIED FailureKind = 6
-	// The retry budget is spent.
+	// The attempts, or the time to keep trying, are used up.
 	FailureKind_FAILURE_KIND_ATTEMPTS_EXHAUSTED FailureKind = 7
 	// Workers lost their lease on this job repeatedly before they sent anything.
 	FailureKind_FAILURE_KIND_WORKER_CRASH FailureKind = 8
@@ -344,61 +344,62 @@ func (EffectClass) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
-// What to do when an outcome stays unknown after every automatic step.
-type AmbiguityPolicy int32
+// What the job promises when an outcome stays unknown after every automatic step.
+type Delivery int32
 
 const (
-	// Same as HOLD.
-	AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED AmbiguityPolicy = 0
-	// Wait for ResolveJob. No duplicate, may be late.
-	AmbiguityPolicy_AMBIGUITY_POLICY_HOLD AmbiguityPolicy = 1
-	// Treat as sent: at most once, may be lost. effect.proof is ASSUMED.
-	AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT AmbiguityPolicy = 2
-	// Treat as not sent and send again under a new effect key: at least once, MAY
-	// DUPLICATE. Every send counts against the attempts; then NEEDS_RESOLUTION.
-	AmbiguityPolicy_AMBIGUITY_POLICY_RESEND AmbiguityPolicy = 3
+	// Same as ONCE_OR_ASK.
+	Delivery_DELIVERY_UNSPECIFIED Delivery = 0
+	// Never sent a second time without a proof: the job waits for ResolveJob. May be late.
+	Delivery_DELIVERY_ONCE_OR_ASK Delivery = 1
+	// Never sent a second time, and no person is asked: the job ends as SUCCEEDED, although
+	// the effect may be missing. effect.proof is ASSUMED.
+	Delivery_DELIVERY_AT_MOST_ONCE Delivery = 2
+	// Sent again in a new round: the effect MAY BE DUPLICATED. Every send counts against the
+	// attempts, and keep_trying bounds them; then NEEDS_RESOLUTION.
+	Delivery_DELIVERY_AT_LEAST_ONCE Delivery = 3
 )
 
-// Enum value maps for AmbiguityPolicy.
+// Enum value maps for Delivery.
 var (
-	AmbiguityPolicy_name = map[int32]string{
-		0: "AMBIGUITY_POLICY_UNSPECIFIED",
-		1: "AMBIGUITY_POLICY_HOLD",
-		2: "AMBIGUITY_POLICY_ASSUME_SENT",
-		3: "AMBIGUITY_POLICY_RESEND",
+	Delivery_name = map[int32]string{
+		0: "DELIVERY_UNSPECIFIED",
+		1: "DELIVERY_ONCE_OR_ASK",
+		2: "DELIVERY_AT_MOST_ONCE",
+		3: "DELIVERY_AT_LEAST_ONCE",
 	}
-	AmbiguityPolicy_value = map[string]int32{
-		"AMBIGUITY_POLICY_UNSPECIFIED": 0,
-		"AMBIGUITY_POLICY_HOLD":        1,
-		"AMBIGUITY_POLICY_ASSUME_SENT": 2,
-		"AMBIGUITY_POLICY_RESEND":      3,
+	Delivery_value = map[string]int32{
+		"DELIVERY_UNSPECIFIED":   0,
+		"DELIVERY_ONCE_OR_ASK":   1,
+		"DELIVERY_AT_MOST_ONCE":  2,
+		"DELIVERY_AT_LEAST_ONCE": 3,
 	}
 )
 
-func (x AmbiguityPolicy) Enum() *AmbiguityPolicy {
-	p := new(AmbiguityPolicy)
+func (x Delivery) Enum() *Delivery {
+	p := new(Delivery)
 	*p = x
 	return p
 }
 
-func (x AmbiguityPolicy) String() string {
+func (x Delivery) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (AmbiguityPolicy) Descriptor() protoreflect.EnumDescriptor {
+func (Delivery) Descriptor() protoreflect.EnumDescriptor {
 	return file_fireonce_v1_job_proto_enumTypes[4].Descriptor()
 }
 
-func (AmbiguityPolicy) Type() protoreflect.EnumType {
+func (Delivery) Type() protoreflect.EnumType {
 	return &file_fireonce_v1_job_proto_enumTypes[4]
 }
 
-func (x AmbiguityPolicy) Number() protoreflect.EnumNumber {
+func (x Delivery) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use AmbiguityPolicy.Descriptor instead.
-func (AmbiguityPolicy) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use Delivery.Descriptor instead.
+func (Delivery) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
@@ -807,7 +808,7 @@ const (
 	Effect_PROOF_KEY_REPLAY Effect_Proof = 3
 	// A person decided so.
 	Effect_PROOF_OPERATOR Effect_Proof = 4
-	// No proof: the policy ASSUME_SENT treats it as sent.
+	// No proof: delivery AT_MOST_ONCE treats it as sent.
 	Effect_PROOF_ASSUMED Effect_Proof = 5
 )
 
@@ -939,18 +940,19 @@ type Job struct {
 	// requested time has the time at which it was accepted. If the clock turns out to have been
 	// wrong then, this value stays and the start window moves: the job may start before it.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
-	// How late the job may start.
+	// How late the job may begin.
 	StartWindow *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
-	// The job is not started after this; it becomes EXPIRED. Unset until the job that it
-	// replies to has succeeded: the start window counts from the end of that job, or from
-	// this job's own time if that is later.
+	// A job that has not begun by then becomes EXPIRED. Unset once it has begun, and until the
+	// job that it replies to has succeeded: the start window counts from the end of that job,
+	// or from this job's own time if that is later.
 	StartDeadline *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`
 	// IANA name in which to show schedule_time. Display only.
 	TimeZone string `protobuf:"bytes,9,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// The policy in force, with defaults filled in.
-	RetryPolicy     *RetryPolicy      `protobuf:"bytes,10,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
-	AmbiguityPolicy AmbiguityPolicy   `protobuf:"varint,11,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
-	Labels          map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The policy in force: the job's over its connection's over its connector's, with the
+	// defaults filled in.
+	RetryPolicy *RetryPolicy      `protobuf:"bytes,10,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
+	Delivery    Delivery          `protobuf:"varint,11,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
+	Labels      map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The job whose effect this one answers (a thread), if any.
 	ReplyToJobId string `protobuf:"bytes,13,opt,name=reply_to_job_id,json=replyToJobId,proto3" json:"reply_to_job_id,omitempty"`
 	// The recurring schedule that made this job, if any.
@@ -969,7 +971,7 @@ type Job struct {
 	AttemptCount int32 `protobuf:"varint,19,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
 	// Failures that count against retry_policy.max_attempts. RetryJob sets it to 0.
 	FailureCount int32 `protobuf:"varint,20,opt,name=failure_count,json=failureCount,proto3" json:"failure_count,omitempty"`
-	// Starts at 1; rises when a person or the policy RESEND wants a new effect.
+	// Starts at 1; rises when a person or delivery AT_LEAST_ONCE wants a new effect.
 	Round int32 `protobuf:"varint,21,opt,name=round,proto3" json:"round,omitempty"`
 	// The newest attempt. Left out of lists and events.
 	LastAttempt *Attempt `protobuf:"bytes,22,opt,name=last_attempt,json=lastAttempt,proto3" json:"last_attempt,omitempty"`
@@ -1019,8 +1021,12 @@ type Job struct {
 	Firing *Firing `protobuf:"bytes,40,opt,name=firing,proto3" json:"firing,omitempty"`
 	// As the job was scheduled.
 	SkipIfPresent *SkipIfPresent `protobuf:"bytes,41,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Until when a job that has begun is tried: it began this much later than
+	// retry_policy.keep_trying before. Then it is FAILED, or not repeated any more. Unset
+	// until it begins.
+	KeepTryingTime *timestamppb.Timestamp `protobuf:"bytes,45,opt,name=keep_trying_time,json=keepTryingTime,proto3" json:"keep_trying_time,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1130,11 +1136,11 @@ func (x *Job) GetRetryPolicy() *RetryPolicy {
 	return nil
 }
 
-func (x *Job) GetAmbiguityPolicy() AmbiguityPolicy {
+func (x *Job) GetDelivery() Delivery {
 	if x != nil {
-		return x.AmbiguityPolicy
+		return x.Delivery
 	}
-	return AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED
+	return Delivery_DELIVERY_UNSPECIFIED
 }
 
 func (x *Job) GetLabels() map[string]string {
@@ -1361,6 +1367,13 @@ func (x *Job) GetSkipIfPresent() *SkipIfPresent {
 	return nil
 }
 
+func (x *Job) GetKeepTryingTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeepTryingTime
+	}
+	return nil
+}
+
 // Why a job waits for something other than its time. The widest cause is named.
 type BlockedReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1509,19 +1522,36 @@ func (x *SkipIfPresent) GetMaxAge() *durationpb.Duration {
 	return nil
 }
 
-// How often and how soon an attempt that is proven to have had no effect is repeated.
-// Unknown outcomes do not use this policy.
+// How often, how soon and for how long a job is tried again. A connection may state it for
+// its jobs, and a job for itself: what a job leaves unset, it takes from its connection, and
+// what that leaves unset, from its connector. The waits (delays, or min_backoff and
+// multiplier) are one value: who states any of them states all.
+//
+// Repeated are attempts that are proven to have had no effect, on every connection. An
+// attempt whose outcome is unknown is repeated on KEYED connections only, under the same
+// key, and only inside half of the connection's key_window.
 type RetryPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts attempts that were proven to have no effect. 0 means the server's
-	// default (5); 1 means no retry. At most 50.
+	// Counts attempts that were proven to have no effect. 0 means the default: 12 for
+	// connector "webhook", otherwise 5; 1 means no retry. At most 100.
 	MaxAttempts int32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
-	// The first wait. Later waits are 4, 20, 60 and 120 times as long, up to max_backoff;
-	// each is shortened by a random part of up to a fifth. Unset: 30 s, so 30 s, 2 min, 10
-	// min, 30 min, 1 h. At most 1 h.
+	// The first wait; each later one is multiplier times as long, up to max_backoff. Each
+	// wait is shortened by a random part of up to a fifth. Unset: 30 s. At most 24 h.
 	MinBackoff *durationpb.Duration `protobuf:"bytes,2,opt,name=min_backoff,json=minBackoff,proto3" json:"min_backoff,omitempty"`
-	// No wait is longer. Unset: 1 h. At most 1 h.
-	MaxBackoff    *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,json=maxBackoff,proto3" json:"max_backoff,omitempty"`
+	// No wait is longer; it bounds delays, too. Unset: 1 h, or no bound with delays. At most
+	// 24 h.
+	MaxBackoff *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,json=maxBackoff,proto3" json:"max_backoff,omitempty"`
+	// 1 to 10. 0 means 4: 30 s, 2 min, 8 min, 32 min, 1 h.
+	Multiplier float64 `protobuf:"fixed64,4,opt,name=multiplier,proto3" json:"multiplier,omitempty"`
+	// The waits one by one, 1 s to 24 h each; the last one repeats. At most 20. The default
+	// of connector "webhook": 2 s, 10 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 8 h.
+	Delays []*durationpb.Duration `protobuf:"bytes,5,rep,name=delays,proto3" json:"delays,omitempty"`
+	// How long a job is tried, counted from its first attempt, or its first start that
+	// failed. After it, a job without effect is FAILED, and a job whose outcome is unknown is
+	// not repeated any more. How late the first attempt may begin is start_window. Unset: 24 h
+	// for connector "webhook", otherwise 2 h. 1 s to 30 days. A change of a connection's
+	// holds for a job from its next attempt on.
+	KeepTrying    *durationpb.Duration `protobuf:"bytes,6,opt,name=keep_trying,json=keepTrying,proto3" json:"keep_trying,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1573,6 +1603,27 @@ func (x *RetryPolicy) GetMinBackoff() *durationpb.Duration {
 func (x *RetryPolicy) GetMaxBackoff() *durationpb.Duration {
 	if x != nil {
 		return x.MaxBackoff
+	}
+	return nil
+}
+
+func (x *RetryPolicy) GetMultiplier() float64 {
+	if x != nil {
+		return x.Multiplier
+	}
+	return 0
+}
+
+func (x *RetryPolicy) GetDelays() []*durationpb.Duration {
+	if x != nil {
+		return x.Delays
+	}
+	return nil
+}
+
+func (x *RetryPolicy) GetKeepTrying() *durationpb.Duration {
+	if x != nil {
+		return x.KeepTrying
 	}
 	return nil
 }
@@ -2458,7 +2509,7 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x11\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x12\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
@@ -2472,8 +2523,8 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x0estart_deadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\rstartDeadline\x12\x1b\n" +
 	"\ttime_zone\x18\t \x01(\tR\btimeZone\x12;\n" +
 	"\fretry_policy\x18\n" +
-	" \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12G\n" +
-	"\x10ambiguity_policy\x18\v \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyR\x0fambiguityPolicy\x124\n" +
+	" \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x121\n" +
+	"\bdelivery\x18\v \x01(\x0e2\x15.fireonce.v1.DeliveryR\bdelivery\x124\n" +
 	"\x06labels\x18\f \x03(\v2\x1c.fireonce.v1.Job.LabelsEntryR\x06labels\x12%\n" +
 	"\x0freply_to_job_id\x18\r \x01(\tR\freplyToJobId\x12\x1f\n" +
 	"\vschedule_id\x18\x0e \x01(\tR\n" +
@@ -2513,7 +2564,8 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x13resend_allowed_time\x18& \x01(\v2\x1a.google.protobuf.TimestampR\x11resendAllowedTime\x12)\n" +
 	"\x10content_withheld\x18' \x01(\bR\x0fcontentWithheld\x12+\n" +
 	"\x06firing\x18( \x01(\v2\x13.fireonce.v1.FiringR\x06firing\x12B\n" +
-	"\x0fskip_if_present\x18) \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x1a9\n" +
+	"\x0fskip_if_present\x18) \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x12D\n" +
+	"\x10keep_trying_time\x18- \x01(\v2\x1a.google.protobuf.TimestampR\x0ekeepTryingTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x04\n" +
@@ -2539,16 +2591,23 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x12\x12\n" +
 	"\x0eKIND_COOL_DOWN\x10\v\"Y\n" +
 	"\rSkipIfPresent\x12H\n" +
-	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\x06maxAge\"\xfa\x02\n" +
+	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\x06maxAge\"\xc2\x06\n" +
 	"\vRetryPolicy\x12,\n" +
-	"\fmax_attempts\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x182(\x00R\vmaxAttempts\x12I\n" +
-	"\vmin_backoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\n" +
-	"minBackoff\x12I\n" +
-	"\vmax_backoff\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\n" +
-	"maxBackoff:\xa6\x01\xbaH\xa2\x01\x1a\x9f\x01\n" +
-	"\x1aretry_policy.backoff_order\x12'min_backoff must not exceed max_backoff\x1aX!has(this.min_backoff) || !has(this.max_backoff) || this.min_backoff <= this.max_backoff\"\xce\x01\n" +
+	"\fmax_attempts\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\vmaxAttempts\x12J\n" +
+	"\vmin_backoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
+	"minBackoff\x12J\n" +
+	"\vmax_backoff\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
+	"maxBackoff\x12\x88\x01\n" +
+	"\n" +
+	"multiplier\x18\x04 \x01(\x01Bh\xbaHe\xba\x01b\n" +
+	"\x17retry_policy.multiplier\x12\x19must be 1 to 10, or unset\x1a,this == 0.0 || (this >= 1.0 && this <= 10.0)R\n" +
+	"multiplier\x12J\n" +
+	"\x06delays\x18\x05 \x03(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\x92\x01\x11\x10\x14\"\r\xaa\x01\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01R\x06delays\x12M\n" +
+	"\vkeep_trying\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\n" +
+	"keepTrying:\xc6\x02\xbaH\xc2\x02\x1a\x9f\x01\n" +
+	"\x1aretry_policy.backoff_order\x12'min_backoff must not exceed max_backoff\x1aX!has(this.min_backoff) || !has(this.max_backoff) || this.min_backoff <= this.max_backoff\x1a\x9d\x01\n" +
+	"\x1eretry_policy.delays_or_backoff\x12,delays go without min_backoff and multiplier\x1aMthis.delays.size() == 0 || (!has(this.min_backoff) && this.multiplier == 0.0)\"\xce\x01\n" +
 	"\bJobError\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.fireonce.v1.FailureKindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1f\n" +
@@ -2696,12 +2755,12 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x12EFFECT_CLASS_KEYED\x10\x01\x12\x17\n" +
 	"\x13EFFECT_CLASS_HANDLE\x10\x02\x12\x1b\n" +
 	"\x17EFFECT_CLASS_OBSERVABLE\x10\x03\x12\x17\n" +
-	"\x13EFFECT_CLASS_OPAQUE\x10\x04*\x8d\x01\n" +
-	"\x0fAmbiguityPolicy\x12 \n" +
-	"\x1cAMBIGUITY_POLICY_UNSPECIFIED\x10\x00\x12\x19\n" +
-	"\x15AMBIGUITY_POLICY_HOLD\x10\x01\x12 \n" +
-	"\x1cAMBIGUITY_POLICY_ASSUME_SENT\x10\x02\x12\x1b\n" +
-	"\x17AMBIGUITY_POLICY_RESEND\x10\x03*\x93\x04\n" +
+	"\x13EFFECT_CLASS_OPAQUE\x10\x04*u\n" +
+	"\bDelivery\x12\x18\n" +
+	"\x14DELIVERY_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14DELIVERY_ONCE_OR_ASK\x10\x01\x12\x19\n" +
+	"\x15DELIVERY_AT_MOST_ONCE\x10\x02\x12\x1a\n" +
+	"\x16DELIVERY_AT_LEAST_ONCE\x10\x03*\x93\x04\n" +
 	"\x14ConnectionStateCause\x12&\n" +
 	"\"CONNECTION_STATE_CAUSE_UNSPECIFIED\x10\x00\x12-\n" +
 	")CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING\x10\x01\x12-\n" +
@@ -2750,7 +2809,7 @@ var file_fireonce_v1_job_proto_goTypes = []any{
 	(Phase)(0),                    // 1: fireonce.v1.Phase
 	(FailureKind)(0),              // 2: fireonce.v1.FailureKind
 	(EffectClass)(0),              // 3: fireonce.v1.EffectClass
-	(AmbiguityPolicy)(0),          // 4: fireonce.v1.AmbiguityPolicy
+	(Delivery)(0),                 // 4: fireonce.v1.Delivery
 	(ConnectionStateCause)(0),     // 5: fireonce.v1.ConnectionStateCause
 	(AttemptOutcome)(0),           // 6: fireonce.v1.AttemptOutcome
 	(BodyOmission)(0),             // 7: fireonce.v1.BodyOmission
@@ -2782,7 +2841,7 @@ var file_fireonce_v1_job_proto_depIdxs = []int32{
 	27, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
 	26, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
 	15, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	4,  // 5: fireonce.v1.Job.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	4,  // 5: fireonce.v1.Job.delivery:type_name -> fireonce.v1.Delivery
 	24, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
 	0,  // 7: fireonce.v1.Job.state:type_name -> fireonce.v1.JobState
 	1,  // 8: fireonce.v1.Job.phase:type_name -> fireonce.v1.Phase
@@ -2805,43 +2864,46 @@ var file_fireonce_v1_job_proto_depIdxs = []int32{
 	26, // 25: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
 	28, // 26: fireonce.v1.Job.firing:type_name -> fireonce.v1.Firing
 	14, // 27: fireonce.v1.Job.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
-	8,  // 28: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
-	26, // 29: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
-	5,  // 30: fireonce.v1.BlockedReason.connection_cause:type_name -> fireonce.v1.ConnectionStateCause
-	27, // 31: fireonce.v1.SkipIfPresent.max_age:type_name -> google.protobuf.Duration
-	27, // 32: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
-	27, // 33: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
-	2,  // 34: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
-	26, // 35: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
-	26, // 36: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
-	26, // 37: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
-	26, // 38: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
-	26, // 39: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
-	26, // 40: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
-	6,  // 41: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
-	2,  // 42: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
-	18, // 43: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
-	19, // 44: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
-	7,  // 45: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
-	26, // 46: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
-	9,  // 47: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
-	26, // 48: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
-	10, // 49: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
-	11, // 50: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
-	26, // 51: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
-	0,  // 52: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
-	3,  // 53: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
-	26, // 54: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
-	26, // 55: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
-	26, // 56: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
-	10, // 57: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
-	26, // 58: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
-	26, // 59: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	26, // 28: fireonce.v1.Job.keep_trying_time:type_name -> google.protobuf.Timestamp
+	8,  // 29: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
+	26, // 30: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 31: fireonce.v1.BlockedReason.connection_cause:type_name -> fireonce.v1.ConnectionStateCause
+	27, // 32: fireonce.v1.SkipIfPresent.max_age:type_name -> google.protobuf.Duration
+	27, // 33: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
+	27, // 34: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
+	27, // 35: fireonce.v1.RetryPolicy.delays:type_name -> google.protobuf.Duration
+	27, // 36: fireonce.v1.RetryPolicy.keep_trying:type_name -> google.protobuf.Duration
+	2,  // 37: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
+	26, // 38: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
+	26, // 39: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
+	26, // 40: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
+	26, // 41: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
+	26, // 42: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
+	26, // 43: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
+	6,  // 44: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
+	2,  // 45: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
+	18, // 46: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
+	19, // 47: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
+	7,  // 48: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
+	26, // 49: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	9,  // 50: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
+	26, // 51: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
+	10, // 52: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
+	11, // 53: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
+	26, // 54: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
+	0,  // 55: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
+	3,  // 56: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
+	26, // 57: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
+	26, // 58: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
+	26, // 59: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
+	10, // 60: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
+	26, // 61: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
+	26, // 62: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_proto_init() }

@@ -166,10 +166,14 @@ type ScheduleJobRequest struct {
 	// Unset: as soon as possible. Truncated to microseconds. Up to 60 s in the past counts
 	// as now; at most 5 years ahead.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
-	// How late the job may start, from schedule_time. Unset: 2 h. At most 30 days.
-	StartWindow     *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
-	RetryPolicy     *RetryPolicy         `protobuf:"bytes,8,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
-	AmbiguityPolicy AmbiguityPolicy      `protobuf:"varint,9,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
+	// How late the job may begin: its first attempt, from schedule_time. After that, the job is
+	// EXPIRED. How long a job that has begun is tried is retry_policy.keep_trying. Unset: 2 h.
+	// At most 30 days.
+	StartWindow *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
+	// Comes before the connection's, part by part.
+	RetryPolicy *RetryPolicy `protobuf:"bytes,8,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
+	// Unspecified: ONCE_OR_ASK.
+	Delivery Delivery `protobuf:"varint,9,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
 	// Not part of the comparison of repeats. At most 32.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// IANA name in which to show schedule_time, e.g. "Europe/Vienna". Display only: it
@@ -203,7 +207,7 @@ type ScheduleJobRequest struct {
 	// The effect key, for an effect that other code has begun under it, such as a charge:
 	// Fireonce takes it over, and the receiver drops a repeat of what it did already. Needs
 	// the scope "effect-keys:write". Only if the connection is KEYED, and not with
-	// ambiguity_policy RESEND. An effect key is used once at a receiver, in all projects
+	// delivery AT_LEAST_ONCE. An effect key is used once at a receiver, in all projects
 	// together, forever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and port, with
 	// http and https at their usual ports as one, or a whole platform. Derived keys start
 	// with "fo1_": a key that starts with "fo", digits and "_" is refused (KEY_RESERVED).
@@ -319,11 +323,11 @@ func (x *ScheduleJobRequest) GetRetryPolicy() *RetryPolicy {
 	return nil
 }
 
-func (x *ScheduleJobRequest) GetAmbiguityPolicy() AmbiguityPolicy {
+func (x *ScheduleJobRequest) GetDelivery() Delivery {
 	if x != nil {
-		return x.AmbiguityPolicy
+		return x.Delivery
 	}
-	return AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED
+	return Delivery_DELIVERY_UNSPECIFIED
 }
 
 func (x *ScheduleJobRequest) GetLabels() map[string]string {
@@ -1683,9 +1687,9 @@ type UpdateJobRequest struct {
 	Payload *Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Replaces all labels.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What to do when an outcome stays unknown. Unspecified: HOLD.
-	AmbiguityPolicy AmbiguityPolicy `protobuf:"varint,7,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
-	// Replaced whole. Unset: the defaults.
+	// Unspecified: ONCE_OR_ASK.
+	Delivery Delivery `protobuf:"varint,7,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
+	// Replaced whole. Unset: the connection's.
 	RetryPolicy *RetryPolicy `protobuf:"bytes,8,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
 	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most
 	// 10 min.
@@ -1779,11 +1783,11 @@ func (x *UpdateJobRequest) GetLabels() map[string]string {
 	return nil
 }
 
-func (x *UpdateJobRequest) GetAmbiguityPolicy() AmbiguityPolicy {
+func (x *UpdateJobRequest) GetDelivery() Delivery {
 	if x != nil {
-		return x.AmbiguityPolicy
+		return x.Delivery
 	}
-	return AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED
+	return Delivery_DELIVERY_UNSPECIFIED
 }
 
 func (x *UpdateJobRequest) GetRetryPolicy() *RetryPolicy {
@@ -4016,7 +4020,7 @@ var File_fireonce_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\x0e\n" +
+	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x0e\n" +
 	"\x12ScheduleJobRequest\x12@\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12\x1d\n" +
 	"\n" +
@@ -4026,8 +4030,8 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadB\x06\xbaH\x03\xc8\x01\x01R\apayload\x12?\n" +
 	"\rschedule_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12M\n" +
 	"\fstart_window\x18\a \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12;\n" +
-	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
-	"\x10ambiguity_policy\x18\t \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12\x87\x01\n" +
+	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12;\n" +
+	"\bdelivery\x18\t \x01(\x0e2\x15.fireonce.v1.DeliveryB\b\xbaH\x05\x82\x01\x02\x10\x01R\bdelivery\x12\x87\x01\n" +
 	"\x06labels\x18\n" +
 	" \x03(\v2+.fireonce.v1.ScheduleJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x128\n" +
 	"\ttime_zone\x18\v \x01(\tB\x1b\xbaH\x18r\x16\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x121\n" +
@@ -4161,16 +4165,16 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x06events\x18\x01 \x03(\v2\x15.fireonce.v1.JobEventR\x06events\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x12\x19\n" +
-	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xc7\b\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xa9\b\n" +
 	"\x10UpdateJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
-	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12\x93\x01\n" +
-	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskBV\xbaHS\xc8\x01\x01\xe2\x01M\x12\apayload\x12\x06labels\x12\x10ambiguity_policy\x12\fretry_policy\x12\x0fattempt_timeout\x12\ttime_zoneR\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12\x8b\x01\n" +
+	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskBN\xbaHK\xc8\x01\x01\xe2\x01E\x12\apayload\x12\x06labels\x12\bdelivery\x12\fretry_policy\x12\x0fattempt_timeout\x12\ttime_zoneR\n" +
 	"updateMask\x12.\n" +
 	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12\x85\x01\n" +
-	"\x06labels\x18\x06 \x03(\v2).fireonce.v1.UpdateJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12Q\n" +
-	"\x10ambiguity_policy\x18\a \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12;\n" +
+	"\x06labels\x18\x06 \x03(\v2).fireonce.v1.UpdateJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12;\n" +
+	"\bdelivery\x18\a \x01(\x0e2\x15.fireonce.v1.DeliveryB\b\xbaH\x05\x82\x01\x02\x10\x01R\bdelivery\x12;\n" +
 	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
 	"\x0fattempt_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x128\n" +
@@ -4447,7 +4451,7 @@ var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),            // 54: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),              // 55: google.protobuf.Duration
 	(*RetryPolicy)(nil),                      // 56: fireonce.v1.RetryPolicy
-	(AmbiguityPolicy)(0),                     // 57: fireonce.v1.AmbiguityPolicy
+	(Delivery)(0),                            // 57: fireonce.v1.Delivery
 	(*LocalTime)(nil),                        // 58: fireonce.v1.LocalTime
 	(*SkipIfPresent)(nil),                    // 59: fireonce.v1.SkipIfPresent
 	(*Job)(nil),                              // 60: fireonce.v1.Job
@@ -4469,7 +4473,7 @@ var file_fireonce_v1_job_service_proto_depIdxs = []int32{
 	54,  // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
 	55,  // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
 	56,  // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	57,  // 4: fireonce.v1.ScheduleJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	57,  // 4: fireonce.v1.ScheduleJobRequest.delivery:type_name -> fireonce.v1.Delivery
 	48,  // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
 	55,  // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
 	55,  // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
@@ -4507,7 +4511,7 @@ var file_fireonce_v1_job_service_proto_depIdxs = []int32{
 	68,  // 39: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
 	53,  // 40: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
 	52,  // 41: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
-	57,  // 42: fireonce.v1.UpdateJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	57,  // 42: fireonce.v1.UpdateJobRequest.delivery:type_name -> fireonce.v1.Delivery
 	56,  // 43: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
 	55,  // 44: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
 	60,  // 45: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job

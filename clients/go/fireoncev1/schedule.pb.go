@@ -785,11 +785,11 @@ type JobTemplate struct {
 	//	*JobTemplate_Payload
 	//	*JobTemplate_Queue
 	Content isJobTemplate_Content `protobuf_oneof:"content"`
-	// How late a job may start, from when its firing makes it or from its fire_time,
+	// How late a job may begin, from when its firing makes it or from its fire_time,
 	// whichever is later. Unset: 2 h. At most 30 days.
-	StartWindow     *durationpb.Duration `protobuf:"bytes,5,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
-	RetryPolicy     *RetryPolicy         `protobuf:"bytes,6,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
-	AmbiguityPolicy AmbiguityPolicy      `protobuf:"varint,7,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
+	StartWindow *durationpb.Duration `protobuf:"bytes,5,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
+	RetryPolicy *RetryPolicy         `protobuf:"bytes,6,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
+	Delivery    Delivery             `protobuf:"varint,7,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
 	// The job's labels. At most 32.
 	Labels map[string]string `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most 10 min.
@@ -898,11 +898,11 @@ func (x *JobTemplate) GetRetryPolicy() *RetryPolicy {
 	return nil
 }
 
-func (x *JobTemplate) GetAmbiguityPolicy() AmbiguityPolicy {
+func (x *JobTemplate) GetDelivery() Delivery {
 	if x != nil {
-		return x.AmbiguityPolicy
+		return x.Delivery
 	}
-	return AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED
+	return Delivery_DELIVERY_UNSPECIFIED
 }
 
 func (x *JobTemplate) GetLabels() map[string]string {
@@ -1854,15 +1854,15 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x11holiday_calendars\x18\x04 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x102\t^[A-Z-]*$R\x10holidayCalendars\"_\n" +
 	"\tDateRange\x12*\n" +
 	"\x05first\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x102\t^[0-9-]*$R\x05first\x12&\n" +
-	"\x04last\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\x102\t^[0-9-]*$R\x04last\"\xe8\x06\n" +
+	"\x04last\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\x102\t^[0-9-]*$R\x04last\"\xd2\x06\n" +
 	"\vJobTemplate\x12/\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12=\n" +
 	"\x0econnection_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x120\n" +
 	"\apayload\x18\x03 \x01(\v2\x14.fireonce.v1.PayloadH\x01R\apayload\x121\n" +
 	"\x05queue\x18\x04 \x01(\v2\x19.fireonce.v1.QueueContentH\x01R\x05queue\x12M\n" +
 	"\fstart_window\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12;\n" +
-	"\fretry_policy\x18\x06 \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
-	"\x10ambiguity_policy\x18\a \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12\x80\x01\n" +
+	"\fretry_policy\x18\x06 \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12;\n" +
+	"\bdelivery\x18\a \x01(\x0e2\x15.fireonce.v1.DeliveryB\b\xbaH\x05\x82\x01\x02\x10\x01R\bdelivery\x12\x80\x01\n" +
 	"\x06labels\x18\b \x03(\v2$.fireonce.v1.JobTemplate.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12Q\n" +
 	"\x0fattempt_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x12)\n" +
@@ -2047,7 +2047,7 @@ var file_fireonce_v1_schedule_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
 	(*Payload)(nil),               // 23: fireonce.v1.Payload
 	(*RetryPolicy)(nil),           // 24: fireonce.v1.RetryPolicy
-	(AmbiguityPolicy)(0),          // 25: fireonce.v1.AmbiguityPolicy
+	(Delivery)(0),                 // 25: fireonce.v1.Delivery
 	(*SkipIfPresent)(nil),         // 26: fireonce.v1.SkipIfPresent
 	(*Firing)(nil),                // 27: fireonce.v1.Firing
 	(TimeMark)(0),                 // 28: fireonce.v1.TimeMark
@@ -2067,7 +2067,7 @@ var file_fireonce_v1_schedule_proto_depIdxs = []int32{
 	12, // 11: fireonce.v1.JobTemplate.queue:type_name -> fireonce.v1.QueueContent
 	22, // 12: fireonce.v1.JobTemplate.start_window:type_name -> google.protobuf.Duration
 	24, // 13: fireonce.v1.JobTemplate.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	25, // 14: fireonce.v1.JobTemplate.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	25, // 14: fireonce.v1.JobTemplate.delivery:type_name -> fireonce.v1.Delivery
 	18, // 15: fireonce.v1.JobTemplate.labels:type_name -> fireonce.v1.JobTemplate.LabelsEntry
 	22, // 16: fireonce.v1.JobTemplate.attempt_timeout:type_name -> google.protobuf.Duration
 	26, // 17: fireonce.v1.JobTemplate.skip_if_present:type_name -> fireonce.v1.SkipIfPresent

@@ -261,7 +261,7 @@ const (
 	SettledBy_SETTLED_BY_ABSENCE SettledBy = 4
 	// A person decided.
 	SettledBy_SETTLED_BY_PERSON SettledBy = 5
-	// The job's ambiguity policy decided.
+	// The job's delivery decided.
 	SettledBy_SETTLED_BY_POLICY SettledBy = 6
 )
 

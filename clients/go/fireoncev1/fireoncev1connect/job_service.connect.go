@@ -146,10 +146,10 @@ type JobServiceClient interface {
 	// | Field | SCHEDULED | RETRYING, ACCEPTED, AMBIGUOUS, NEEDS_RESOLUTION | CLAIMED, SENDING | ended |
 	// |---|---|---|---|---|
 	// | payload, attempt_timeout | yes | no | no | no |
-	// | labels, ambiguity_policy, retry_policy, time_zone | yes | yes | no | no |
+	// | labels, delivery, retry_policy, time_zone | yes | yes | no | no |
 	//
 	// CLAIMED and SENDING pass within seconds or minutes: read the job and call again. An
-	// ambiguity_policy applies when an outcome is next given up, a retry_policy from the
+	// delivery applies when an outcome is next given up, a retry_policy from the
 	// next failure on; neither moves a time that is set. The idempotency key stays bound to
 	// the request that made the job: a repeat of that request returns the job as it is now.
 	//
@@ -675,10 +675,10 @@ type JobServiceHandler interface {
 	// | Field | SCHEDULED | RETRYING, ACCEPTED, AMBIGUOUS, NEEDS_RESOLUTION | CLAIMED, SENDING | ended |
 	// |---|---|---|---|---|
 	// | payload, attempt_timeout | yes | no | no | no |
-	// | labels, ambiguity_policy, retry_policy, time_zone | yes | yes | no | no |
+	// | labels, delivery, retry_policy, time_zone | yes | yes | no | no |
 	//
 	// CLAIMED and SENDING pass within seconds or minutes: read the job and call again. An
-	// ambiguity_policy applies when an outcome is next given up, a retry_policy from the
+	// delivery applies when an outcome is next given up, a retry_policy from the
 	// next failure on; neither moves a time that is set. The idempotency key stays bound to
 	// the request that made the job: a repeat of that request returns the job as it is now.
 	//

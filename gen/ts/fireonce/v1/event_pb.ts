@@ -315,7 +315,7 @@ export enum EventCause {
   POLLED = 10,
 
   /**
-   * The job's ambiguity policy was applied.
+   * The job's delivery decided about an unknown outcome.
    *
    * @generated from enum value: EVENT_CAUSE_POLICY = 11;
    */

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/job.proto.
  */
 export const file_fireonce_v1_job: GenFile = /*@__PURE__*/
-  fileDesc("ChVmaXJlb25jZS92MS9qb2IucHJvdG8SC2ZpcmVvbmNlLnYxIsANCgNKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSFgoOY29ubmVjdGlvbl9rZXkYKiABKAkSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSMQoNc2NoZWR1bGVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoMc3RhcnRfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKDnN0YXJ0X2RlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0aW1lX3pvbmUYCSABKAkSLgoMcmV0cnlfcG9saWN5GAogASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSNgoQYW1iaWd1aXR5X3BvbGljeRgLIAEoDjIcLmZpcmVvbmNlLnYxLkFtYmlndWl0eVBvbGljeRIsCgZsYWJlbHMYDCADKAsyHC5maXJlb25jZS52MS5Kb2IuTGFiZWxzRW50cnkSFwoPcmVwbHlfdG9fam9iX2lkGA0gASgJEhMKC3NjaGVkdWxlX2lkGA4gASgJEhQKDHNjaGVkdWxlX2tleRgrIAEoCRIkCgVzdGF0ZRgPIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiEKBXBoYXNlGCwgASgOMhIuZmlyZW9uY2UudjEuUGhhc2USLgoMZWZmZWN0X2NsYXNzGBAgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSNQoRbmV4dF9hdHRlbXB0X3RpbWUYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDm5leHRfbG9va190aW1lGBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hdHRlbXB0X2NvdW50GBMgASgFEhUKDWZhaWx1cmVfY291bnQYFCABKAUSDQoFcm91bmQYFSABKAUSKgoMbGFzdF9hdHRlbXB0GBYgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIpCgpsYXN0X2Vycm9yGBcgASgLMhUuZmlyZW9uY2UudjEuSm9iRXJyb3ISIwoGZWZmZWN0GBggASgLMhMuZmlyZW9uY2UudjEuRWZmZWN0EisKCnJlc29sdXRpb24YGSABKAsyFy5maXJlb25jZS52MS5SZXNvbHV0aW9uEjcKE2NhbmNlbF9yZXF1ZXN0X3RpbWUYGiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGBsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgcIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYHSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2tleV9leHBpcmVfdGltZRgeIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYHyABKAMSDAoEZXRhZxggIAEoCRIuCgt3YWl0X3dpbmRvdxghIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIxCg13YWl0X2RlYWRsaW5lGCIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgplZmZlY3Rfa2V5GCMgASgJEjIKD2F0dGVtcHRfdGltZW91dBgkIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIyCg5ibG9ja2VkX3JlYXNvbhglIAEoCzIaLmZpcmVvbmNlLnYxLkJsb2NrZWRSZWFzb24SNwoTcmVzZW5kX2FsbG93ZWRfdGltZRgmIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQY29udGVudF93aXRoaGVsZBgnIAEoCBIjCgZmaXJpbmcYKCABKAsyEy5maXJlb25jZS52MS5GaXJpbmcSMwoPc2tpcF9pZl9wcmVzZW50GCkgASgLMhouZmlyZW9uY2UudjEuU2tpcElmUHJlc2VudBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoAECg1CbG9ja2VkUmVhc29uEi0KBGtpbmQYASABKA4yHy5maXJlb25jZS52MS5CbG9ja2VkUmVhc29uLktpbmQSDwoHbWVzc2FnZRgCIAEoCRIOCgZqb2JfaWQYAyABKAkSLAoIZW5kX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjsKEGNvbm5lY3Rpb25fY2F1c2UYBSABKA4yIS5maXJlb25jZS52MS5Db25uZWN0aW9uU3RhdGVDYXVzZRIYChBjb250ZW50X3dpdGhoZWxkGAYgASgIIpkCCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIUChBLSU5EX1FVQVJBTlRJTkVEEAESFgoSS0lORF9DTE9DS19ET1VCVEVEEAISFAoQS0lORF9QUkVERUNFU1NPUhADEhoKFktJTkRfQ09OTkVDVElPTl9QQVVTRUQQBBITCg9LSU5EX0NSRURFTlRJQUwQBRIcChhLSU5EX1NFQUxJTkdfS0VZX01JU1NJTkcQBhIUChBLSU5EX1NFQUxfQlJPS0VOEAcSFQoRS0lORF9SQVRFX0xJTUlURUQQCBIVChFLSU5EX1NBTUVfQ09OVEVOVBAJEhAKDEtJTkRfUFVUX09GRhAKEhIKDktJTkRfQ09PTF9ET1dOEAsiOwoNU2tpcElmUHJlc2VudBIqCgdtYXhfYWdlGAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIoMBCgtSZXRyeVBvbGljeRIUCgxtYXhfYXR0ZW1wdHMYASABKAUSLgoLbWluX2JhY2tvZmYYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLbWF4X2JhY2tvZmYYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24inAEKCEpvYkVycm9yEiYKBGtpbmQYASABKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIPCgdtZXNzYWdlGAIgASgJEhMKC2h0dHBfc3RhdHVzGAMgASgFEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGNvbnRlbnRfd2l0aGhlbGQYBSABKAgi0QQKB0F0dGVtcHQSDgoGbnVtYmVyGAEgASgFEg0KBXJvdW5kGAIgASgFEg4KBndvcmtlchgDIAEoCRIuCgpjbGFpbV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtpbnRlbnRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNc2VuZF9kZWFkbGluZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPYW5zd2VyX2RlYWRsaW5lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIXCg9yZXF1ZXN0X3dyaXR0ZW4YCCABKAgSLAoIZW5kX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKB291dGNvbWUYCiABKA4yGy5maXJlb25jZS52MS5BdHRlbXB0T3V0Y29tZRIuCgxmYWlsdXJlX2tpbmQYCyABKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIOCgZkZXRhaWwYDCABKAkSEwoLaHR0cF9zdGF0dXMYDSABKAUSDgoGaGFuZGxlGA4gASgJEhIKCmVmZmVjdF9rZXkYDyABKAkSIwoGYW5zd2VyGBAgASgLMhMuZmlyZW9uY2UudjEuQW5zd2VyEhgKEGNvbnRlbnRfd2l0aGhlbGQYESABKAgSEAoIdHJhY2VfaWQYEiABKAkSDwoHc3Bhbl9pZBgTIAEoCSKbAQoGQW5zd2VyEhMKC2h0dHBfc3RhdHVzGAEgASgFEioKB2hlYWRlcnMYAiADKAsyGS5maXJlb25jZS52MS5BbnN3ZXJIZWFkZXISDAoEYm9keRgDIAEoCRIQCghib2R5X2N1dBgEIAEoCBIwCg1ib2R5X29taXNzaW9uGAUgASgOMhkuZmlyZW9uY2UudjEuQm9keU9taXNzaW9uIisKDEFuc3dlckhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIoYDCgtPYnNlcnZhdGlvbhIPCgdhdHRlbXB0GAEgASgFEigKBHRpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKB3ZlcmRpY3QYAyABKA4yIC5maXJlb25jZS52MS5PYnNlcnZhdGlvbi5WZXJkaWN0EhAKCGNvbXBsZXRlGAQgASgIEg4KBmRldGFpbBgFIAEoCRITCgtleHRlcm5hbF9pZBgGIAEoCRIUCgxleHRlcm5hbF91cmwYByABKAkSDgoGbnVtYmVyGAggASgFEhgKEGNvbnRlbnRfd2l0aGhlbGQYCSABKAgikQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhMKD1ZFUkRJQ1RfUFJFU0VOVBABEhIKDlZFUkRJQ1RfQUJTRU5UEAISGAoUVkVSRElDVF9JTkNPTkNMVVNJVkUQAxIWChJWRVJESUNUX0NBTkRJREFURVMQBBISCg5WRVJESUNUX0hBTkRMRRAFIsECCgZFZmZlY3QSEwoLZXh0ZXJuYWxfaWQYASABKAkSFAoMZXh0ZXJuYWxfdXJsGAIgASgJEi8KC2VmZmVjdF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgVwcm9vZhgEIAEoDjIZLmZpcmVvbmNlLnYxLkVmZmVjdC5Qcm9vZhIPCgdhdHRlbXB0GAUgASgFEhoKEnNoYXJlZF93aXRoX2pvYl9pZBgGIAEoCSKDAQoFUHJvb2YSFQoRUFJPT0ZfVU5TUEVDSUZJRUQQABISCg5QUk9PRl9SRVNQT05TRRABEhIKDlBST09GX09CU0VSVkVEEAISFAoQUFJPT0ZfS0VZX1JFUExBWRADEhIKDlBST09GX09QRVJBVE9SEAQSEQoNUFJPT0ZfQVNTVU1FRBAFIokCCgpSZXNvbHV0aW9uEjIKCGRlY2lzaW9uGAEgASgOMiAuZmlyZW9uY2UudjEuUmVzb2x1dGlvbi5EZWNpc2lvbhINCgVhY3RvchgCIAEoCRIMCgRub3RlGAMgASgJEjAKDHJlc29sdmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieAoIRGVjaXNpb24SGAoUREVDSVNJT05fVU5TUEVDSUZJRUQQABIRCg1ERUNJU0lPTl9TRU5UEAESFQoRREVDSVNJT05fTk9UX1NFTlQQAhITCg9ERUNJU0lPTl9SRVNFTkQQAxITCg9ERUNJU0lPTl9DQU5DRUwQBCKEBAoJRXJhc2VkSm9iEg4KBmpvYl9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEh4KFmlkZW1wb3RlbmN5X2tleV9kaWdlc3QYAyABKAwSJAoFc3RhdGUYBCABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRIuCgxlZmZlY3RfY2xhc3MYBSABKA4yGC5maXJlb25jZS52MS5FZmZlY3RDbGFzcxIVCg1hdHRlbXB0X2NvdW50GAYgASgFEjEKDXNjaGVkdWxlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoFcHJvb2YYCiABKA4yGS5maXJlb25jZS52MS5FZmZlY3QuUHJvb2YSLwoLZWZmZWN0X3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmV4dGVybmFsX2lkX2RpZ2VzdBgMIAEoDBIuCgplcmFzZV90aW1lGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgOIAEoCSqzAgoISm9iU3RhdGUSGQoVSk9CX1NUQVRFX1VOU1BFQ0lGSUVEEAASFwoTSk9CX1NUQVRFX1NDSEVEVUxFRBABEhUKEUpPQl9TVEFURV9DTEFJTUVEEAISFQoRSk9CX1NUQVRFX1NFTkRJTkcQAxIWChJKT0JfU1RBVEVfQUNDRVBURUQQBBIXChNKT0JfU1RBVEVfQU1CSUdVT1VTEAUSFgoSSk9CX1NUQVRFX1JFVFJZSU5HEAYSHgoaSk9CX1NUQVRFX05FRURTX1JFU09MVVRJT04QBxIXChNKT0JfU1RBVEVfU1VDQ0VFREVEEAgSFAoQSk9CX1NUQVRFX0ZBSUxFRBAJEhYKEkpPQl9TVEFURV9DQU5DRUxFRBAKEhUKEUpPQl9TVEFURV9FWFBJUkVEEAsqaAoFUGhhc2USFQoRUEhBU0VfVU5TUEVDSUZJRUQQABIRCg1QSEFTRV9XQUlUSU5HEAESEQoNUEhBU0VfUlVOTklORxACEhEKDVBIQVNFX1VOS05PV04QAxIPCgtQSEFTRV9FTkRFRBAEKvkCCgtGYWlsdXJlS2luZBIcChhGQUlMVVJFX0tJTkRfVU5TUEVDSUZJRUQQABIVChFGQUlMVVJFX0tJTkRfQVVUSBABEhoKFkZBSUxVUkVfS0lORF9QRVJNQU5FTlQQAhIdChlGQUlMVVJFX0tJTkRfUkFURV9MSU1JVEVEEAMSGgoWRkFJTFVSRV9LSU5EX1RSQU5TSUVOVBAEEhoKFkZBSUxVUkVfS0lORF9BTUJJR1VPVVMQBRIeChpGQUlMVVJFX0tJTkRfRUdSRVNTX0RFTklFRBAGEiMKH0ZBSUxVUkVfS0lORF9BVFRFTVBUU19FWEhBVVNURUQQBxIdChlGQUlMVVJFX0tJTkRfV09SS0VSX0NSQVNIEAgSGAoURkFJTFVSRV9LSU5EX0VYUElSRUQQCRIiCh5GQUlMVVJFX0tJTkRfUFJFREVDRVNTT1JfRU5ERUQQChIgChxGQUlMVVJFX0tJTkRfQUxSRUFEWV9QUkVTRU5UEAsqkgEKC0VmZmVjdENsYXNzEhwKGEVGRkVDVF9DTEFTU19VTlNQRUNJRklFRBAAEhYKEkVGRkVDVF9DTEFTU19LRVlFRBABEhcKE0VGRkVDVF9DTEFTU19IQU5ETEUQAhIbChdFRkZFQ1RfQ0xBU1NfT0JTRVJWQUJMRRADEhcKE0VGRkVDVF9DTEFTU19PUEFRVUUQBCqNAQoPQW1iaWd1aXR5UG9saWN5EiAKHEFNQklHVUlUWV9QT0xJQ1lfVU5TUEVDSUZJRUQQABIZChVBTUJJR1VJVFlfUE9MSUNZX0hPTEQQARIgChxBTUJJR1VJVFlfUE9MSUNZX0FTU1VNRV9TRU5UEAISGwoXQU1CSUdVSVRZX1BPTElDWV9SRVNFTkQQAyqTBAoUQ29ubmVjdGlvblN0YXRlQ2F1c2USJgoiQ09OTkVDVElPTl9TVEFURV9DQVVTRV9VTlNQRUNJRklFRBAAEi0KKUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfQ1JFREVOVElBTF9NSVNTSU5HEAESLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9DUkVERU5USUFMX1JFRlVTRUQQAhItCilDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0NSRURFTlRJQUxfRVhQSVJFRBADEiYKIkNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfTE9HSU5fRU5ERUQQBBInCiNDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1JFTkVXQUxfTE9TVBAFEi0KKUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfUEVSTUlTU0lPTl9NSVNTSU5HEAYSKQolQ09OTkVDVElPTl9TVEFURV9DQVVTRV9BQ0NPVU5UX0JBUlJFRBAHEisKJ0NPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfQUNDT1VOVF9NSVNNQVRDSBAIEiEKHUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfUEFVU0VEEAkSJwojQ09OTkVDVElPTl9TVEFURV9DQVVTRV9SQVRFX0xJTUlURUQQChIiCh5DT05ORUNUSU9OX1NUQVRFX0NBVVNFX0RFTEVURUQQCyqDAgoOQXR0ZW1wdE91dGNvbWUSHwobQVRURU1QVF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASHQoZQVRURU1QVF9PVVRDT01FX1NVQ0NFRURFRBABEhwKGEFUVEVNUFRfT1VUQ09NRV9SRUpFQ1RFRBACEhwKGEFUVEVNUFRfT1VUQ09NRV9OT1RfU0VOVBADEhsKF0FUVEVNUFRfT1VUQ09NRV9VTktOT1dOEAQSHAoYQVRURU1QVF9PVVRDT01FX0FDQ0VQVEVEEAUSHgoaQVRURU1QVF9PVVRDT01FX1NVUEVSU0VERUQQBhIaChZBVFRFTVBUX09VVENPTUVfQUJTRU5UEAcqYgoMQm9keU9taXNzaW9uEh0KGUJPRFlfT01JU1NJT05fVU5TUEVDSUZJRUQQABIYChRCT0RZX09NSVNTSU9OX0JJTkFSWRABEhkKFUJPRFlfT01JU1NJT05fRU5DT0RFRBACQogBChVpby5naXRodWIuZmlyZW9uY2UudjFCCEpvYlByb3RvUAFaMmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9maXJlb25jZXYxogIDRk9YqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_firing, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChVmaXJlb25jZS92MS9qb2IucHJvdG8SC2ZpcmVvbmNlLnYxIucNCgNKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSFgoOY29ubmVjdGlvbl9rZXkYKiABKAkSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSMQoNc2NoZWR1bGVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoMc3RhcnRfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKDnN0YXJ0X2RlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0aW1lX3pvbmUYCSABKAkSLgoMcmV0cnlfcG9saWN5GAogASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSJwoIZGVsaXZlcnkYCyABKA4yFS5maXJlb25jZS52MS5EZWxpdmVyeRIsCgZsYWJlbHMYDCADKAsyHC5maXJlb25jZS52MS5Kb2IuTGFiZWxzRW50cnkSFwoPcmVwbHlfdG9fam9iX2lkGA0gASgJEhMKC3NjaGVkdWxlX2lkGA4gASgJEhQKDHNjaGVkdWxlX2tleRgrIAEoCRIkCgVzdGF0ZRgPIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiEKBXBoYXNlGCwgASgOMhIuZmlyZW9uY2UudjEuUGhhc2USLgoMZWZmZWN0X2NsYXNzGBAgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSNQoRbmV4dF9hdHRlbXB0X3RpbWUYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDm5leHRfbG9va190aW1lGBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hdHRlbXB0X2NvdW50GBMgASgFEhUKDWZhaWx1cmVfY291bnQYFCABKAUSDQoFcm91bmQYFSABKAUSKgoMbGFzdF9hdHRlbXB0GBYgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIpCgpsYXN0X2Vycm9yGBcgASgLMhUuZmlyZW9uY2UudjEuSm9iRXJyb3ISIwoGZWZmZWN0GBggASgLMhMuZmlyZW9uY2UudjEuRWZmZWN0EisKCnJlc29sdXRpb24YGSABKAsyFy5maXJlb25jZS52MS5SZXNvbHV0aW9uEjcKE2NhbmNlbF9yZXF1ZXN0X3RpbWUYGiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGBsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgcIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYHSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2tleV9leHBpcmVfdGltZRgeIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYHyABKAMSDAoEZXRhZxggIAEoCRIuCgt3YWl0X3dpbmRvdxghIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIxCg13YWl0X2RlYWRsaW5lGCIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgplZmZlY3Rfa2V5GCMgASgJEjIKD2F0dGVtcHRfdGltZW91dBgkIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIyCg5ibG9ja2VkX3JlYXNvbhglIAEoCzIaLmZpcmVvbmNlLnYxLkJsb2NrZWRSZWFzb24SNwoTcmVzZW5kX2FsbG93ZWRfdGltZRgmIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQY29udGVudF93aXRoaGVsZBgnIAEoCBIjCgZmaXJpbmcYKCABKAsyEy5maXJlb25jZS52MS5GaXJpbmcSMwoPc2tpcF9pZl9wcmVzZW50GCkgASgLMhouZmlyZW9uY2UudjEuU2tpcElmUHJlc2VudBI0ChBrZWVwX3RyeWluZ190aW1lGC0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoAECg1CbG9ja2VkUmVhc29uEi0KBGtpbmQYASABKA4yHy5maXJlb25jZS52MS5CbG9ja2VkUmVhc29uLktpbmQSDwoHbWVzc2FnZRgCIAEoCRIOCgZqb2JfaWQYAyABKAkSLAoIZW5kX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjsKEGNvbm5lY3Rpb25fY2F1c2UYBSABKA4yIS5maXJlb25jZS52MS5Db25uZWN0aW9uU3RhdGVDYXVzZRIYChBjb250ZW50X3dpdGhoZWxkGAYgASgIIpkCCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIUChBLSU5EX1FVQVJBTlRJTkVEEAESFgoSS0lORF9DTE9DS19ET1VCVEVEEAISFAoQS0lORF9QUkVERUNFU1NPUhADEhoKFktJTkRfQ09OTkVDVElPTl9QQVVTRUQQBBITCg9LSU5EX0NSRURFTlRJQUwQBRIcChhLSU5EX1NFQUxJTkdfS0VZX01JU1NJTkcQBhIUChBLSU5EX1NFQUxfQlJPS0VOEAcSFQoRS0lORF9SQVRFX0xJTUlURUQQCBIVChFLSU5EX1NBTUVfQ09OVEVOVBAJEhAKDEtJTkRfUFVUX09GRhAKEhIKDktJTkRfQ09PTF9ET1dOEAsiOwoNU2tpcElmUHJlc2VudBIqCgdtYXhfYWdlGAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIvIBCgtSZXRyeVBvbGljeRIUCgxtYXhfYXR0ZW1wdHMYASABKAUSLgoLbWluX2JhY2tvZmYYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLbWF4X2JhY2tvZmYYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEgoKbXVsdGlwbGllchgEIAEoARIpCgZkZWxheXMYBSADKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLa2VlcF90cnlpbmcYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24inAEKCEpvYkVycm9yEiYKBGtpbmQYASABKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIPCgdtZXNzYWdlGAIgASgJEhMKC2h0dHBfc3RhdHVzGAMgASgFEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGNvbnRlbnRfd2l0aGhlbGQYBSABKAgi0QQKB0F0dGVtcHQSDgoGbnVtYmVyGAEgASgFEg0KBXJvdW5kGAIgASgFEg4KBndvcmtlchgDIAEoCRIuCgpjbGFpbV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtpbnRlbnRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNc2VuZF9kZWFkbGluZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPYW5zd2VyX2RlYWRsaW5lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIXCg9yZXF1ZXN0X3dyaXR0ZW4YCCABKAgSLAoIZW5kX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKB291dGNvbWUYCiABKA4yGy5maXJlb25jZS52MS5BdHRlbXB0T3V0Y29tZRIuCgxmYWlsdXJlX2tpbmQYCyABKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIOCgZkZXRhaWwYDCABKAkSEwoLaHR0cF9zdGF0dXMYDSABKAUSDgoGaGFuZGxlGA4gASgJEhIKCmVmZmVjdF9rZXkYDyABKAkSIwoGYW5zd2VyGBAgASgLMhMuZmlyZW9uY2UudjEuQW5zd2VyEhgKEGNvbnRlbnRfd2l0aGhlbGQYESABKAgSEAoIdHJhY2VfaWQYEiABKAkSDwoHc3Bhbl9pZBgTIAEoCSKbAQoGQW5zd2VyEhMKC2h0dHBfc3RhdHVzGAEgASgFEioKB2hlYWRlcnMYAiADKAsyGS5maXJlb25jZS52MS5BbnN3ZXJIZWFkZXISDAoEYm9keRgDIAEoCRIQCghib2R5X2N1dBgEIAEoCBIwCg1ib2R5X29taXNzaW9uGAUgASgOMhkuZmlyZW9uY2UudjEuQm9keU9taXNzaW9uIisKDEFuc3dlckhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIoYDCgtPYnNlcnZhdGlvbhIPCgdhdHRlbXB0GAEgASgFEigKBHRpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKB3ZlcmRpY3QYAyABKA4yIC5maXJlb25jZS52MS5PYnNlcnZhdGlvbi5WZXJkaWN0EhAKCGNvbXBsZXRlGAQgASgIEg4KBmRldGFpbBgFIAEoCRITCgtleHRlcm5hbF9pZBgGIAEoCRIUCgxleHRlcm5hbF91cmwYByABKAkSDgoGbnVtYmVyGAggASgFEhgKEGNvbnRlbnRfd2l0aGhlbGQYCSABKAgikQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhMKD1ZFUkRJQ1RfUFJFU0VOVBABEhIKDlZFUkRJQ1RfQUJTRU5UEAISGAoUVkVSRElDVF9JTkNPTkNMVVNJVkUQAxIWChJWRVJESUNUX0NBTkRJREFURVMQBBISCg5WRVJESUNUX0hBTkRMRRAFIsECCgZFZmZlY3QSEwoLZXh0ZXJuYWxfaWQYASABKAkSFAoMZXh0ZXJuYWxfdXJsGAIgASgJEi8KC2VmZmVjdF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgVwcm9vZhgEIAEoDjIZLmZpcmVvbmNlLnYxLkVmZmVjdC5Qcm9vZhIPCgdhdHRlbXB0GAUgASgFEhoKEnNoYXJlZF93aXRoX2pvYl9pZBgGIAEoCSKDAQoFUHJvb2YSFQoRUFJPT0ZfVU5TUEVDSUZJRUQQABISCg5QUk9PRl9SRVNQT05TRRABEhIKDlBST09GX09CU0VSVkVEEAISFAoQUFJPT0ZfS0VZX1JFUExBWRADEhIKDlBST09GX09QRVJBVE9SEAQSEQoNUFJPT0ZfQVNTVU1FRBAFIokCCgpSZXNvbHV0aW9uEjIKCGRlY2lzaW9uGAEgASgOMiAuZmlyZW9uY2UudjEuUmVzb2x1dGlvbi5EZWNpc2lvbhINCgVhY3RvchgCIAEoCRIMCgRub3RlGAMgASgJEjAKDHJlc29sdmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieAoIRGVjaXNpb24SGAoUREVDSVNJT05fVU5TUEVDSUZJRUQQABIRCg1ERUNJU0lPTl9TRU5UEAESFQoRREVDSVNJT05fTk9UX1NFTlQQAhITCg9ERUNJU0lPTl9SRVNFTkQQAxITCg9ERUNJU0lPTl9DQU5DRUwQBCKEBAoJRXJhc2VkSm9iEg4KBmpvYl9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEh4KFmlkZW1wb3RlbmN5X2tleV9kaWdlc3QYAyABKAwSJAoFc3RhdGUYBCABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRIuCgxlZmZlY3RfY2xhc3MYBSABKA4yGC5maXJlb25jZS52MS5FZmZlY3RDbGFzcxIVCg1hdHRlbXB0X2NvdW50GAYgASgFEjEKDXNjaGVkdWxlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoFcHJvb2YYCiABKA4yGS5maXJlb25jZS52MS5FZmZlY3QuUHJvb2YSLwoLZWZmZWN0X3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmV4dGVybmFsX2lkX2RpZ2VzdBgMIAEoDBIuCgplcmFzZV90aW1lGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgOIAEoCSqzAgoISm9iU3RhdGUSGQoVSk9CX1NUQVRFX1VOU1BFQ0lGSUVEEAASFwoTSk9CX1NUQVRFX1NDSEVEVUxFRBABEhUKEUpPQl9TVEFURV9DTEFJTUVEEAISFQoRSk9CX1NUQVRFX1NFTkRJTkcQAxIWChJKT0JfU1RBVEVfQUNDRVBURUQQBBIXChNKT0JfU1RBVEVfQU1CSUdVT1VTEAUSFgoSSk9CX1NUQVRFX1JFVFJZSU5HEAYSHgoaSk9CX1NUQVRFX05FRURTX1JFU09MVVRJT04QBxIXChNKT0JfU1RBVEVfU1VDQ0VFREVEEAgSFAoQSk9CX1NUQVRFX0ZBSUxFRBAJEhYKEkpPQl9TVEFURV9DQU5DRUxFRBAKEhUKEUpPQl9TVEFURV9FWFBJUkVEEAsqaAoFUGhhc2USFQoRUEhBU0VfVU5TUEVDSUZJRUQQABIRCg1QSEFTRV9XQUlUSU5HEAESEQoNUEhBU0VfUlVOTklORxACEhEKDVBIQVNFX1VOS05PV04QAxIPCgtQSEFTRV9FTkRFRBAEKvkCCgtGYWlsdXJlS2luZBIcChhGQUlMVVJFX0tJTkRfVU5TUEVDSUZJRUQQABIVChFGQUlMVVJFX0tJTkRfQVVUSBABEhoKFkZBSUxVUkVfS0lORF9QRVJNQU5FTlQQAhIdChlGQUlMVVJFX0tJTkRfUkFURV9MSU1JVEVEEAMSGgoWRkFJTFVSRV9LSU5EX1RSQU5TSUVOVBAEEhoKFkZBSUxVUkVfS0lORF9BTUJJR1VPVVMQBRIeChpGQUlMVVJFX0tJTkRfRUdSRVNTX0RFTklFRBAGEiMKH0ZBSUxVUkVfS0lORF9BVFRFTVBUU19FWEhBVVNURUQQBxIdChlGQUlMVVJFX0tJTkRfV09SS0VSX0NSQVNIEAgSGAoURkFJTFVSRV9LSU5EX0VYUElSRUQQCRIiCh5GQUlMVVJFX0tJTkRfUFJFREVDRVNTT1JfRU5ERUQQChIgChxGQUlMVVJFX0tJTkRfQUxSRUFEWV9QUkVTRU5UEAsqkgEKC0VmZmVjdENsYXNzEhwKGEVGRkVDVF9DTEFTU19VTlNQRUNJRklFRBAAEhYKEkVGRkVDVF9DTEFTU19LRVlFRBABEhcKE0VGRkVDVF9DTEFTU19IQU5ETEUQAhIbChdFRkZFQ1RfQ0xBU1NfT0JTRVJWQUJMRRADEhcKE0VGRkVDVF9DTEFTU19PUEFRVUUQBCp1CghEZWxpdmVyeRIYChRERUxJVkVSWV9VTlNQRUNJRklFRBAAEhgKFERFTElWRVJZX09OQ0VfT1JfQVNLEAESGQoVREVMSVZFUllfQVRfTU9TVF9PTkNFEAISGgoWREVMSVZFUllfQVRfTEVBU1RfT05DRRADKpMEChRDb25uZWN0aW9uU3RhdGVDYXVzZRImCiJDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1VOU1BFQ0lGSUVEEAASLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9DUkVERU5USUFMX01JU1NJTkcQARItCilDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0NSRURFTlRJQUxfUkVGVVNFRBACEi0KKUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfQ1JFREVOVElBTF9FWFBJUkVEEAMSJgoiQ09OTkVDVElPTl9TVEFURV9DQVVTRV9MT0dJTl9FTkRFRBAEEicKI0NPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfUkVORVdBTF9MT1NUEAUSLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QRVJNSVNTSU9OX01JU1NJTkcQBhIpCiVDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0FDQ09VTlRfQkFSUkVEEAcSKwonQ09OTkVDVElPTl9TVEFURV9DQVVTRV9BQ0NPVU5UX01JU01BVENIEAgSIQodQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QQVVTRUQQCRInCiNDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1JBVEVfTElNSVRFRBAKEiIKHkNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfREVMRVRFRBALKoMCCg5BdHRlbXB0T3V0Y29tZRIfChtBVFRFTVBUX09VVENPTUVfVU5TUEVDSUZJRUQQABIdChlBVFRFTVBUX09VVENPTUVfU1VDQ0VFREVEEAESHAoYQVRURU1QVF9PVVRDT01FX1JFSkVDVEVEEAISHAoYQVRURU1QVF9PVVRDT01FX05PVF9TRU5UEAMSGwoXQVRURU1QVF9PVVRDT01FX1VOS05PV04QBBIcChhBVFRFTVBUX09VVENPTUVfQUNDRVBURUQQBRIeChpBVFRFTVBUX09VVENPTUVfU1VQRVJTRURFRBAGEhoKFkFUVEVNUFRfT1VUQ09NRV9BQlNFTlQQBypiCgxCb2R5T21pc3Npb24SHQoZQk9EWV9PTUlTU0lPTl9VTlNQRUNJRklFRBAAEhgKFEJPRFlfT01JU1NJT05fQklOQVJZEAESGQoVQk9EWV9PTUlTU0lPTl9FTkNPREVEEAJCiAEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIISm9iUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_firing, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * One side effect at one time. All times have microseconds and come from the
@@ -77,16 +77,16 @@ export type Job = Message<"fireonce.v1.Job"> & {
   scheduleTime?: Timestamp;
 
   /**
-   * How late the job may start.
+   * How late the job may begin.
    *
    * @generated from field: google.protobuf.Duration start_window = 7;
    */
   startWindow?: Duration;
 
   /**
-   * The job is not started after this; it becomes EXPIRED. Unset until the job that it
-   * replies to has succeeded: the start window counts from the end of that job, or from
-   * this job's own time if that is later.
+   * A job that has not begun by then becomes EXPIRED. Unset once it has begun, and until the
+   * job that it replies to has succeeded: the start window counts from the end of that job,
+   * or from this job's own time if that is later.
    *
    * @generated from field: google.protobuf.Timestamp start_deadline = 8;
    */
@@ -100,16 +100,17 @@ export type Job = Message<"fireonce.v1.Job"> & {
   timeZone: string;
 
   /**
-   * The policy in force, with defaults filled in.
+   * The policy in force: the job's over its connection's over its connector's, with the
+   * defaults filled in.
    *
    * @generated from field: fireonce.v1.RetryPolicy retry_policy = 10;
    */
   retryPolicy?: RetryPolicy;
 
   /**
-   * @generated from field: fireonce.v1.AmbiguityPolicy ambiguity_policy = 11;
+   * @generated from field: fireonce.v1.Delivery delivery = 11;
    */
-  ambiguityPolicy: AmbiguityPolicy;
+  delivery: Delivery;
 
   /**
    * @generated from field: map<string, string> labels = 12;
@@ -183,7 +184,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   failureCount: number;
 
   /**
-   * Starts at 1; rises when a person or the policy RESEND wants a new effect.
+   * Starts at 1; rises when a person or delivery AT_LEAST_ONCE wants a new effect.
    *
    * @generated from field: int32 round = 21;
    */
@@ -335,6 +336,15 @@ export type Job = Message<"fireonce.v1.Job"> & {
    * @generated from field: fireonce.v1.SkipIfPresent skip_if_present = 41;
    */
   skipIfPresent?: SkipIfPresent;
+
+  /**
+   * Until when a job that has begun is tried: it began this much later than
+   * retry_policy.keep_trying before. Then it is FAILED, or not repeated any more. Unset
+   * until it begins.
+   *
+   * @generated from field: google.protobuf.Timestamp keep_trying_time = 45;
+   */
+  keepTryingTime?: Timestamp;
 };
 
 /**
@@ -537,35 +547,67 @@ export const SkipIfPresentSchema: GenMessage<SkipIfPresent> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 2);
 
 /**
- * How often and how soon an attempt that is proven to have had no effect is repeated.
- * Unknown outcomes do not use this policy.
+ * How often, how soon and for how long a job is tried again. A connection may state it for
+ * its jobs, and a job for itself: what a job leaves unset, it takes from its connection, and
+ * what that leaves unset, from its connector. The waits (delays, or min_backoff and
+ * multiplier) are one value: who states any of them states all.
+ *
+ * Repeated are attempts that are proven to have had no effect, on every connection. An
+ * attempt whose outcome is unknown is repeated on KEYED connections only, under the same
+ * key, and only inside half of the connection's key_window.
  *
  * @generated from message fireonce.v1.RetryPolicy
  */
 export type RetryPolicy = Message<"fireonce.v1.RetryPolicy"> & {
   /**
-   * Counts attempts that were proven to have no effect. 0 means the server's
-   * default (5); 1 means no retry. At most 50.
+   * Counts attempts that were proven to have no effect. 0 means the default: 12 for
+   * connector "webhook", otherwise 5; 1 means no retry. At most 100.
    *
    * @generated from field: int32 max_attempts = 1;
    */
   maxAttempts: number;
 
   /**
-   * The first wait. Later waits are 4, 20, 60 and 120 times as long, up to max_backoff;
-   * each is shortened by a random part of up to a fifth. Unset: 30 s, so 30 s, 2 min, 10
-   * min, 30 min, 1 h. At most 1 h.
+   * The first wait; each later one is multiplier times as long, up to max_backoff. Each
+   * wait is shortened by a random part of up to a fifth. Unset: 30 s. At most 24 h.
    *
    * @generated from field: google.protobuf.Duration min_backoff = 2;
    */
   minBackoff?: Duration;
 
   /**
-   * No wait is longer. Unset: 1 h. At most 1 h.
+   * No wait is longer; it bounds delays, too. Unset: 1 h, or no bound with delays. At most
+   * 24 h.
    *
    * @generated from field: google.protobuf.Duration max_backoff = 3;
    */
   maxBackoff?: Duration;
+
+  /**
+   * 1 to 10. 0 means 4: 30 s, 2 min, 8 min, 32 min, 1 h.
+   *
+   * @generated from field: double multiplier = 4;
+   */
+  multiplier: number;
+
+  /**
+   * The waits one by one, 1 s to 24 h each; the last one repeats. At most 20. The default
+   * of connector "webhook": 2 s, 10 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 8 h.
+   *
+   * @generated from field: repeated google.protobuf.Duration delays = 5;
+   */
+  delays: Duration[];
+
+  /**
+   * How long a job is tried, counted from its first attempt, or its first start that
+   * failed. After it, a job without effect is FAILED, and a job whose outcome is unknown is
+   * not repeated any more. How late the first attempt may begin is start_window. Unset: 24 h
+   * for connector "webhook", otherwise 2 h. 1 s to 30 days. A change of a connection's
+   * holds for a job from its next attempt on.
+   *
+   * @generated from field: google.protobuf.Duration keep_trying = 6;
+   */
+  keepTrying?: Duration;
 };
 
 /**
@@ -1075,7 +1117,7 @@ export enum Effect_Proof {
   OPERATOR = 4,
 
   /**
-   * No proof: the policy ASSUME_SENT treats it as sent.
+   * No proof: delivery AT_MOST_ONCE treats it as sent.
    *
    * @generated from enum value: PROOF_ASSUMED = 5;
    */
@@ -1439,14 +1481,14 @@ export enum FailureKind {
 
   /**
    * The credential was refused: the connection is put on hold and the job waits.
-   * A webhook's or plain HTTP request's 401 or 403 is PERMANENT instead.
+   * A plain HTTP request's 401 or 403 is PERMANENT instead, and a webhook's TRANSIENT.
    *
    * @generated from enum value: FAILURE_KIND_AUTH = 1;
    */
   AUTH = 1,
 
   /**
-   * Refused permanently (content policy, malformed, 4xx).
+   * Refused permanently (content policy, malformed, 4xx; of a webhook only 410).
    *
    * @generated from enum value: FAILURE_KIND_PERMANENT = 2;
    */
@@ -1484,7 +1526,7 @@ export enum FailureKind {
   EGRESS_DENIED = 6,
 
   /**
-   * The retry budget is spent.
+   * The attempts, or the time to keep trying, are used up.
    *
    * @generated from enum value: FAILURE_KIND_ATTEMPTS_EXHAUSTED = 7;
    */
@@ -1576,45 +1618,46 @@ export const EffectClassSchema: GenEnum<EffectClass> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_job, 3);
 
 /**
- * What to do when an outcome stays unknown after every automatic step.
+ * What the job promises when an outcome stays unknown after every automatic step.
  *
- * @generated from enum fireonce.v1.AmbiguityPolicy
+ * @generated from enum fireonce.v1.Delivery
  */
-export enum AmbiguityPolicy {
+export enum Delivery {
   /**
-   * Same as HOLD.
+   * Same as ONCE_OR_ASK.
    *
-   * @generated from enum value: AMBIGUITY_POLICY_UNSPECIFIED = 0;
+   * @generated from enum value: DELIVERY_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * Wait for ResolveJob. No duplicate, may be late.
+   * Never sent a second time without a proof: the job waits for ResolveJob. May be late.
    *
-   * @generated from enum value: AMBIGUITY_POLICY_HOLD = 1;
+   * @generated from enum value: DELIVERY_ONCE_OR_ASK = 1;
    */
-  HOLD = 1,
+  ONCE_OR_ASK = 1,
 
   /**
-   * Treat as sent: at most once, may be lost. effect.proof is ASSUMED.
+   * Never sent a second time, and no person is asked: the job ends as SUCCEEDED, although
+   * the effect may be missing. effect.proof is ASSUMED.
    *
-   * @generated from enum value: AMBIGUITY_POLICY_ASSUME_SENT = 2;
+   * @generated from enum value: DELIVERY_AT_MOST_ONCE = 2;
    */
-  ASSUME_SENT = 2,
+  AT_MOST_ONCE = 2,
 
   /**
-   * Treat as not sent and send again under a new effect key: at least once, MAY
-   * DUPLICATE. Every send counts against the attempts; then NEEDS_RESOLUTION.
+   * Sent again in a new round: the effect MAY BE DUPLICATED. Every send counts against the
+   * attempts, and keep_trying bounds them; then NEEDS_RESOLUTION.
    *
-   * @generated from enum value: AMBIGUITY_POLICY_RESEND = 3;
+   * @generated from enum value: DELIVERY_AT_LEAST_ONCE = 3;
    */
-  RESEND = 3,
+  AT_LEAST_ONCE = 3,
 }
 
 /**
- * Describes the enum fireonce.v1.AmbiguityPolicy.
+ * Describes the enum fireonce.v1.Delivery.
  */
-export const AmbiguityPolicySchema: GenEnum<AmbiguityPolicy> = /*@__PURE__*/
+export const DeliverySchema: GenEnum<Delivery> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_job, 4);
 
 /**

@@ -1011,7 +1011,7 @@ export enum SettledBy {
   PERSON = 5,
 
   /**
-   * The job's ambiguity policy decided.
+   * The job's delivery decided.
    *
    * @generated from enum value: SETTLED_BY_POLICY = 6;
    */
