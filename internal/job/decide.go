@@ -588,7 +588,7 @@ func spend(v *View, d *Decision, least time.Duration) {
 		left = v.tryLeft()
 	}
 	d.To, d.Delay = Retrying, max(retry.Backoff(d.Failures, v.Jitter), least)
-	why := ""
+	var why string
 	switch {
 	case d.Failures >= retry.Attempts() || v.Attempt >= MaxAttempts:
 		why = "the attempts are used up"

@@ -30,10 +30,11 @@ type RetryPolicy struct {
 const (
 	// DefaultMaxAttempts is RetryPolicy.MaxAttempts when unset.
 	DefaultMaxAttempts = 5
-	// DefaultMinBackoff, DefaultMultiplier and DefaultMaxBackoff determine the waits of a
-	// policy that states none.
+	// DefaultMinBackoff is the first wait of a policy that states none.
 	DefaultMinBackoff = 30 * time.Second
+	// DefaultMultiplier is how much longer its next waits are.
 	DefaultMultiplier = 4.0
+	// DefaultMaxBackoff bounds them.
 	DefaultMaxBackoff = time.Hour
 	// MaxBackoff is the longest wait between two attempts that a policy may state, MaxDelays
 	// the most waits in its list, and MaxMultiplier the largest factor between two.

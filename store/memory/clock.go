@@ -134,6 +134,12 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// ownWait reports whether the job computed the time for which it waits. A time that a client asked
+// for is the beginning of the job's window, until the job has begun.
+func ownWait(j *job.Job) bool {
+	return j.KeepTrying > 0 || !j.NextAt.Add(j.Window()).Equal(j.StartDeadline)
+}
+
 // stepJob moves those of a job's times that were computed from durations.
 func stepJob(r *record, over, to time.Time, by time.Duration) {
 	j := &r.job
@@ -153,11 +159,9 @@ func stepJob(r *record, over, to time.Time, by time.Duration) {
 		j.NextAt, j.ClaimToken = j.NextAt.Add(by), job.ID{} // a look under way proves nothing after it
 	case j.State.Runnable() && j.Unasked:
 		j.NextAt = j.NextAt.Add(by)
-	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(over) &&
-		(j.KeepTrying > 0 || !j.NextAt.Add(j.Window()).Equal(j.StartDeadline)):
-		// The job's own wait. A time that a client asked for is the beginning of its window,
-		// or of its wait, and a job that waits for a predecessor has no other wait. A job that
-		// runs before its time, because a person said so, stays so.
+	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(over) && ownWait(j):
+		// A job that waits for a predecessor has no other wait. A job that runs before its
+		// time, because a person said so, stays so.
 		next := j.NextAt.Add(by)
 		if !j.NextAt.Before(j.ScheduleTime) {
 			next = later(j.ScheduleTime, next)

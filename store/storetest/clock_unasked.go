@@ -66,7 +66,7 @@ func clockTrying(c *clockFixture, by time.Duration) {
 	for _, edit := range []func(*store.NewJob){asked, early} {
 		s := c.submit(edit, trying(9*time.Hour))
 		if s.NextAt.After(start) {
-			s = c.apply(s, job.RunNowAsked{}).Snapshot
+			c.apply(s, job.RunNowAsked{})
 		}
 		s = c.arm(c.claim()).Snapshot
 		before = append(before, c.apply(s, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailTransient}).Snapshot)

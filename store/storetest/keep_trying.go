@@ -58,8 +58,8 @@ func keepTryingClaimArmed(f *fixture) {
 }
 
 func keepTryingFailedStart(f *fixture) {
-	s := f.submit(trying(9 * time.Hour))
-	s = f.apply(f.claim().Snapshot, job.Deferred{Kind: job.FailHeld}).Snapshot
+	f.submit(trying(9 * time.Hour))
+	s := f.apply(f.claim().Snapshot, job.Deferred{Kind: job.FailHeld}).Snapshot
 	f.is([]any{s.KeepTrying, s.StartDeadline}, []any{time.Duration(0), start.Add(2 * time.Hour)}, "a held job has not begun")
 	f.clock.advance(time.Hour)
 	s = f.apply(f.claim().Snapshot, job.Deferred{Kind: job.FailTransient, Message: "refused"}).Snapshot

@@ -45,13 +45,8 @@ func TestUnactedIsChecked(t *testing.T) {
 	} {
 		_, err := kit.ParseUnacted("settings.webhook", []*fireoncev1.UnactedAnswer{tt.stated})
 		var in *connector.InputError
-		if field := ""; errors.As(err, &in) {
-			field = in.Field
-			if field != tt.field {
-				t.Errorf("%v: %v", tt.stated, err)
-			}
-		} else if err != nil || tt.field != "" {
-			t.Errorf("%v: %v, want a refusal of %s", tt.stated, err, tt.field)
+		if errors.As(err, &in); in == nil && (err != nil || tt.field != "") || in != nil && in.Field != tt.field {
+			t.Errorf("%v: %v, want a refusal of %q", tt.stated, err, tt.field)
 		}
 	}
 	if _, err := kit.ParseUnacted("settings.http", make([]*fireoncev1.UnactedAnswer, 11)); err == nil {

@@ -5,7 +5,6 @@
 package webhook
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -208,7 +207,7 @@ func (c *Connector) headers(commit connector.Commit, d *kit.Delivery, cred crede
 func narrow(o *job.Outcome, a transport.Response) {
 	switch {
 	case !a.Complete || a.Written == 0:
-	case a.Status == http.StatusGone:
+	case a.Status == 410:
 		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
 	case o.Result == job.ResultRejected && o.Kind == job.FailPermanent:
 		o.Kind = job.FailTransient

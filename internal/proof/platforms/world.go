@@ -217,7 +217,7 @@ func (w *World) run(s store.Store, name string, senders int) {
 // Change alters a job before it is stored.
 type Change func(*store.NewJob)
 
-// Policy sets what becomes of a job whose outcome stays unknown.
+// Delivery sets what becomes of a job whose outcome stays unknown.
 func Delivery(p job.Delivery) Change { return func(n *store.NewJob) { n.Spec.Delivery = p } }
 
 // Submit stores a job with the payload, due now.
