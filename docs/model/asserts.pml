@@ -8,10 +8,12 @@
 #define trueNo() skip
 #define trueYet() skip
 #define trueYes() skip
+#define trueExpired() skip
 #define duplicateSeen(a) skip
 #else
 inline trueNo() { assert(!(SAYS_NO && effects > 0)) }
 inline trueYet() { assert(!(SAYS_NO && effects > 0)) }
+inline trueExpired() { assert(!(st == EXPIRED && begun)) }   /* EXPIRED says that nothing was tried */
 inline trueYes() { assert(!(st == SUCCEEDED && effects == 0)) }
 inline duplicateSeen(a) { assert(!(by != a && effects < 2)) }
 #endif
@@ -42,6 +44,16 @@ inline duplicateSeen(a) { assert(!(by != a && effects < 2)) }
 #define reachCanceled() assert(att == 0)
 #else
 #define reachCanceled() skip
+#endif
+#ifdef REACH_EXPIRED            /* a job ends by its start window, without a try */
+#define reachExpired() assert(false)
+#else
+#define reachExpired() skip
+#endif
+#ifdef REACH_OVER               /* a job that has begun ends by its time to keep trying */
+#define reachOver() assert(false)
+#else
+#define reachOver() skip
 #endif
 #ifdef REACH_SWEPT
 #define reachSwept() assert(false)

@@ -133,6 +133,15 @@ end:
   :: atomic { st == SENDING && LONE -> st = AMBIGUOUS }
 #endif
   :: atomic { st == AMBIGUOUS && (!YOUNG || att == A) -> st = NEEDS }
+  /* The time to keep trying is over, at any moment. */
+  :: atomic { st == AMBIGUOUS ->
+#ifdef TIMEPROVES       /* what is unknown by then is taken for no effect */
+       st = FAILED; trueNo()
+#else
+       st = NEEDS
+#endif
+     }
+  :: atomic { st == RETRYING -> st = FAILED; trueNo() }
   od
 }
 

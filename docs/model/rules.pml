@@ -50,10 +50,17 @@
 #define CANCEL_AT_ONCE (st == SCHEDULED || st == RETRYING || st == CLAIMED)
 #endif
 
-#ifdef WINDOW
-#define WINDOWS true
+#ifdef WINDOW                   /* a job has run out of time: how long it may take to begin, or is tried after */
+#define begin() begun = 1
+#define anew() begun = 0
+#ifdef BEGUNEXPIRES             /* the start window ends a job also after it has begun */
+#define BEGUN false
 #else
-#define WINDOWS false
+#define BEGUN begun
+#endif
+#else
+#define begin() skip
+#define anew() skip
 #endif
 
 #ifdef ZOMBIE                   /* assumption: nobody is frozen between the check and the write */

@@ -45,6 +45,9 @@ byte negs = 0;          /* complete absences in this chain */
 byte lookLease = 0;     /* who owns the chain of looks */
 byte by = 0;            /* the attempt whose effect is recorded */
 bit cancel = 0;         /* a cancel was asked */
+#ifdef WINDOW
+bit begun = 0;          /* an attempt, or a start that failed, since the submit or RetryJob */
+#endif
 
 /* The world. */
 mtype wire[A+1] = IDLE; /* what became of the request of an attempt */
@@ -68,8 +71,7 @@ inline withoutEffect() {
   if
   :: cancel -> st = CANCELED; reachCanceled()
   :: !cancel && seq < A -> st = RETRYING
-  :: !cancel -> st = FAILED
-  :: !cancel && WINDOWS -> st = EXPIRED
+  :: !cancel -> st = FAILED                 /* also because the time to keep trying is over */
   fi;
   trueNo()
 }
@@ -107,7 +109,10 @@ end:
   :: atomic { (st == SCHEDULED || st == RETRYING) && seq < A && !QUARANTINED ->
        st = CLAIMED; owner = me; idle[me] = 0 };
      if                                               /* prepare: nothing is sent */
-     :: atomic { MAYARM(me) -> arm(); my = att; tr = seq }
+     :: atomic { MAYARM(me) -> arm(); begin(); my = att; tr = seq }
+#ifdef WINDOW
+     :: atomic { MAYARM(me) -> st = RETRYING; owner = 0; begin(); goto out } /* a start that failed */
+#endif
      :: atomic { !MAYARM(me) -> goto out }
      :: atomic { !calm -> goto out }                  /* killed */
      fi;
@@ -137,7 +142,11 @@ end:
   :: atomic { FENCE_OVER -> SWEPT }
 #ifdef WINDOW
   :: atomic { (st == SCHEDULED || st == RETRYING || st == CLAIMED) && !QUARANTINED ->
-       st = EXPIRED; owner = 0; trueNo() }
+       if
+       :: BEGUN -> reachOver(); st = FAILED
+       :: else -> reachExpired(); st = EXPIRED
+       fi;
+       owner = 0; trueNo(); trueExpired() }
 #endif
   od
 }
@@ -218,7 +227,7 @@ end:
        fi }
 #endif
 #ifdef RETRYJOB
-  :: atomic { (st == FAILED || st == EXPIRED) && seq < A && !calm -> st = RETRYING; trueNo() }
+  :: atomic { (st == FAILED || st == EXPIRED) && seq < A && !calm -> st = RETRYING; anew(); trueNo() }
 #endif
   :: atomic { LIVE_RUN && !calm -> calm = 1 }
   od

@@ -36,14 +36,16 @@ const (
 	DefaultMultiplier = 4.0
 	// DefaultMaxBackoff bounds them.
 	DefaultMaxBackoff = time.Hour
-	// MaxBackoff is the longest wait between two attempts that a policy may state, MaxDelays
-	// the most waits in its list, and MaxMultiplier the largest factor between two.
-	MaxBackoff    = 24 * time.Hour
-	MaxDelays     = 20
+	// MaxBackoff is the longest wait between two attempts that a policy may state.
+	MaxBackoff = 24 * time.Hour
+	// MaxDelays is the most waits in its list.
+	MaxDelays = 20
+	// MaxMultiplier is the largest factor between two waits.
 	MaxMultiplier = 10.0
-	// DefaultKeepTrying is RetryPolicy.KeepTrying when unset, and MaxKeepTrying its limit.
+	// DefaultKeepTrying is RetryPolicy.KeepTrying when unset.
 	DefaultKeepTrying = 2 * time.Hour
-	MaxKeepTrying     = 30 * 24 * time.Hour
+	// MaxKeepTrying is its limit.
+	MaxKeepTrying = 30 * 24 * time.Hour
 	// DefaultAttemptTimeout is RetryPolicy.AttemptTimeout when unset.
 	DefaultAttemptTimeout = 30 * time.Second
 	// SendTimeout bounds the writing of a request, first byte to last.
