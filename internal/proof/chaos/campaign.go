@@ -63,6 +63,8 @@ type outcome struct {
 	lost    map[string]int // swallowed answers to COMMIT, by the kind of transaction
 	stuck   string         // why the campaign was given up; empty: it was not
 	totals  platform.Totals
+	edge    platform.EdgeCounts
+	edged   bool // jobs went through the proxy
 	control judge.Tally
 	fell    []error
 	calls   int // of clients
@@ -134,6 +136,7 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 		return nil, err
 	}
 	out.calls, out.repeats = c.load.called()
+	out.edge, out.edged = s.edge.Counts(), !o.platforms
 	out.fell, out.took = s.fell(), time.Since(c.begun)
 	return out, nil
 }
@@ -263,6 +266,7 @@ func (c *campaign) heal(ctx context.Context) error {
 	if err := c.platform.SetFaults(ctx, platform.Faults{}); err != nil {
 		return err
 	}
+	c.edge.Heal()
 	return c.each(func(i int) error {
 		c.stop(i)
 		return c.fleet.Start(ctx, i, fleet.Life{})

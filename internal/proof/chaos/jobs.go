@@ -118,7 +118,7 @@ func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 			req.AttemptTimeout = durationpb.New(s.kind.timeout)
 		}
 	} else {
-		req.Payload = s.payload(to.url)
+		req.Payload = s.payload(to)
 	}
 	if s.delay > 0 {
 		req.ScheduleTime = timestamppb.New(at.Add(s.delay))
@@ -132,21 +132,21 @@ var policies = map[job.Delivery]fireoncev1.Delivery{
 	job.AtLeastOnce: fireoncev1.Delivery_DELIVERY_AT_LEAST_ONCE,
 }
 
-func (s spec) payload(url string) *fireoncev1.Payload {
+func (s spec) payload(to targets) *fireoncev1.Payload {
 	body, path := fmt.Sprintf(`{"subject":%q}`, s.subject), cmp.Or(s.path, s.subject)
-	hook := func(kind string) *fireoncev1.Payload {
+	hook := func(url, kind string) *fireoncev1.Payload {
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: url + "/hook/" + kind + "/" + path, Content: &fireoncev1.Webhook_BodyText{BodyText: body},
 		}}}
 	}
 	switch s.face {
 	case keyedHook, statedHook:
-		return hook(platform.FaceUnlocked)
+		return hook(to.url, platform.FaceUnlocked)
 	case opaqueHook:
-		return hook(platform.FaceOpaque)
+		return hook(to.edge, platform.FaceOpaque)
 	case keyedHTTP:
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: &fireoncev1.HttpRequest{
-			Method: fireoncev1.HttpMethod_HTTP_METHOD_POST, Url: url + "/hook/" + platform.FaceKeyed + "/" + path,
+			Method: fireoncev1.HttpMethod_HTTP_METHOD_POST, Url: to.url + "/hook/" + platform.FaceKeyed + "/" + path,
 			Content: &fireoncev1.HttpRequest_BodyText{BodyText: body}, IdJsonPointer: "/id",
 		}}}
 	default:

@@ -61,7 +61,7 @@ type watched struct {
 func newRecurring(ctx context.Context, c *campaign) (*recurring, error) {
 	making, cancel := context.WithTimeout(ctx, stuckAfter)
 	defer cancel()
-	to, err := connectAs(making, c.fleet, c.platform.URL, "recurring-", accounts, recurringAccounts)
+	to, err := connectAs(making, c.fleet, c.to, "recurring-", accounts, recurringAccounts)
 	if err != nil {
 		return nil, err
 	}

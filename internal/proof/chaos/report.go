@@ -81,6 +81,9 @@ func (out *outcome) print(w io.Writer) {
 	fmt.Fprintf(w, "  process faults: %s; %d planned; answers to COMMIT lost: %s\n", counts(out.faults), out.planned, counts(out.lost))
 	fmt.Fprintf(w, "  platform faults: %s\n", counts(out.report.Faults))
 	fmt.Fprintf(w, "  faults of %d looks: %s\n", out.totals.Looks, counts(out.totals.LookFaults))
+	if out.edged {
+		fmt.Fprintf(w, "  answers of the proxy itself: %v\n", out.edge)
+	}
 	if out.owner != nil {
 		fmt.Fprintf(w, "  %s\n", out.owner.said())
 	}
@@ -122,6 +125,9 @@ func (out *outcome) wrong() []string {
 	}
 	if sum(out.report.Faults) == 0 {
 		why = append(why, "no fault of the platform met the service")
+	}
+	if out.edged && (out.edge.Refused == 0 || out.edge.Broken == 0) {
+		why = append(why, "the proxy did not refuse, or its receiver never broke off")
 	}
 	if out.control.Duplicates == 0 {
 		why = append(why, "the control made no duplicate: the platform's faults do not bite")

@@ -19,6 +19,7 @@ import (
 type stage struct {
 	dir      string
 	platform *platform.Process
+	edge     *platform.Edge // in front of it
 	db       *database
 	fleet    *fleet.Fleet
 	to       targets
@@ -48,6 +49,9 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 	if s.platform, err = platform.Spawn(ctx, command, platform.Options{
 		Log: filepath.Join(dir, "platform.log"), Seed: o.seed,
 	}); err != nil {
+		return nil, err
+	}
+	if s.edge, err = platform.StartEdge(s.platform.URL, o.seed); err != nil { //nolint:contextcheck // a listener on loopback is there immediately
 		return nil, err
 	}
 	places, err := s.platform.Sites(ctx)
@@ -83,7 +87,7 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 	}
 	connecting, cancel := context.WithTimeout(ctx, stuckAfter)
 	defer cancel()
-	if s.to, err = connectAll(connecting, s.fleet, s.platform.URL); err != nil {
+	if s.to, err = connectAll(connecting, s.fleet, s.platform.URL, s.edge.URL()); err != nil {
 		return nil, err
 	}
 	s.to.places = places
@@ -195,6 +199,10 @@ func (s *stage) close() error {
 	if s.db != nil {
 		errs = append(errs, s.db.close())
 		s.db = nil
+	}
+	if s.edge != nil {
+		errs = append(errs, s.edge.Close())
+		s.edge = nil
 	}
 	if s.platform != nil {
 		errs = append(errs, s.platform.Stop())

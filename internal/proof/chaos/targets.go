@@ -14,6 +14,7 @@ import (
 // targets are the connections to the platform.
 type targets struct {
 	url   string // the platform's
+	edge  string // of the proxy in front of it, for receivers without keys
 	hooks map[face]string
 	feeds []string // by account
 	// sites are the connections to platforms with a connector of their own, by kind.conn,
@@ -33,13 +34,14 @@ func (t targets) connection(s spec) string {
 }
 
 // connectAll makes the connections of the jobs that clients submit.
-func connectAll(ctx context.Context, f *fleet.Fleet, url string) (targets, error) {
-	return connectAs(ctx, f, url, "", 0, accounts)
+func connectAll(ctx context.Context, f *fleet.Fleet, url, edge string) (targets, error) {
+	return connectAs(ctx, f, targets{url: url, edge: edge}, "", 0, accounts)
 }
 
-// connectAs makes connections whose keys begin with a name, to some of the feed's accounts.
-func connectAs(ctx context.Context, f *fleet.Fleet, url, name string, first, accounts int) (targets, error) {
-	t := targets{url: url, hooks: make(map[face]string)}
+// connectAs makes connections whose keys begin with a name, to some of the feed's accounts, and
+// returns them as targets at the URLs of t.
+func connectAs(ctx context.Context, f *fleet.Fleet, t targets, name string, first, accounts int) (targets, error) {
+	t = targets{url: t.url, edge: t.edge, hooks: make(map[face]string)}
 	dedupes := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 	window := durationpb.New(keyWindow)
 	for face, c := range map[face]*fireoncev1.Connection{
@@ -54,12 +56,14 @@ func connectAs(ctx context.Context, f *fleet.Fleet, url, name string, first, acc
 		keyedHTTP: {Connector: "http", Settings: &fireoncev1.Connection_Http{
 			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: true, IdJsonPointers: []string{"/id"}},
 		}},
-		// Its owner states the proxy's mark: a refusal with it is sent again without a key, and
-		// the same status without it never is.
+		// Its owner states the proxy's marks: a refusal with one is sent again without a key, and
+		// the same status without it, which the proxy also answers after the receiver has acted,
+		// never is.
 		opaqueHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-			ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Unacted: []*fireoncev1.UnactedAnswer{{
-				Status: 503, Mark: &fireoncev1.UnactedAnswer_Header{Header: &fireoncev1.AnswerMark{Name: platform.RefusedBy, Value: platform.Edge}},
-			}},
+			ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Unacted: []*fireoncev1.UnactedAnswer{
+				{Status: 503, Mark: &fireoncev1.UnactedAnswer_Header{Header: &fireoncev1.AnswerMark{Name: platform.RefusedBy, Value: platform.Refused}}},
+				{Status: 502, Mark: &fireoncev1.UnactedAnswer_BodyContains{BodyContains: platform.NoReceiver}},
+			},
 		}}},
 	} {
 		id, err := create(ctx, f, fmt.Sprintf("%shook-%d", name, face), c)
@@ -71,7 +75,7 @@ func connectAs(ctx context.Context, f *fleet.Fleet, url, name string, first, acc
 	for n := range accounts {
 		id, err := create(ctx, f, fmt.Sprintf("%sfeed-%d", name, n), &fireoncev1.Connection{
 			Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{
-				BaseUrl: fmt.Sprintf("%s/feed/%d", url, first+n), ReadLag: durationpb.New(readLag),
+				BaseUrl: fmt.Sprintf("%s/feed/%d", t.url, first+n), ReadLag: durationpb.New(readLag),
 			}},
 		})
 		if err != nil {

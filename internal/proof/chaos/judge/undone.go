@@ -30,6 +30,9 @@ func undone(rows []Row) (why []string) {
 		case job.Keyed.String():
 			left, limit, what = r.NoEffect+r.Unknown, mostUndoneKeyed, "have no effect or are left to a person"
 		case job.Opaque.String():
+			if r.Unknown > 0 && strings.HasSuffix(r.Class, " "+job.AtMostOnce.String()) {
+				why = append(why, fmt.Sprintf("%s: %d of %d jobs are left to a person, which that delivery never asks", r.Class, r.Unknown, r.Jobs))
+			}
 		case strangers:
 			continue
 		default:

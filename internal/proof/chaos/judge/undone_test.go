@@ -53,6 +53,7 @@ func TestUndone(t *testing.T) {
 		"a few doubts":                   {job.Observable, job.OnceOrAsk, 10, job.NeedsResolution, true},
 		"too many doubts":                {job.Observable, job.OnceOrAsk, 11, job.NeedsResolution, false},
 		"posts expire":                   {job.Observable, job.OnceOrAsk, 11, job.Expired, false},
+		"what is never asked":            {job.Opaque, job.AtMostOnce, 1, job.NeedsResolution, false},
 		"what cannot be known":           {job.Opaque, job.OnceOrAsk, 60, job.NeedsResolution, true},
 		"what was not tried":             {job.Opaque, job.OnceOrAsk, 11, job.Expired, false},
 		"what was to be sent until then": {job.Opaque, job.AtLeastOnce, 11, job.Expired, false},

@@ -134,9 +134,7 @@ func (p *Platform) refuse(w http.ResponseWriter, c call) {
 	}
 	switch c.Fault {
 	case Unavailable:
-		a := failed(http.StatusServiceUnavailable, "try again later")
-		a.header = map[string]string{RefusedBy: Edge}
-		a.send(w)
+		failed(http.StatusServiceUnavailable, "try again later").send(w)
 	case RateLimit:
 		a := failed(http.StatusTooManyRequests, "too many requests")
 		a.header = map[string]string{"Retry-After": strconv.Itoa(max(1, int(time.Duration(c.faults.RetryAfter)/time.Second)))}

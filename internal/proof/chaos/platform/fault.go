@@ -18,8 +18,7 @@ const (
 
 	// Drop acts, and resets the connection instead of answering.
 	Drop Fault = "drop"
-	// ErrorAfter acts, and answers 500, 502, 503 or 504, as a proxy does whose receiver has
-	// broken off after it had acted.
+	// ErrorAfter acts, and answers 500, 502, 503 or 504.
 	ErrorAfter Fault = "error-after"
 	// ResetMid acts, and resets the connection in the middle of the status line.
 	ResetMid Fault = "reset-mid"
@@ -35,8 +34,7 @@ const (
 
 	// ResetBefore does nothing, and resets the connection.
 	ResetBefore Fault = "reset-before"
-	// Unavailable does nothing, and answers 503 with the mark of a proxy that has not passed
-	// the request on (RefusedBy).
+	// Unavailable does nothing, and answers 503.
 	Unavailable Fault = "unavailable"
 	// RateLimit does nothing, and answers 429 with Retry-After. Fireonce holds the
 	// whole connection then, so that a small rate goes a long way.
@@ -59,13 +57,6 @@ const (
 
 	// Stale answers a look with a listing from earlier, as a cache does.
 	Stale Fault = "stale"
-)
-
-// RefusedBy and Edge are the header, and its value, by which the platform's proxy marks its own
-// refusals.
-const (
-	RefusedBy = "X-Refused-By"
-	Edge      = "edge"
 )
 
 // Kinds lists the faults of requests for an effect, LookKinds those of looks.
