@@ -67,8 +67,8 @@ func ReceiverFlags() []Flag {
 			Required: true, Hint: "; if you do not know, it is no",
 		},
 		{
-			Name: "key-window", Usage: "with --receiver-dedupes yes: for how long it remembers a key, as a `DURATION`", Field: "key_window", Label: "Key window",
-			With: "receiver-dedupes", WithValue: "yes", RequiredWith: "for how long does it remember a key? 48h or more let a webhook be repeated for a day",
+			Name: "key-window", Usage: "with --receiver-dedupes yes: for how long it remembers a key, as a `DURATION`; 48h or more let a webhook be repeated for a day", Field: "key_window", Label: "Key window",
+			With: "receiver-dedupes", WithValue: "yes", RequiredWith: "for how long does it remember a key? 48h or more, if it can: half of it is for repeats, and a webhook is tried for a day",
 		},
 		{
 			Name: "dedupes-in-flight", Usage: "with --receiver-dedupes yes: two requests with one key that it processes concurrently have one effect",
@@ -84,7 +84,7 @@ func ReceiverFlags() []Flag {
 		},
 		{
 			Name: "unacted", Usage: "an `ANSWER` by which a proxy proves that the receiver did not act, such as \"502 X-Refused-By: edge\" or " +
-				"\"503 body: no healthy upstream\"; only you can know it; may be repeated", Field: "unacted", DefaultText: "none",
+				"\"503 body: no healthy upstream\"; only you can know it; may be repeated", Field: "unacted", DefaultText: "none", Label: "Unacted",
 		},
 		{Name: "quote-answers", Usage: "quote answers in errors although requests carry a credential, which a receiver may repeat", Field: "quote_answers"},
 		{Name: "keep-header", Usage: "a header of answers, by `NAME`, that is kept with each attempt; may be repeated", Field: "keep_answer.headers"},

@@ -26,11 +26,8 @@ func updateCommand() *cli.Command {
 			textsFlag("label", "`NAME=VALUE` of the labels that replace all others; may be repeated"),
 			boolFlag("no-labels", "take all labels away"),
 			deliveryFlag(),
-			retryFlags(ofConnection, ofConnection, ofConnection)[0], retryFlags(ofConnection, ofConnection, ofConnection)[1],
-			retryFlags(ofConnection, ofConnection, ofConnection)[2],
-			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", HideDefault: true},
 			textFlag("time-zone", "the IANA `NAME` in which to show the time"),
-		}, payloadFlags()...)...),
+		}, append(jobRetryFlags(ofConnection, "as it was"), payloadFlags()...)...)...),
 		Action: action(update),
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
@@ -124,18 +123,11 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 		}
 	}
 	if anySet(cmd, retryFlags("", "", "")) {
-		given, err := retryPolicy(cmd)
-		if err != nil {
+		mask.Paths = append(mask.Paths, "retry_policy")
+		var err error
+		if req.RetryPolicy, err = changedRetry(cmd, conn.GetRetryPolicy()); err != nil {
 			return err
 		}
-		retry := cmp.Or(conn.GetRetryPolicy(), &fireoncev1.RetryPolicy{}) // absent parts stay
-		if len(given.GetDelays()) > 0 {
-			retry.Delays, retry.MinBackoff, retry.Multiplier = given.GetDelays(), nil, 0
-			given.Delays = nil
-		}
-		proto.Merge(retry, given)
-		req.RetryPolicy = retry
-		mask.Paths = append(mask.Paths, "retry_policy")
 	}
 	if anySet(cmd, settings) {
 		next := &fireoncev1.Connection{Connector: conn.GetConnector()}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
@@ -96,6 +97,12 @@ func retryFlags(attempts, waits, keep string) []cli.Flag {
 	}
 }
 
+// jobRetryFlags are those of a job, or of the jobs that a schedule makes.
+func jobRetryFlags(absent, timeout string) []cli.Flag {
+	return append(retryFlags(absent, absent, absent),
+		&duration.Flag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", DefaultText: timeout})
+}
+
 // retryPolicy reads the flags of how a job is tried again; nil: none is set.
 func retryPolicy(cmd *cli.Command) (*fireoncev1.RetryPolicy, error) {
 	if !anySet(cmd, retryFlags("", "", "")) {
@@ -103,6 +110,26 @@ func retryPolicy(cmd *cli.Command) (*fireoncev1.RetryPolicy, error) {
 	}
 	out := &fireoncev1.RetryPolicy{}
 	return out, setFromFlags(cmd, out, "retry-delay", "delays")
+}
+
+// changedRetry returns a retry policy with what flags change; the parts that none names stay.
+func changedRetry(cmd *cli.Command, from *fireoncev1.RetryPolicy) (*fireoncev1.RetryPolicy, error) {
+	given, err := retryPolicy(cmd)
+	if err != nil || given == nil {
+		return from, err
+	}
+	out := &fireoncev1.RetryPolicy{}
+	if from != nil {
+		out = proto.CloneOf(from)
+	}
+	if len(given.GetDelays()) > 0 {
+		out.MinBackoff, out.MaxBackoff, out.Multiplier = nil, nil, 0 // the other way to state waits
+	}
+	given.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out.ProtoReflect().Set(field, v)
+		return true
+	})
+	return out, nil
 }
 
 func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -306,6 +307,10 @@ func shownField(f platform.Flag, of protoreflect.Message, path string) string {
 	case field.IsList():
 		var all []string
 		for i := range v.List().Len() {
+			if unacted, is := v.List().Get(i).Interface().(protoreflect.Message); is {
+				all = append(all, unactedText(unacted.Interface()))
+				continue
+			}
 			all = append(all, v.List().Get(i).String())
 		}
 		text = strings.Join(all, ", ")
@@ -361,4 +366,14 @@ func unactedAnswer(flag, text string) (*fireoncev1.UnactedAnswer, error) {
 		out.Mark = &fireoncev1.UnactedAnswer_Header{Header: &fireoncev1.AnswerMark{Name: name, Value: value}}
 	}
 	return out, nil
+}
+
+// unactedText returns such an answer as the flag takes it.
+func unactedText(m proto.Message) string {
+	answer, _ := m.(*fireoncev1.UnactedAnswer) // no other list of messages is shown
+	mark := "body: " + answer.GetBodyContains()
+	if h := answer.GetHeader(); h != nil {
+		mark = h.GetName() + ": " + h.GetValue()
+	}
+	return fmt.Sprintf("%d %s", answer.GetStatus(), mark)
 }

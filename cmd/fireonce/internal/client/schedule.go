@@ -31,7 +31,7 @@ func scheduleCommand() *cli.Command {
 			"   fireonce schedule --connection orders --url http://127.0.0.1:9000/paid --body '{\"order\": 42}' --key order-42-paid --watch\n" +
 			"   fireonce schedule --connection mail --sender shop@example.org --to ada@example.org --subject Welcome --text Hello --in 2d\n" +
 			"   fireonce schedule --connection mastodon --text 'Good morning.' --media https://example.org/a.png --alt 'A bridge' --in 1h",
-		Flags: flags(append(append(payloadFlags(), whenFlags("; a job that is stored under --key keeps its time")...), zoneFlag(),
+		Flags: flags(append(append(append(payloadFlags(), whenFlags("; a job that is stored under --key keeps its time")...), jobRetryFlags(ofConnection, "30s")...), zoneFlag(),
 			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
 			textFlag("key", "the idempotency `KEY`, e.g. welcome-email:user-42"),
 			textFlag("effect-key", "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"),
@@ -41,9 +41,6 @@ func scheduleCommand() *cli.Command {
 			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
 			deliveryFlag(),
 			textsFlag("label", "a `NAME=VALUE` to find it by; may be repeated"),
-			retryFlags(ofConnection, ofConnection, ofConnection)[0], retryFlags(ofConnection, ofConnection, ofConnection)[1],
-			retryFlags(ofConnection, ofConnection, ofConnection)[2],
-			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request may take, as a `DURATION`", DefaultText: "30s"},
 			skipIfPresentFlag(),
 			boolFlag("validate-only", "check the request, the connection and its media files, store nothing; the platform is not asked"),
 			boolFlag("watch", "follow the job until it ends or needs a person; exit 1 unless it succeeded"),

@@ -100,11 +100,11 @@ func policyFlags() []cli.Flag {
 }
 
 // templateFlags are those of jobs, beside the content.
-var templateFlags = []string{"connection", "window", "delivery", "job-label", "skip-if-present", "queue"}
+var templateFlags = []string{"connection", "window", "delivery", "job-label", "skip-if-present", "queue", "attempt-timeout"}
 
 // templateGiven reports whether flags describe the jobs that a schedule makes.
 func templateGiven(cmd *cli.Command) bool {
-	return payloadGiven(cmd) || slices.ContainsFunc(templateFlags, cmd.IsSet)
+	return payloadGiven(cmd) || anySet(cmd, retryFlags("", "", "")) || slices.ContainsFunc(templateFlags, cmd.IsSet)
 }
 
 // setTemplate sets the fields of a schedule's jobs that flags name.
@@ -116,7 +116,11 @@ func setTemplate(cmd *cli.Command, out *fireoncev1.JobTemplate) error {
 		out.Labels = nil // they replace all
 	}
 	if err := setFromFlags(cmd, out, "window", "start_window", "delivery", "delivery", "job-label", "labels",
-		"skip-if-present", "skip_if_present.max_age"); err != nil {
+		"skip-if-present", "skip_if_present.max_age", "attempt-timeout", "attempt_timeout"); err != nil {
+		return err
+	}
+	var err error
+	if out.RetryPolicy, err = changedRetry(cmd, out.GetRetryPolicy()); err != nil {
 		return err
 	}
 	switch {

@@ -21,7 +21,7 @@ func schedulesCommand() *cli.Command {
 				Description: "When: --cron, --every or --rrule in --zone. What: the same flags as for `fireonce schedule`;\n" +
 					"{{nominal_date}}, {{nominal_time}} and {{run}} in texts and bodies stand for the firing's values.\n" +
 					"The same call with the same key is the same schedule. Try it first with `fireonce schedules preview`.",
-				Flags: flags(append(append(append(specFlags(), payloadFlags()...), policyFlags()...),
+				Flags: flags(append(append(append(append(specFlags(), payloadFlags()...), policyFlags()...), jobRetryFlags(ofConnection, "30s")...),
 					&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
 					textFlag("key", "the `KEY` of the schedule, by which a repeat of this call finds it; default: a new one"),
 					textFlag("name", "the `NAME` that people read"),
@@ -65,7 +65,7 @@ func schedulesCommand() *cli.Command {
 			{
 				Name: "update", Usage: "change a schedule: the parts that flags name, each as a whole", ArgsUsage: "SCHEDULE",
 				Description: "Flags of times replace all times. Content and policies keep what no flag names.",
-				Flags: flags(append(append(append(specFlags(), payloadFlags()...), policyFlags()...), keyFlag("schedule"), etagFlag("schedule"),
+				Flags: flags(append(append(append(append(specFlags(), payloadFlags()...), policyFlags()...), jobRetryFlags("as it was", "as it was")...), keyFlag("schedule"), etagFlag("schedule"),
 					&cli.StringFlag{Name: "connection", Usage: "the connection's `ID` or key", DefaultText: "as it was"},
 					textFlag("name", "the `NAME` that people read"),
 					&duration.Flag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "as it was"},
