@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	stdlog "log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -73,6 +75,7 @@ func StartEdge(platform string, seed uint64) (*Edge, error) {
 		// A connection is used once: a transport that reuses them may send a request twice.
 		Transport:    &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: edgeWaits},
 		ErrorHandler: e.broken,
+		ErrorLog:     stdlog.New(io.Discard, "", 0), // answers that break off in the middle are the platform's faults
 	}
 	e.server.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		number, refused := e.receive(r)
