@@ -1644,7 +1644,7 @@ type ConnectionLimits struct {
 	// At most one effect in this time: once an attempt of a job has begun, attempts of
 	// other jobs of the connection wait until this time has passed, whatever the attempt's
 	// outcome (a failed one counts, too). Such a job waits within its start window and is
-	// EXPIRED after it. Repeats of an attempt whose outcome is unknown do not wait.
+	// EXPIRED after it; once it has begun, within its time to keep trying. Repeats of an attempt whose outcome is unknown do not wait.
 	// Attempts count from when the limit is set. Unset or 0: no such limit. At most 31
 	// days.
 	CoolDown      *durationpb.Duration `protobuf:"bytes,3,opt,name=cool_down,json=coolDown,proto3" json:"cool_down,omitempty"`

@@ -58,8 +58,8 @@ const (
 	// success (last_error.kind is then PREDECESSOR_ENDED), or because its content existed
 	// already (ALREADY_PRESENT). No effect.
 	JobState_JOB_STATE_CANCELED JobState = 10
-	// Terminal: start_deadline passed with no effect; for a reply that still waited,
-	// wait_deadline.
+	// Terminal: the job had not begun when start_deadline passed; for a reply that still
+	// waited, wait_deadline. Or it fell due in a pause, and was to expire then.
 	JobState_JOB_STATE_EXPIRED JobState = 11
 )
 

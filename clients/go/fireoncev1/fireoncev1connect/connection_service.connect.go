@@ -122,7 +122,8 @@ type ConnectionServiceClient interface {
 	// By POST only: it uses the stored credential, and stores its result.
 	TestConnection(context.Context, *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
-	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
+	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED, and one that
+	// has begun FAILED when its time to keep trying is over.
 	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
 	PauseConnection(context.Context, *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error)
@@ -447,7 +448,8 @@ type ConnectionServiceHandler interface {
 	// By POST only: it uses the stored credential, and stores its result.
 	TestConnection(context.Context, *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
-	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
+	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED, and one that
+	// has begun FAILED when its time to keep trying is over.
 	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
 	PauseConnection(context.Context, *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error)

@@ -102,7 +102,8 @@ type ConnectionServiceClient interface {
 	// By POST only: it uses the stored credential, and stores its result.
 	TestConnection(ctx context.Context, in *fireoncev1.TestConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
-	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
+	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED, and one that
+	// has begun FAILED when its time to keep trying is over.
 	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
 	PauseConnection(ctx context.Context, in *fireoncev1.PauseConnectionRequest, opts ...grpc.CallOption) (*fireoncev1.PauseConnectionResponse, error)
@@ -352,7 +353,8 @@ type ConnectionServiceServer interface {
 	// By POST only: it uses the stored credential, and stores its result.
 	TestConnection(context.Context, *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
-	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
+	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED, and one that
+	// has begun FAILED when its time to keep trying is over.
 	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
 	PauseConnection(context.Context, *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error)

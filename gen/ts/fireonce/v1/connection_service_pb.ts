@@ -903,7 +903,7 @@ export type ConnectionLimits = Message<"fireonce.v1.ConnectionLimits"> & {
    * At most one effect in this time: once an attempt of a job has begun, attempts of
    * other jobs of the connection wait until this time has passed, whatever the attempt's
    * outcome (a failed one counts, too). Such a job waits within its start window and is
-   * EXPIRED after it. Repeats of an attempt whose outcome is unknown do not wait.
+   * EXPIRED after it; once it has begun, within its time to keep trying. Repeats of an attempt whose outcome is unknown do not wait.
    * Attempts count from when the limit is set. Unset or 0: no such limit. At most 31
    * days.
    *
@@ -2330,7 +2330,8 @@ export const ConnectionService: GenService<{
   },
   /**
    * No job of this connection starts until ResumeConnection. Sends already in
-   * flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
+   * flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED, and one that
+   * has begun FAILED when its time to keep trying is over.
    * OK when already paused, or deleted; nothing changes then. NOT_FOUND /
    * CONNECTION_NOT_FOUND.
    *

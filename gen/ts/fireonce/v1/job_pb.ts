@@ -1402,8 +1402,8 @@ export enum JobState {
   CANCELED = 10,
 
   /**
-   * Terminal: start_deadline passed with no effect; for a reply that still waited,
-   * wait_deadline.
+   * Terminal: the job had not begun when start_deadline passed; for a reply that still
+   * waited, wait_deadline. Or it fell due in a pause, and was to expire then.
    *
    * @generated from enum value: JOB_STATE_EXPIRED = 11;
    */
