@@ -165,7 +165,7 @@ func (w *simWorld) endOfDoubt() {
 			continue // it was touched, or by the time that is believed now it was not due yet
 		}
 		longer := s.StartDeadline.Sub(was.ends)
-		if s.Unasked {
+		if s.Unasked || s.KeepTrying > 0 { // no client asked for the moment from which it counts
 			longer = s.StartDeadline.Sub(s.Now) - was.left + stood
 		}
 		if (longer - stood).Abs() > time.Minute+simSlack {
