@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -22,25 +24,83 @@ func TestEveryReasonHasACode(t *testing.T) {
 	}
 }
 
-// TestNumbersMeanTheSame: the domain's numbers are the contract's, so the
-// conversions need no tables. Only these names differ.
-func TestNumbersMeanTheSame(t *testing.T) {
-	const failurePrefix = "FAILURE_KIND_"
-	differ := map[string]string{
-		failurePrefix + "WINDOW_OVER": failurePrefix + "EXPIRED", // for users it is the job's end
-		failurePrefix + "HELD":        "",                        // never stored
+// TestReasonsStandWithTheirCode: a client that does not know a reason can tell its code by the
+// hundred, and a reason that is added has room beside those of its code.
+func TestReasonsStandWithTheirCode(t *testing.T) {
+	hundreds := map[connect.Code]int32{
+		connect.CodeInvalidArgument: 1, connect.CodeAlreadyExists: 2, connect.CodeNotFound: 3, connect.CodeFailedPrecondition: 4,
+		connect.CodeAborted: 5, connect.CodeOutOfRange: 6, connect.CodeResourceExhausted: 7, connect.CodeUnavailable: 8,
+		connect.CodePermissionDenied: 9, connect.CodeUnauthenticated: 10,
 	}
+	for n, name := range fireoncev1.ErrorReason_name {
+		code := server.ReasonCode(fireoncev1.ErrorReason(n))
+		if hundred, grouped := hundreds[code]; n != 0 && (!grouped || n/100 != hundred) {
+			t.Errorf("%s = %d has code %v, whose reasons begin at %d00", name, n, code, hundred)
+		}
+	}
+}
+
+// TestGroups holds the groups of values that the contract's comments describe.
+func TestGroups(t *testing.T) {
+	for _, list := range []struct {
+		names  map[int32]string
+		groups int32
+	}{
+		{fireoncev1.FailureKind_name, 5},
+		{fireoncev1.EventCause_name, 5},
+		{fireoncev1.BlockedReason_Kind_name, 4},
+		{fireoncev1.ConnectionStateCause_name, 4},
+	} {
+		for n, name := range list.names {
+			if n != 0 && (n < 100 || n >= (list.groups+1)*100) {
+				t.Errorf("%s = %d is in none of the groups 100 to %d00", name, n, list.groups)
+			}
+		}
+	}
+}
+
+// TestEachValueHasItsNumber: every kind of failure that is stored, and every cause, has its own
+// number in the contract, and the contract has no others.
+func TestEachValueHasItsNumber(t *testing.T) {
+	kinds := map[fireoncev1.FailureKind]bool{0: true}
+	for k := job.FailAuth; k <= job.FailAlreadyPresent; k++ {
+		wire := server.FailureToWire(k)
+		if kinds[wire] || server.FailureFromWire(wire) != k {
+			t.Errorf("%v is %v", k, wire)
+		}
+		kinds[wire] = true
+	}
+	if held := server.FailureToWire(job.FailHeld); held != 0 {
+		t.Errorf("HELD, which is never stored, is %v", held)
+	}
+	causes := map[fireoncev1.EventCause]bool{0: true}
+	for c := job.CauseSubmitted; c <= job.CauseAlreadyPresent; c++ {
+		wire := server.CauseToWire(c)
+		if causes[wire] || strings.TrimPrefix(wire.String(), "EVENT_CAUSE_") != c.String() {
+			t.Errorf("%v is %v", c, wire)
+		}
+		causes[wire] = true
+	}
+	if len(kinds) != len(fireoncev1.FailureKind_name) || len(causes) != len(fireoncev1.EventCause_name) {
+		t.Errorf("%d of %d kinds and %d of %d causes", len(kinds), len(fireoncev1.FailureKind_name), len(causes), len(fireoncev1.EventCause_name))
+	}
+	if server.FailureToWire(200)|fireoncev1.FailureKind(server.CauseToWire(200)) != 0 {
+		t.Error("a number that the domain does not have is one of the contract")
+	}
+}
+
+// TestNumbersMeanTheSame: these of the domain's numbers are the contract's, so the conversions
+// need no tables.
+func TestNumbersMeanTheSame(t *testing.T) {
 	for _, list := range []struct {
 		prefix string
 		wire   map[int32]string
 		name   func(uint8) string
 	}{
 		{"JOB_STATE_", fireoncev1.JobState_name, func(n uint8) string { return job.State(n).String() }},
-		{failurePrefix, fireoncev1.FailureKind_name, func(n uint8) string { return job.FailureKind(n).String() }},
 		{"EFFECT_CLASS_", fireoncev1.EffectClass_name, func(n uint8) string { return job.Class(n).String() }},
 		{"DELIVERY_", fireoncev1.Delivery_name, func(n uint8) string { return job.Delivery(n).String() }},
 		{"ATTEMPT_OUTCOME_", fireoncev1.AttemptOutcome_name, func(n uint8) string { return job.Result(n).String() }},
-		{"EVENT_CAUSE_", fireoncev1.EventCause_name, func(n uint8) string { return job.Cause(n).String() }},
 		{"PROOF_", fireoncev1.Effect_Proof_name, func(n uint8) string { return job.Proof(n).String() }},
 		{"VERDICT_", fireoncev1.Observation_Verdict_name, func(n uint8) string { return job.Verdict(n).String() }},
 		{"DECISION_", fireoncev1.Resolution_Decision_name, func(n uint8) string { return job.Ruling(n).String() }},
@@ -51,9 +111,6 @@ func TestNumbersMeanTheSame(t *testing.T) {
 				name = ""
 			} else {
 				name = list.prefix + name
-			}
-			if other, known := differ[name]; known {
-				name = other
 			}
 			if name != wire {
 				t.Errorf("%d is %q here and %q in the contract", n, name, wire)

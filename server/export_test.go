@@ -21,6 +21,13 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
+// The conversions of wire_numbers.go.
+var (
+	FailureToWire   = failureToWire
+	FailureFromWire = failureFromWire
+	CauseToWire     = causeToWire
+)
+
 // ReasonCode lets tests see the table of errors.
 func ReasonCode(r fireoncev1.ErrorReason) connect.Code { return reasonCodes[r] }
 

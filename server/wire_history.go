@@ -64,7 +64,7 @@ func changeToWire(e job.Event) *fireoncev1.JobChanged {
 		JobId: idToWire(e.Job), ConnectionId: idToWire(e.Connection), ScheduleId: idToWire(e.Schedule),
 		Sequence: e.Sequence, OldState: stateToWire(e.From), NewState: stateToWire(e.To),
 		Phase: phaseToWire(e.To), Ended: e.To.Terminal() && e.To != e.From,
-		Cause: fireoncev1.EventCause(e.Cause), Actor: e.Actor, Reason: e.Reason, Detail: text(e.Detail),
+		Cause: causeToWire(e.Cause), Actor: e.Actor, Reason: e.Reason, Detail: text(e.Detail),
 	}
 }
 

@@ -39,13 +39,6 @@ func stateToWire(s job.State) fireoncev1.JobState    { return fireoncev1.JobStat
 func phaseToWire(s job.State) fireoncev1.Phase       { return fireoncev1.Phase(s.Phase()) }
 func classToWire(c job.Class) fireoncev1.EffectClass { return fireoncev1.EffectClass(c) }
 
-func failureToWire(k job.FailureKind) fireoncev1.FailureKind {
-	if k > job.FailAlreadyPresent {
-		return fireoncev1.FailureKind_FAILURE_KIND_UNSPECIFIED // HELD is never stored
-	}
-	return fireoncev1.FailureKind(k)
-}
-
 // etagOf names a version of a job or a connection. It is a digest, so that no client can guess
 // the etag of a version that it has not read.
 func etagOf(id job.ID, version int64) string {
@@ -240,7 +233,7 @@ var orders = map[fireoncev1.JobOrder]store.Order{
 func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, error) {
 	q := store.JobQuery{
 		Project: project, Labels: f.GetLabels(), States: castAll[job.State](f.GetStates()),
-		ErrorKinds: castAll[job.FailureKind](f.GetErrorKinds()), Classes: castAll[job.Class](f.GetEffectClasses()),
+		ErrorKinds: convertAll(f.GetErrorKinds(), failureFromWire), Classes: castAll[job.Class](f.GetEffectClasses()),
 	}
 	var err error
 	if q.States, err = inPhases(q.States, f.GetPhases()); err != nil {

@@ -65,7 +65,7 @@ func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts, ke
 		case store.ByClass:
 			group.Value = &fireoncev1.CountJobsResponse_Group_EffectClass{EffectClass: fireoncev1.EffectClass(g.Class)}
 		case store.ByErrorKind:
-			group.Value = &fireoncev1.CountJobsResponse_Group_ErrorKind{ErrorKind: fireoncev1.FailureKind(g.ErrorKind)}
+			group.Value = &fireoncev1.CountJobsResponse_Group_ErrorKind{ErrorKind: failureToWire(g.ErrorKind)}
 		case store.ByNothing:
 		}
 		out.Groups = append(out.Groups, group)

@@ -25,7 +25,10 @@ const (
 // Machine-readable cause. Sent as an ErrorDetail with every error that this API returns,
 // and described one by one in docs/errors.md. The same name, without the prefix
 // ERROR_REASON_, is in google.rpc.ErrorInfo.reason, whose domain is "fireonce.github.io".
-// New values may be added: if a reason is unknown, decide by the status code.
+// New values may be added: if a reason is unknown, decide by the status code. The reasons of
+// one code have numbers of one hundred: INVALID_ARGUMENT 100, ALREADY_EXISTS 200, NOT_FOUND
+// 300, FAILED_PRECONDITION 400, ABORTED 500, OUT_OF_RANGE 600, RESOURCE_EXHAUSTED 700,
+// UNAVAILABLE 800, PERMISSION_DENIED 900, UNAUTHENTICATED 1000.
 type ErrorReason int32
 
 const (
@@ -35,334 +38,334 @@ const (
 	// a stored one returns its job, however late it is. So a client that had no answer to
 	// its first try, and gets this, knows that the job does not exist. It sends a later
 	// time under the same key, or none to start the job now.
-	ErrorReason_ERROR_REASON_TIME_IN_PAST ErrorReason = 1
+	ErrorReason_ERROR_REASON_TIME_IN_PAST ErrorReason = 100
 	// INVALID_ARGUMENT: schedule_time is more than 5 years ahead.
-	ErrorReason_ERROR_REASON_TIME_TOO_FAR ErrorReason = 2
+	ErrorReason_ERROR_REASON_TIME_TOO_FAR ErrorReason = 101
 	// INVALID_ARGUMENT: the encoded payload exceeds 256 KiB.
-	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 3
+	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 102
 	// INVALID_ARGUMENT: the connection's connector does not send this kind of payload.
-	ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH ErrorReason = 4
+	ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH ErrorReason = 103
 	// INVALID_ARGUMENT: a header that users may not set.
-	ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED ErrorReason = 5
+	ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED ErrorReason = 104
 	// INVALID_ARGUMENT: malformed, or from another query.
-	ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID ErrorReason = 6
+	ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID ErrorReason = 105
 	// INVALID_ARGUMENT: malformed, or from another project or database.
-	ErrorReason_ERROR_REASON_CURSOR_INVALID ErrorReason = 7
+	ErrorReason_ERROR_REASON_CURSOR_INVALID ErrorReason = 106
 	// INVALID_ARGUMENT: the prefix "fireonce:" is reserved for the service.
-	ErrorReason_ERROR_REASON_KEY_RESERVED ErrorReason = 8
+	ErrorReason_ERROR_REASON_KEY_RESERVED ErrorReason = 107
 	// INVALID_ARGUMENT: more bytes than one batch may have. (More than 500 items
 	// are TOO_MANY_ELEMENTS.)
-	ErrorReason_ERROR_REASON_BATCH_TOO_LARGE ErrorReason = 9
+	ErrorReason_ERROR_REASON_BATCH_TOO_LARGE ErrorReason = 108
 	// INVALID_ARGUMENT: the connector cannot send this content, or not as a reply to that
 	// job; violations has the fields.
-	ErrorReason_ERROR_REASON_PAYLOAD_INVALID ErrorReason = 10
+	ErrorReason_ERROR_REASON_PAYLOAD_INVALID ErrorReason = 109
 	// INVALID_ARGUMENT: no connector of this name; see ListConnectors.
-	ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN ErrorReason = 11
+	ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN ErrorReason = 110
 	// INVALID_ARGUMENT: the settings do not fit the connector.
-	ErrorReason_ERROR_REASON_SETTINGS_INVALID ErrorReason = 12
+	ErrorReason_ERROR_REASON_SETTINGS_INVALID ErrorReason = 111
 	// INVALID_ARGUMENT: the kind or form of the credential does not fit the connector,
 	// or the platform refuses it.
-	ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH ErrorReason = 13
+	ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH ErrorReason = 112
 	// INVALID_ARGUMENT: the operator has no OAuth app of this name for the connector.
-	ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN ErrorReason = 14
+	ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN ErrorReason = 113
 	// INVALID_ARGUMENT: the operator does not allow browsers to be sent to this URL.
-	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 15
+	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 114
 	// INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
 	// or a message has more than 1,000 unknown fields. Counted before the request is
 	// decoded; violations have the path of the list, metadata "limit" the number.
-	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 16
+	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 115
 	// INVALID_ARGUMENT: the request does not match this contract: it breaks a rule of a
 	// field, or cannot be decoded. ErrorDetail.violations has each fault.
-	ErrorReason_ERROR_REASON_REQUEST_INVALID ErrorReason = 17
+	ErrorReason_ERROR_REASON_REQUEST_INVALID ErrorReason = 116
 	// INVALID_ARGUMENT: violations has the faults of the schedule's spec, or the fact that
 	// it never fires or that its times take too many steps to compute.
-	ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID ErrorReason = 18
+	ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID ErrorReason = 117
 	// INVALID_ARGUMENT: the range of a backfill is not wholly in the past, goes too far back,
 	// or has too many firings.
-	ErrorReason_ERROR_REASON_BACKFILL_RANGE ErrorReason = 19
+	ErrorReason_ERROR_REASON_BACKFILL_RANGE ErrorReason = 118
 	// ALREADY_EXISTS: the key is bound to another request.
-	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20
+	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 200
 	// ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
 	// choose another name.
-	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 21
+	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 201
 	// ALREADY_EXISTS: another effect at the receiver had this effect_key, perhaps in
 	// another project. Nothing was stored.
-	ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN ErrorReason = 22
+	ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN ErrorReason = 202
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 23
+	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 300
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 24
+	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 301
+	// NOT_FOUND: the schedule has no such item.
+	ErrorReason_ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND ErrorReason = 302
 	// NOT_FOUND: none of the schedule's future firings has that name.
-	ErrorReason_ERROR_REASON_FIRING_NOT_FOUND ErrorReason = 25
+	ErrorReason_ERROR_REASON_FIRING_NOT_FOUND ErrorReason = 303
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 26
+	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 304
 	// NOT_FOUND: no such login, or it has expired or ended. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 27
+	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 305
 	// NOT_FOUND: no such API key in a project that the caller may work in.
-	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 28
+	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 306
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 29
+	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 307
 	// FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
 	// states in which it is possible, never the present one.
-	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 30
+	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 400
 	// FAILED_PRECONDITION: the connection was deleted, or this server does not have its
 	// connector. A connection without a credential accepts jobs, which wait for one.
-	ErrorReason_ERROR_REASON_CONNECTION_DISABLED ErrorReason = 31
+	ErrorReason_ERROR_REASON_CONNECTION_DISABLED ErrorReason = 401
 	// FAILED_PRECONDITION: jobs that have not ended use the connection.
-	ErrorReason_ERROR_REASON_CONNECTION_IN_USE ErrorReason = 32
+	ErrorReason_ERROR_REASON_CONNECTION_IN_USE ErrorReason = 402
 	// FAILED_PRECONDITION: the new credential belongs to another account.
-	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 33
+	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 403
 	// FAILED_PRECONDITION: the database may be a copy or an old state; nothing is sent or
 	// erased until an operator has released it. DeleteJob, EraseProject, TriggerSchedule,
 	// BackfillSchedule and RunDue fail with it; jobs are stored, read and changed as usual.
-	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 34
+	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 404
 	// FAILED_PRECONDITION: the platform refused the login. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 35
+	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 405
 	// FAILED_PRECONDITION: the server seals with a key that its key file no longer names
 	// first; restart it.
-	ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED ErrorReason = 36
+	ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED ErrorReason = 406
 	// FAILED_PRECONDITION: the connection's stored credential does not open. Either the
 	// server lacks the key that seals it, or the connection's project, connector, settings,
 	// account or credential were changed in the database: then nothing is sent, and no
 	// credential is stored on the connection. The operator has to restore the row, or make
 	// a new connection.
-	ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE ErrorReason = 37
+	ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE ErrorReason = 407
 	// FAILED_PRECONDITION: a login's answer arrived at a redirect URL other than the
 	// login's, or came from another issuer. The code was sent nowhere. Log in again; if the
 	// error persists, the operator's OAuth apps need another redirect URL or issuer.
-	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 38
+	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 408
 	// FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the
 	// new time yet. Calls that remove something because its time is over fail with it, and
 	// so do TriggerSchedule, BackfillSchedule and RunDue; repeat them later.
 	// GetStatsResponse.clock_doubt describes the doubt.
-	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 39
+	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 409
 	// FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
 	// has the time left; Job.resend_allowed_time has the time.
-	ErrorReason_ERROR_REASON_RESEND_TOO_EARLY ErrorReason = 40
+	ErrorReason_ERROR_REASON_RESEND_TOO_EARLY ErrorReason = 410
 	// FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
 	// without success. Retry that one first.
-	ErrorReason_ERROR_REASON_PREDECESSOR_ENDED ErrorReason = 41
+	ErrorReason_ERROR_REASON_PREDECESSOR_ENDED ErrorReason = 411
 	// FAILED_PRECONDITION: the job has used every possible attempt (metadata "limit").
 	// Schedule a new one.
-	ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED ErrorReason = 42
+	ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED ErrorReason = 412
 	// FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way
 	// at the platform after its end. Wait until that attempt is settled.
-	ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY ErrorReason = 43
+	ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY ErrorReason = 413
 	// FAILED_PRECONDITION: the maximum of jobs (metadata "limit") already wait for the job
 	// that is replied to. Nothing was stored.
-	ErrorReason_ERROR_REASON_TOO_MANY_REPLIES ErrorReason = 44
+	ErrorReason_ERROR_REASON_TOO_MANY_REPLIES ErrorReason = 414
 	// FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
 	// RetryInfo has the time left; metadata "delete_allowed_time" has the time.
-	ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED ErrorReason = 45
+	ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED ErrorReason = 415
 	// FAILED_PRECONDITION: a stored job replies to this one (metadata "reply_job_id"), and
 	// needs it. Erase that one first.
-	ErrorReason_ERROR_REASON_JOB_HAS_REPLIES ErrorReason = 46
+	ErrorReason_ERROR_REASON_JOB_HAS_REPLIES ErrorReason = 416
 	// FAILED_PRECONDITION: an API key of the project is live, so its holder may continue.
 	// Revoke it first.
-	ErrorReason_ERROR_REASON_PROJECT_IN_USE ErrorReason = 47
+	ErrorReason_ERROR_REASON_PROJECT_IN_USE ErrorReason = 417
 	// FAILED_PRECONDITION: the schedule's state does not allow the call, or it has reached
 	// max_firings, or has no item in its queue, or the items may have been sent before the
 	// database was restored (pause_cause RESTORED). Metadata: schedule_id, state, and
 	// pause_cause with a schedule that is paused.
-	ErrorReason_ERROR_REASON_SCHEDULE_STATE ErrorReason = 48
+	ErrorReason_ERROR_REASON_SCHEDULE_STATE ErrorReason = 418
+	// FAILED_PRECONDITION: the item (metadata "item_id", "state"), or the one to put it before,
+	// does not wait any more.
+	ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE ErrorReason = 419
 	// FAILED_PRECONDITION: an earlier job of the schedule (metadata job_id) has not ended,
 	// and the schedule's policies allow no other one. Without job_id: firings of the
 	// requested time are about to be decided; RetryInfo has the time to wait. Nothing was
 	// stored.
-	ErrorReason_ERROR_REASON_FIRING_BLOCKED ErrorReason = 49
+	ErrorReason_ERROR_REASON_FIRING_BLOCKED ErrorReason = 420
 	// FAILED_PRECONDITION: the firing's time has passed, so it cannot be skipped.
-	ErrorReason_ERROR_REASON_FIRING_DECIDED ErrorReason = 50
+	ErrorReason_ERROR_REASON_FIRING_DECIDED ErrorReason = 421
 	// ABORTED: changed since it was read; read again and decide again.
-	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 51
+	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 500
 	// ABORTED: a login did not complete, and its code is used up. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_UNFINISHED ErrorReason = 52
+	ErrorReason_ERROR_REASON_OAUTH_UNFINISHED ErrorReason = 501
 	// OUT_OF_RANGE: the cursor is older than the stored events, or was issued before the
 	// database was restored.
-	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 53
+	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 600
 	// RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
 	// "used" and "limit" have the figures. Nothing was stored. A request whose idempotency
 	// key is already bound is answered as usual. RetryInfo is present if waiting helps.
 	// Without "quota": too many concurrent measurements were requested.
-	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 54
+	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 700
 	// RESOURCE_EXHAUSTED: too many open streams of this project.
-	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 55
+	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 701
 	// RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
-	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 56
+	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 702
 	// RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, of
 	// previews or of calls of RunDue, or makes the maximum of scans (lists, searches, counts,
 	// statistics, event streams that catch up, backfills), for all projects or for this one.
 	// Nothing was done: repeat the call unchanged, with back-off.
-	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 57
+	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 703
 	// RESOURCE_EXHAUSTED: calls are faster than allowed; RetryInfo has the time until the
 	// next one may pass. Metadata "quota" is "calls", for the calls of the project, or
 	// "peer-sign-ins": too many wrong API keys came from the caller's address, and this
 	// server has not seen the present key before; a valid one passes if it is repeated.
 	// Nothing was done.
-	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 58
+	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 704
 	// UNAVAILABLE: repeat with back-off.
-	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 59
+	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 800
 	// UNAVAILABLE: repeat, on another server if there is one.
-	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 60
+	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 801
 	// UNAVAILABLE: the platform could not be asked for the credential's account (metadata
 	// "connection_id"). Nothing was changed; RetryInfo has the time to wait.
-	ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE ErrorReason = 61
+	ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE ErrorReason = 802
 	// UNAVAILABLE: a custom connector cannot be asked now. Nothing was changed; RetryInfo
 	// has the time to wait.
-	ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE ErrorReason = 62
+	ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE ErrorReason = 803
 	// PERMISSION_DENIED: the API key lacks the scope in metadata "scope".
-	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 63
+	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 900
 	// PERMISSION_DENIED: only the operator may do this.
-	ErrorReason_ERROR_REASON_OPERATOR_REQUIRED ErrorReason = 64
+	ErrorReason_ERROR_REASON_OPERATOR_REQUIRED ErrorReason = 901
 	// UNAUTHENTICATED: the API key is missing or unknown.
-	ErrorReason_ERROR_REASON_CREDENTIAL_INVALID ErrorReason = 65
-	// NOT_FOUND: the schedule has no such item.
-	ErrorReason_ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND ErrorReason = 66
-	// FAILED_PRECONDITION: the item (metadata "item_id", "state"), or the one to put it before,
-	// does not wait any more.
-	ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE ErrorReason = 67
+	ErrorReason_ERROR_REASON_CREDENTIAL_INVALID ErrorReason = 1000
 )
 
 // Enum value maps for ErrorReason.
 var (
 	ErrorReason_name = map[int32]string{
-		0:  "ERROR_REASON_UNSPECIFIED",
-		1:  "ERROR_REASON_TIME_IN_PAST",
-		2:  "ERROR_REASON_TIME_TOO_FAR",
-		3:  "ERROR_REASON_PAYLOAD_TOO_LARGE",
-		4:  "ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH",
-		5:  "ERROR_REASON_HEADER_NOT_ALLOWED",
-		6:  "ERROR_REASON_PAGE_TOKEN_INVALID",
-		7:  "ERROR_REASON_CURSOR_INVALID",
-		8:  "ERROR_REASON_KEY_RESERVED",
-		9:  "ERROR_REASON_BATCH_TOO_LARGE",
-		10: "ERROR_REASON_PAYLOAD_INVALID",
-		11: "ERROR_REASON_CONNECTOR_UNKNOWN",
-		12: "ERROR_REASON_SETTINGS_INVALID",
-		13: "ERROR_REASON_CREDENTIAL_MISMATCH",
-		14: "ERROR_REASON_OAUTH_APP_UNKNOWN",
-		15: "ERROR_REASON_REDIRECT_NOT_ALLOWED",
-		16: "ERROR_REASON_TOO_MANY_ELEMENTS",
-		17: "ERROR_REASON_REQUEST_INVALID",
-		18: "ERROR_REASON_SCHEDULE_SPEC_INVALID",
-		19: "ERROR_REASON_BACKFILL_RANGE",
-		20: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
-		21: "ERROR_REASON_API_KEY_NAME_TAKEN",
-		22: "ERROR_REASON_EFFECT_KEY_TAKEN",
-		23: "ERROR_REASON_JOB_NOT_FOUND",
-		24: "ERROR_REASON_SCHEDULE_NOT_FOUND",
-		25: "ERROR_REASON_FIRING_NOT_FOUND",
-		26: "ERROR_REASON_CONNECTION_NOT_FOUND",
-		27: "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
-		28: "ERROR_REASON_API_KEY_NOT_FOUND",
-		29: "ERROR_REASON_PROJECT_NOT_FOUND",
-		30: "ERROR_REASON_JOB_STATE",
-		31: "ERROR_REASON_CONNECTION_DISABLED",
-		32: "ERROR_REASON_CONNECTION_IN_USE",
-		33: "ERROR_REASON_IDENTITY_MISMATCH",
-		34: "ERROR_REASON_QUARANTINED",
-		35: "ERROR_REASON_OAUTH_REFUSED",
-		36: "ERROR_REASON_SEALING_KEY_OUTDATED",
-		37: "ERROR_REASON_CREDENTIAL_UNSEALABLE",
-		38: "ERROR_REASON_OAUTH_MISMATCH",
-		39: "ERROR_REASON_CLOCK_DOUBTED",
-		40: "ERROR_REASON_RESEND_TOO_EARLY",
-		41: "ERROR_REASON_PREDECESSOR_ENDED",
-		42: "ERROR_REASON_ATTEMPTS_EXHAUSTED",
-		43: "ERROR_REASON_ATTEMPT_UNDER_WAY",
-		44: "ERROR_REASON_TOO_MANY_REPLIES",
-		45: "ERROR_REASON_RETENTION_NOT_REACHED",
-		46: "ERROR_REASON_JOB_HAS_REPLIES",
-		47: "ERROR_REASON_PROJECT_IN_USE",
-		48: "ERROR_REASON_SCHEDULE_STATE",
-		49: "ERROR_REASON_FIRING_BLOCKED",
-		50: "ERROR_REASON_FIRING_DECIDED",
-		51: "ERROR_REASON_ETAG_MISMATCH",
-		52: "ERROR_REASON_OAUTH_UNFINISHED",
-		53: "ERROR_REASON_CURSOR_EXPIRED",
-		54: "ERROR_REASON_QUOTA_EXCEEDED",
-		55: "ERROR_REASON_TOO_MANY_STREAMS",
-		56: "ERROR_REASON_REQUEST_TOO_LARGE",
-		57: "ERROR_REASON_SERVER_BUSY",
-		58: "ERROR_REASON_TOO_MANY_CALLS",
-		59: "ERROR_REASON_STORE_UNAVAILABLE",
-		60: "ERROR_REASON_SHUTTING_DOWN",
-		61: "ERROR_REASON_PLATFORM_UNAVAILABLE",
-		62: "ERROR_REASON_CONNECTOR_UNAVAILABLE",
-		63: "ERROR_REASON_SCOPE_MISSING",
-		64: "ERROR_REASON_OPERATOR_REQUIRED",
-		65: "ERROR_REASON_CREDENTIAL_INVALID",
-		66: "ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND",
-		67: "ERROR_REASON_SCHEDULE_ITEM_STATE",
+		0:    "ERROR_REASON_UNSPECIFIED",
+		100:  "ERROR_REASON_TIME_IN_PAST",
+		101:  "ERROR_REASON_TIME_TOO_FAR",
+		102:  "ERROR_REASON_PAYLOAD_TOO_LARGE",
+		103:  "ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH",
+		104:  "ERROR_REASON_HEADER_NOT_ALLOWED",
+		105:  "ERROR_REASON_PAGE_TOKEN_INVALID",
+		106:  "ERROR_REASON_CURSOR_INVALID",
+		107:  "ERROR_REASON_KEY_RESERVED",
+		108:  "ERROR_REASON_BATCH_TOO_LARGE",
+		109:  "ERROR_REASON_PAYLOAD_INVALID",
+		110:  "ERROR_REASON_CONNECTOR_UNKNOWN",
+		111:  "ERROR_REASON_SETTINGS_INVALID",
+		112:  "ERROR_REASON_CREDENTIAL_MISMATCH",
+		113:  "ERROR_REASON_OAUTH_APP_UNKNOWN",
+		114:  "ERROR_REASON_REDIRECT_NOT_ALLOWED",
+		115:  "ERROR_REASON_TOO_MANY_ELEMENTS",
+		116:  "ERROR_REASON_REQUEST_INVALID",
+		117:  "ERROR_REASON_SCHEDULE_SPEC_INVALID",
+		118:  "ERROR_REASON_BACKFILL_RANGE",
+		200:  "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
+		201:  "ERROR_REASON_API_KEY_NAME_TAKEN",
+		202:  "ERROR_REASON_EFFECT_KEY_TAKEN",
+		300:  "ERROR_REASON_JOB_NOT_FOUND",
+		301:  "ERROR_REASON_SCHEDULE_NOT_FOUND",
+		302:  "ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND",
+		303:  "ERROR_REASON_FIRING_NOT_FOUND",
+		304:  "ERROR_REASON_CONNECTION_NOT_FOUND",
+		305:  "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
+		306:  "ERROR_REASON_API_KEY_NOT_FOUND",
+		307:  "ERROR_REASON_PROJECT_NOT_FOUND",
+		400:  "ERROR_REASON_JOB_STATE",
+		401:  "ERROR_REASON_CONNECTION_DISABLED",
+		402:  "ERROR_REASON_CONNECTION_IN_USE",
+		403:  "ERROR_REASON_IDENTITY_MISMATCH",
+		404:  "ERROR_REASON_QUARANTINED",
+		405:  "ERROR_REASON_OAUTH_REFUSED",
+		406:  "ERROR_REASON_SEALING_KEY_OUTDATED",
+		407:  "ERROR_REASON_CREDENTIAL_UNSEALABLE",
+		408:  "ERROR_REASON_OAUTH_MISMATCH",
+		409:  "ERROR_REASON_CLOCK_DOUBTED",
+		410:  "ERROR_REASON_RESEND_TOO_EARLY",
+		411:  "ERROR_REASON_PREDECESSOR_ENDED",
+		412:  "ERROR_REASON_ATTEMPTS_EXHAUSTED",
+		413:  "ERROR_REASON_ATTEMPT_UNDER_WAY",
+		414:  "ERROR_REASON_TOO_MANY_REPLIES",
+		415:  "ERROR_REASON_RETENTION_NOT_REACHED",
+		416:  "ERROR_REASON_JOB_HAS_REPLIES",
+		417:  "ERROR_REASON_PROJECT_IN_USE",
+		418:  "ERROR_REASON_SCHEDULE_STATE",
+		419:  "ERROR_REASON_SCHEDULE_ITEM_STATE",
+		420:  "ERROR_REASON_FIRING_BLOCKED",
+		421:  "ERROR_REASON_FIRING_DECIDED",
+		500:  "ERROR_REASON_ETAG_MISMATCH",
+		501:  "ERROR_REASON_OAUTH_UNFINISHED",
+		600:  "ERROR_REASON_CURSOR_EXPIRED",
+		700:  "ERROR_REASON_QUOTA_EXCEEDED",
+		701:  "ERROR_REASON_TOO_MANY_STREAMS",
+		702:  "ERROR_REASON_REQUEST_TOO_LARGE",
+		703:  "ERROR_REASON_SERVER_BUSY",
+		704:  "ERROR_REASON_TOO_MANY_CALLS",
+		800:  "ERROR_REASON_STORE_UNAVAILABLE",
+		801:  "ERROR_REASON_SHUTTING_DOWN",
+		802:  "ERROR_REASON_PLATFORM_UNAVAILABLE",
+		803:  "ERROR_REASON_CONNECTOR_UNAVAILABLE",
+		900:  "ERROR_REASON_SCOPE_MISSING",
+		901:  "ERROR_REASON_OPERATOR_REQUIRED",
+		1000: "ERROR_REASON_CREDENTIAL_INVALID",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                 0,
-		"ERROR_REASON_TIME_IN_PAST":                1,
-		"ERROR_REASON_TIME_TOO_FAR":                2,
-		"ERROR_REASON_PAYLOAD_TOO_LARGE":           3,
-		"ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH": 4,
-		"ERROR_REASON_HEADER_NOT_ALLOWED":          5,
-		"ERROR_REASON_PAGE_TOKEN_INVALID":          6,
-		"ERROR_REASON_CURSOR_INVALID":              7,
-		"ERROR_REASON_KEY_RESERVED":                8,
-		"ERROR_REASON_BATCH_TOO_LARGE":             9,
-		"ERROR_REASON_PAYLOAD_INVALID":             10,
-		"ERROR_REASON_CONNECTOR_UNKNOWN":           11,
-		"ERROR_REASON_SETTINGS_INVALID":            12,
-		"ERROR_REASON_CREDENTIAL_MISMATCH":         13,
-		"ERROR_REASON_OAUTH_APP_UNKNOWN":           14,
-		"ERROR_REASON_REDIRECT_NOT_ALLOWED":        15,
-		"ERROR_REASON_TOO_MANY_ELEMENTS":           16,
-		"ERROR_REASON_REQUEST_INVALID":             17,
-		"ERROR_REASON_SCHEDULE_SPEC_INVALID":       18,
-		"ERROR_REASON_BACKFILL_RANGE":              19,
-		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      20,
-		"ERROR_REASON_API_KEY_NAME_TAKEN":          21,
-		"ERROR_REASON_EFFECT_KEY_TAKEN":            22,
-		"ERROR_REASON_JOB_NOT_FOUND":               23,
-		"ERROR_REASON_SCHEDULE_NOT_FOUND":          24,
-		"ERROR_REASON_FIRING_NOT_FOUND":            25,
-		"ERROR_REASON_CONNECTION_NOT_FOUND":        26,
-		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       27,
-		"ERROR_REASON_API_KEY_NOT_FOUND":           28,
-		"ERROR_REASON_PROJECT_NOT_FOUND":           29,
-		"ERROR_REASON_JOB_STATE":                   30,
-		"ERROR_REASON_CONNECTION_DISABLED":         31,
-		"ERROR_REASON_CONNECTION_IN_USE":           32,
-		"ERROR_REASON_IDENTITY_MISMATCH":           33,
-		"ERROR_REASON_QUARANTINED":                 34,
-		"ERROR_REASON_OAUTH_REFUSED":               35,
-		"ERROR_REASON_SEALING_KEY_OUTDATED":        36,
-		"ERROR_REASON_CREDENTIAL_UNSEALABLE":       37,
-		"ERROR_REASON_OAUTH_MISMATCH":              38,
-		"ERROR_REASON_CLOCK_DOUBTED":               39,
-		"ERROR_REASON_RESEND_TOO_EARLY":            40,
-		"ERROR_REASON_PREDECESSOR_ENDED":           41,
-		"ERROR_REASON_ATTEMPTS_EXHAUSTED":          42,
-		"ERROR_REASON_ATTEMPT_UNDER_WAY":           43,
-		"ERROR_REASON_TOO_MANY_REPLIES":            44,
-		"ERROR_REASON_RETENTION_NOT_REACHED":       45,
-		"ERROR_REASON_JOB_HAS_REPLIES":             46,
-		"ERROR_REASON_PROJECT_IN_USE":              47,
-		"ERROR_REASON_SCHEDULE_STATE":              48,
-		"ERROR_REASON_FIRING_BLOCKED":              49,
-		"ERROR_REASON_FIRING_DECIDED":              50,
-		"ERROR_REASON_ETAG_MISMATCH":               51,
-		"ERROR_REASON_OAUTH_UNFINISHED":            52,
-		"ERROR_REASON_CURSOR_EXPIRED":              53,
-		"ERROR_REASON_QUOTA_EXCEEDED":              54,
-		"ERROR_REASON_TOO_MANY_STREAMS":            55,
-		"ERROR_REASON_REQUEST_TOO_LARGE":           56,
-		"ERROR_REASON_SERVER_BUSY":                 57,
-		"ERROR_REASON_TOO_MANY_CALLS":              58,
-		"ERROR_REASON_STORE_UNAVAILABLE":           59,
-		"ERROR_REASON_SHUTTING_DOWN":               60,
-		"ERROR_REASON_PLATFORM_UNAVAILABLE":        61,
-		"ERROR_REASON_CONNECTOR_UNAVAILABLE":       62,
-		"ERROR_REASON_SCOPE_MISSING":               63,
-		"ERROR_REASON_OPERATOR_REQUIRED":           64,
-		"ERROR_REASON_CREDENTIAL_INVALID":          65,
-		"ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND":     66,
-		"ERROR_REASON_SCHEDULE_ITEM_STATE":         67,
+		"ERROR_REASON_TIME_IN_PAST":                100,
+		"ERROR_REASON_TIME_TOO_FAR":                101,
+		"ERROR_REASON_PAYLOAD_TOO_LARGE":           102,
+		"ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH": 103,
+		"ERROR_REASON_HEADER_NOT_ALLOWED":          104,
+		"ERROR_REASON_PAGE_TOKEN_INVALID":          105,
+		"ERROR_REASON_CURSOR_INVALID":              106,
+		"ERROR_REASON_KEY_RESERVED":                107,
+		"ERROR_REASON_BATCH_TOO_LARGE":             108,
+		"ERROR_REASON_PAYLOAD_INVALID":             109,
+		"ERROR_REASON_CONNECTOR_UNKNOWN":           110,
+		"ERROR_REASON_SETTINGS_INVALID":            111,
+		"ERROR_REASON_CREDENTIAL_MISMATCH":         112,
+		"ERROR_REASON_OAUTH_APP_UNKNOWN":           113,
+		"ERROR_REASON_REDIRECT_NOT_ALLOWED":        114,
+		"ERROR_REASON_TOO_MANY_ELEMENTS":           115,
+		"ERROR_REASON_REQUEST_INVALID":             116,
+		"ERROR_REASON_SCHEDULE_SPEC_INVALID":       117,
+		"ERROR_REASON_BACKFILL_RANGE":              118,
+		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      200,
+		"ERROR_REASON_API_KEY_NAME_TAKEN":          201,
+		"ERROR_REASON_EFFECT_KEY_TAKEN":            202,
+		"ERROR_REASON_JOB_NOT_FOUND":               300,
+		"ERROR_REASON_SCHEDULE_NOT_FOUND":          301,
+		"ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND":     302,
+		"ERROR_REASON_FIRING_NOT_FOUND":            303,
+		"ERROR_REASON_CONNECTION_NOT_FOUND":        304,
+		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       305,
+		"ERROR_REASON_API_KEY_NOT_FOUND":           306,
+		"ERROR_REASON_PROJECT_NOT_FOUND":           307,
+		"ERROR_REASON_JOB_STATE":                   400,
+		"ERROR_REASON_CONNECTION_DISABLED":         401,
+		"ERROR_REASON_CONNECTION_IN_USE":           402,
+		"ERROR_REASON_IDENTITY_MISMATCH":           403,
+		"ERROR_REASON_QUARANTINED":                 404,
+		"ERROR_REASON_OAUTH_REFUSED":               405,
+		"ERROR_REASON_SEALING_KEY_OUTDATED":        406,
+		"ERROR_REASON_CREDENTIAL_UNSEALABLE":       407,
+		"ERROR_REASON_OAUTH_MISMATCH":              408,
+		"ERROR_REASON_CLOCK_DOUBTED":               409,
+		"ERROR_REASON_RESEND_TOO_EARLY":            410,
+		"ERROR_REASON_PREDECESSOR_ENDED":           411,
+		"ERROR_REASON_ATTEMPTS_EXHAUSTED":          412,
+		"ERROR_REASON_ATTEMPT_UNDER_WAY":           413,
+		"ERROR_REASON_TOO_MANY_REPLIES":            414,
+		"ERROR_REASON_RETENTION_NOT_REACHED":       415,
+		"ERROR_REASON_JOB_HAS_REPLIES":             416,
+		"ERROR_REASON_PROJECT_IN_USE":              417,
+		"ERROR_REASON_SCHEDULE_STATE":              418,
+		"ERROR_REASON_SCHEDULE_ITEM_STATE":         419,
+		"ERROR_REASON_FIRING_BLOCKED":              420,
+		"ERROR_REASON_FIRING_DECIDED":              421,
+		"ERROR_REASON_ETAG_MISMATCH":               500,
+		"ERROR_REASON_OAUTH_UNFINISHED":            501,
+		"ERROR_REASON_CURSOR_EXPIRED":              600,
+		"ERROR_REASON_QUOTA_EXCEEDED":              700,
+		"ERROR_REASON_TOO_MANY_STREAMS":            701,
+		"ERROR_REASON_REQUEST_TOO_LARGE":           702,
+		"ERROR_REASON_SERVER_BUSY":                 703,
+		"ERROR_REASON_TOO_MANY_CALLS":              704,
+		"ERROR_REASON_STORE_UNAVAILABLE":           800,
+		"ERROR_REASON_SHUTTING_DOWN":               801,
+		"ERROR_REASON_PLATFORM_UNAVAILABLE":        802,
+		"ERROR_REASON_CONNECTOR_UNAVAILABLE":       803,
+		"ERROR_REASON_SCOPE_MISSING":               900,
+		"ERROR_REASON_OPERATOR_REQUIRED":           901,
+		"ERROR_REASON_CREDENTIAL_INVALID":          1000,
 	}
 )
 
@@ -586,10 +589,9 @@ type IdempotencyConflict struct {
 	//	*IdempotencyConflict_JobId
 	//	*IdempotencyConflict_ConnectionId
 	//	*IdempotencyConflict_ScheduleId
-	Holder isIdempotencyConflict_Holder `protobuf_oneof:"holder"`
-	// The id of the job that holds the key.
-	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
-	State        JobState               `protobuf:"varint,5,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	Holder       isIdempotencyConflict_Holder `protobuf_oneof:"holder"`
+	ScheduleTime *timestamppb.Timestamp       `protobuf:"bytes,4,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	State        JobState                     `protobuf:"varint,5,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
 	// Paths of the request that differ from the stored one, in the form of
 	// FieldViolation.field, e.g. "payload" or "connection.webhook". Those of CompleteOAuth
 	// are paths of the StartOAuthRequest that began the login. Never values.
@@ -790,77 +792,76 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x06holder\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xf0\x12\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xa0\x13\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
-	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
-	"\x19ERROR_REASON_TIME_TOO_FAR\x10\x02\x12\"\n" +
-	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\x03\x12,\n" +
-	"(ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH\x10\x04\x12#\n" +
-	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\x05\x12#\n" +
-	"\x1fERROR_REASON_PAGE_TOKEN_INVALID\x10\x06\x12\x1f\n" +
-	"\x1bERROR_REASON_CURSOR_INVALID\x10\a\x12\x1d\n" +
-	"\x19ERROR_REASON_KEY_RESERVED\x10\b\x12 \n" +
-	"\x1cERROR_REASON_BATCH_TOO_LARGE\x10\t\x12 \n" +
-	"\x1cERROR_REASON_PAYLOAD_INVALID\x10\n" +
-	"\x12\"\n" +
-	"\x1eERROR_REASON_CONNECTOR_UNKNOWN\x10\v\x12!\n" +
-	"\x1dERROR_REASON_SETTINGS_INVALID\x10\f\x12$\n" +
-	" ERROR_REASON_CREDENTIAL_MISMATCH\x10\r\x12\"\n" +
-	"\x1eERROR_REASON_OAUTH_APP_UNKNOWN\x10\x0e\x12%\n" +
-	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12\"\n" +
-	"\x1eERROR_REASON_TOO_MANY_ELEMENTS\x10\x10\x12 \n" +
-	"\x1cERROR_REASON_REQUEST_INVALID\x10\x11\x12&\n" +
-	"\"ERROR_REASON_SCHEDULE_SPEC_INVALID\x10\x12\x12\x1f\n" +
-	"\x1bERROR_REASON_BACKFILL_RANGE\x10\x13\x12'\n" +
-	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12#\n" +
-	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\x15\x12!\n" +
-	"\x1dERROR_REASON_EFFECT_KEY_TAKEN\x10\x16\x12\x1e\n" +
-	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x17\x12#\n" +
-	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x18\x12!\n" +
-	"\x1dERROR_REASON_FIRING_NOT_FOUND\x10\x19\x12%\n" +
-	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10\x1a\x12&\n" +
-	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10\x1b\x12\"\n" +
-	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\x1c\x12\"\n" +
-	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\x1d\x12\x1a\n" +
-	"\x16ERROR_REASON_JOB_STATE\x10\x1e\x12$\n" +
-	" ERROR_REASON_CONNECTION_DISABLED\x10\x1f\x12\"\n" +
-	"\x1eERROR_REASON_CONNECTION_IN_USE\x10 \x12\"\n" +
-	"\x1eERROR_REASON_IDENTITY_MISMATCH\x10!\x12\x1c\n" +
-	"\x18ERROR_REASON_QUARANTINED\x10\"\x12\x1e\n" +
-	"\x1aERROR_REASON_OAUTH_REFUSED\x10#\x12%\n" +
-	"!ERROR_REASON_SEALING_KEY_OUTDATED\x10$\x12&\n" +
-	"\"ERROR_REASON_CREDENTIAL_UNSEALABLE\x10%\x12\x1f\n" +
-	"\x1bERROR_REASON_OAUTH_MISMATCH\x10&\x12\x1e\n" +
-	"\x1aERROR_REASON_CLOCK_DOUBTED\x10'\x12!\n" +
-	"\x1dERROR_REASON_RESEND_TOO_EARLY\x10(\x12\"\n" +
-	"\x1eERROR_REASON_PREDECESSOR_ENDED\x10)\x12#\n" +
-	"\x1fERROR_REASON_ATTEMPTS_EXHAUSTED\x10*\x12\"\n" +
-	"\x1eERROR_REASON_ATTEMPT_UNDER_WAY\x10+\x12!\n" +
-	"\x1dERROR_REASON_TOO_MANY_REPLIES\x10,\x12&\n" +
-	"\"ERROR_REASON_RETENTION_NOT_REACHED\x10-\x12 \n" +
-	"\x1cERROR_REASON_JOB_HAS_REPLIES\x10.\x12\x1f\n" +
-	"\x1bERROR_REASON_PROJECT_IN_USE\x10/\x12\x1f\n" +
-	"\x1bERROR_REASON_SCHEDULE_STATE\x100\x12\x1f\n" +
-	"\x1bERROR_REASON_FIRING_BLOCKED\x101\x12\x1f\n" +
-	"\x1bERROR_REASON_FIRING_DECIDED\x102\x12\x1e\n" +
-	"\x1aERROR_REASON_ETAG_MISMATCH\x103\x12!\n" +
-	"\x1dERROR_REASON_OAUTH_UNFINISHED\x104\x12\x1f\n" +
-	"\x1bERROR_REASON_CURSOR_EXPIRED\x105\x12\x1f\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x106\x12!\n" +
-	"\x1dERROR_REASON_TOO_MANY_STREAMS\x107\x12\"\n" +
-	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x108\x12\x1c\n" +
-	"\x18ERROR_REASON_SERVER_BUSY\x109\x12\x1f\n" +
-	"\x1bERROR_REASON_TOO_MANY_CALLS\x10:\x12\"\n" +
-	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10;\x12\x1e\n" +
-	"\x1aERROR_REASON_SHUTTING_DOWN\x10<\x12%\n" +
-	"!ERROR_REASON_PLATFORM_UNAVAILABLE\x10=\x12&\n" +
-	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x10>\x12\x1e\n" +
-	"\x1aERROR_REASON_SCOPE_MISSING\x10?\x12\"\n" +
-	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10@\x12#\n" +
-	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10A\x12(\n" +
-	"$ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND\x10B\x12$\n" +
-	" ERROR_REASON_SCHEDULE_ITEM_STATE\x10CB\x8a\x01\n" +
+	"\x19ERROR_REASON_TIME_IN_PAST\x10d\x12\x1d\n" +
+	"\x19ERROR_REASON_TIME_TOO_FAR\x10e\x12\"\n" +
+	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10f\x12,\n" +
+	"(ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH\x10g\x12#\n" +
+	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10h\x12#\n" +
+	"\x1fERROR_REASON_PAGE_TOKEN_INVALID\x10i\x12\x1f\n" +
+	"\x1bERROR_REASON_CURSOR_INVALID\x10j\x12\x1d\n" +
+	"\x19ERROR_REASON_KEY_RESERVED\x10k\x12 \n" +
+	"\x1cERROR_REASON_BATCH_TOO_LARGE\x10l\x12 \n" +
+	"\x1cERROR_REASON_PAYLOAD_INVALID\x10m\x12\"\n" +
+	"\x1eERROR_REASON_CONNECTOR_UNKNOWN\x10n\x12!\n" +
+	"\x1dERROR_REASON_SETTINGS_INVALID\x10o\x12$\n" +
+	" ERROR_REASON_CREDENTIAL_MISMATCH\x10p\x12\"\n" +
+	"\x1eERROR_REASON_OAUTH_APP_UNKNOWN\x10q\x12%\n" +
+	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10r\x12\"\n" +
+	"\x1eERROR_REASON_TOO_MANY_ELEMENTS\x10s\x12 \n" +
+	"\x1cERROR_REASON_REQUEST_INVALID\x10t\x12&\n" +
+	"\"ERROR_REASON_SCHEDULE_SPEC_INVALID\x10u\x12\x1f\n" +
+	"\x1bERROR_REASON_BACKFILL_RANGE\x10v\x12(\n" +
+	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\xc8\x01\x12$\n" +
+	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\xc9\x01\x12\"\n" +
+	"\x1dERROR_REASON_EFFECT_KEY_TAKEN\x10\xca\x01\x12\x1f\n" +
+	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\xac\x02\x12$\n" +
+	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\xad\x02\x12)\n" +
+	"$ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND\x10\xae\x02\x12\"\n" +
+	"\x1dERROR_REASON_FIRING_NOT_FOUND\x10\xaf\x02\x12&\n" +
+	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10\xb0\x02\x12'\n" +
+	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10\xb1\x02\x12#\n" +
+	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\xb2\x02\x12#\n" +
+	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\xb3\x02\x12\x1b\n" +
+	"\x16ERROR_REASON_JOB_STATE\x10\x90\x03\x12%\n" +
+	" ERROR_REASON_CONNECTION_DISABLED\x10\x91\x03\x12#\n" +
+	"\x1eERROR_REASON_CONNECTION_IN_USE\x10\x92\x03\x12#\n" +
+	"\x1eERROR_REASON_IDENTITY_MISMATCH\x10\x93\x03\x12\x1d\n" +
+	"\x18ERROR_REASON_QUARANTINED\x10\x94\x03\x12\x1f\n" +
+	"\x1aERROR_REASON_OAUTH_REFUSED\x10\x95\x03\x12&\n" +
+	"!ERROR_REASON_SEALING_KEY_OUTDATED\x10\x96\x03\x12'\n" +
+	"\"ERROR_REASON_CREDENTIAL_UNSEALABLE\x10\x97\x03\x12 \n" +
+	"\x1bERROR_REASON_OAUTH_MISMATCH\x10\x98\x03\x12\x1f\n" +
+	"\x1aERROR_REASON_CLOCK_DOUBTED\x10\x99\x03\x12\"\n" +
+	"\x1dERROR_REASON_RESEND_TOO_EARLY\x10\x9a\x03\x12#\n" +
+	"\x1eERROR_REASON_PREDECESSOR_ENDED\x10\x9b\x03\x12$\n" +
+	"\x1fERROR_REASON_ATTEMPTS_EXHAUSTED\x10\x9c\x03\x12#\n" +
+	"\x1eERROR_REASON_ATTEMPT_UNDER_WAY\x10\x9d\x03\x12\"\n" +
+	"\x1dERROR_REASON_TOO_MANY_REPLIES\x10\x9e\x03\x12'\n" +
+	"\"ERROR_REASON_RETENTION_NOT_REACHED\x10\x9f\x03\x12!\n" +
+	"\x1cERROR_REASON_JOB_HAS_REPLIES\x10\xa0\x03\x12 \n" +
+	"\x1bERROR_REASON_PROJECT_IN_USE\x10\xa1\x03\x12 \n" +
+	"\x1bERROR_REASON_SCHEDULE_STATE\x10\xa2\x03\x12%\n" +
+	" ERROR_REASON_SCHEDULE_ITEM_STATE\x10\xa3\x03\x12 \n" +
+	"\x1bERROR_REASON_FIRING_BLOCKED\x10\xa4\x03\x12 \n" +
+	"\x1bERROR_REASON_FIRING_DECIDED\x10\xa5\x03\x12\x1f\n" +
+	"\x1aERROR_REASON_ETAG_MISMATCH\x10\xf4\x03\x12\"\n" +
+	"\x1dERROR_REASON_OAUTH_UNFINISHED\x10\xf5\x03\x12 \n" +
+	"\x1bERROR_REASON_CURSOR_EXPIRED\x10\xd8\x04\x12 \n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10\xbc\x05\x12\"\n" +
+	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10\xbd\x05\x12#\n" +
+	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10\xbe\x05\x12\x1d\n" +
+	"\x18ERROR_REASON_SERVER_BUSY\x10\xbf\x05\x12 \n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\xc0\x05\x12#\n" +
+	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10\xa0\x06\x12\x1f\n" +
+	"\x1aERROR_REASON_SHUTTING_DOWN\x10\xa1\x06\x12&\n" +
+	"!ERROR_REASON_PLATFORM_UNAVAILABLE\x10\xa2\x06\x12'\n" +
+	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x10\xa3\x06\x12\x1f\n" +
+	"\x1aERROR_REASON_SCOPE_MISSING\x10\x84\a\x12#\n" +
+	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10\x85\a\x12$\n" +
+	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\aB\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"ErrorProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 

@@ -22,126 +22,129 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Why an event was written. New values may be added.
+// Why an event was written. New values may be added, each in the hundred of its group: 100 what
+// a client asked for, 200 what a server did to send the job, 300 a time that passed or a server
+// that was lost, 400 what became known or was decided of an outcome, 500 alarms. Treat an unknown
+// value as its group.
 type EventCause int32
 
 const (
 	EventCause_EVENT_CAUSE_UNSPECIFIED EventCause = 0
 	// A client scheduled the job.
-	EventCause_EVENT_CAUSE_SUBMITTED EventCause = 1
-	// A worker took the job. Nothing is sent yet.
-	EventCause_EVENT_CAUSE_CLAIMED EventCause = 2
-	// The intent to send became durable.
-	EventCause_EVENT_CAUSE_ARMED EventCause = 3
-	// The send's own outcome.
-	EventCause_EVENT_CAUSE_ANSWERED EventCause = 4
-	// Preparing failed or was postponed: nothing was sent.
-	EventCause_EVENT_CAUSE_NOT_STARTED EventCause = 5
-	// The server that took the job did not get to the point of sending it: nothing was sent.
-	EventCause_EVENT_CAUSE_LEASE_EXPIRED EventCause = 6
-	// No outcome came until the time from which the request can no longer act: SENDING became
-	// AMBIGUOUS.
-	EventCause_EVENT_CAUSE_FENCE_PASSED EventCause = 7
-	// The start window passed.
-	EventCause_EVENT_CAUSE_WINDOW_OVER EventCause = 8
-	// The reconciler looked for the effect on the platform.
-	EventCause_EVENT_CAUSE_LOOKED EventCause = 9
-	// The platform's answer about a durable handle.
-	EventCause_EVENT_CAUSE_POLLED EventCause = 10
-	// The job's delivery decided about an unknown outcome.
-	EventCause_EVENT_CAUSE_POLICY EventCause = 11
-	// An outcome came after its attempt had been given up.
-	EventCause_EVENT_CAUSE_LATE_EVIDENCE EventCause = 12
-	// A client asked to cancel.
-	EventCause_EVENT_CAUSE_CANCEL_REQUESTED EventCause = 13
-	// A person decided.
-	EventCause_EVENT_CAUSE_RESOLVED EventCause = 14
-	// A client gave the job a new budget of attempts: RetryJob.
-	EventCause_EVENT_CAUSE_RETRY_REQUESTED EventCause = 15
-	// A client moved the job in time.
-	EventCause_EVENT_CAUSE_RESCHEDULED EventCause = 16
-	// A client made the job due now.
-	EventCause_EVENT_CAUSE_RUN_NOW EventCause = 17
+	EventCause_EVENT_CAUSE_SUBMITTED EventCause = 100
 	// A client changed content or labels.
-	EventCause_EVENT_CAUSE_UPDATED EventCause = 18
-	// A second effect of a job that had already succeeded was seen: an alarm.
-	EventCause_EVENT_CAUSE_DUPLICATE_EFFECT_SEEN EventCause = 19
-	// The database was restored to an earlier state, and the job's history since then is
-	// unknown: a person decides.
-	EventCause_EVENT_CAUSE_RESTORED EventCause = 20
-	// The platform answered another job with the object that is this job's effect, so one
-	// of the two may have no effect of its own: an alarm. Effect.shared_with_job_id names
-	// the other job. If this job had its effect only by a look, a person or an assumption,
-	// the effect is the other job's from then on.
-	EventCause_EVENT_CAUSE_EFFECT_SHARED EventCause = 21
-	// The job that this one replies to ended without success (FAILED, CANCELED or EXPIRED):
-	// this one is CANCELED. RetryJob revives it once that job goes on.
-	EventCause_EVENT_CAUSE_PREDECESSOR_ENDED EventCause = 22
+	EventCause_EVENT_CAUSE_UPDATED EventCause = 101
+	// A client moved the job in time.
+	EventCause_EVENT_CAUSE_RESCHEDULED EventCause = 102
+	// A client made the job due now.
+	EventCause_EVENT_CAUSE_RUN_NOW EventCause = 103
+	// A client asked to cancel.
+	EventCause_EVENT_CAUSE_CANCEL_REQUESTED EventCause = 104
+	// A client gave the job a new budget of attempts: RetryJob.
+	EventCause_EVENT_CAUSE_RETRY_REQUESTED EventCause = 105
+	// A person decided.
+	EventCause_EVENT_CAUSE_RESOLVED EventCause = 106
+	// A worker took the job. Nothing is sent yet.
+	EventCause_EVENT_CAUSE_CLAIMED EventCause = 200
+	// The intent to send became durable.
+	EventCause_EVENT_CAUSE_ARMED EventCause = 201
+	// The send's own outcome.
+	EventCause_EVENT_CAUSE_ANSWERED EventCause = 202
+	// Preparing failed or was postponed: nothing was sent.
+	EventCause_EVENT_CAUSE_NOT_STARTED EventCause = 203
+	// The server that took the job did not get to the point of sending it: nothing was sent.
+	EventCause_EVENT_CAUSE_LEASE_EXPIRED EventCause = 300
 	// The server that had claimed the job, or was sending it, is gone, or has lost its
 	// session with the database. CLAIMED was released before its lease ended; nothing was
 	// sent. SENDING became AMBIGUOUS before the attempt's time was over, which stays: a server that
 	// is alive nevertheless still settles its attempt.
-	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 23
+	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 301
+	// No outcome came until the time from which the request can no longer act: SENDING became
+	// AMBIGUOUS.
+	EventCause_EVENT_CAUSE_FENCE_PASSED EventCause = 302
+	// The start window passed.
+	EventCause_EVENT_CAUSE_WINDOW_OVER EventCause = 303
+	// The job that this one replies to ended without success (FAILED, CANCELED or EXPIRED):
+	// this one is CANCELED. RetryJob revives it once that job goes on.
+	EventCause_EVENT_CAUSE_PREDECESSOR_ENDED EventCause = 304
+	// The reconciler looked for the effect on the platform.
+	EventCause_EVENT_CAUSE_LOOKED EventCause = 400
+	// The platform's answer about a durable handle.
+	EventCause_EVENT_CAUSE_POLLED EventCause = 401
+	// The job's delivery decided about an unknown outcome.
+	EventCause_EVENT_CAUSE_POLICY EventCause = 402
+	// An outcome came after its attempt had been given up.
+	EventCause_EVENT_CAUSE_LATE_EVIDENCE EventCause = 403
 	// skip_if_present: the content existed, and is no effect of this job. The job is CANCELED,
 	// and ListJobObservations has what was seen.
-	EventCause_EVENT_CAUSE_ALREADY_PRESENT EventCause = 24
+	EventCause_EVENT_CAUSE_ALREADY_PRESENT EventCause = 404
+	// A second effect of a job that had already succeeded was seen: an alarm.
+	EventCause_EVENT_CAUSE_DUPLICATE_EFFECT_SEEN EventCause = 500
+	// The platform answered another job with the object that is this job's effect, so one
+	// of the two may have no effect of its own: an alarm. Effect.shared_with_job_id names
+	// the other job. If this job had its effect only by a look, a person or an assumption,
+	// the effect is the other job's from then on.
+	EventCause_EVENT_CAUSE_EFFECT_SHARED EventCause = 501
+	// The database was restored to an earlier state, and the job's history since then is
+	// unknown: a person decides.
+	EventCause_EVENT_CAUSE_RESTORED EventCause = 502
 )
 
 // Enum value maps for EventCause.
 var (
 	EventCause_name = map[int32]string{
-		0:  "EVENT_CAUSE_UNSPECIFIED",
-		1:  "EVENT_CAUSE_SUBMITTED",
-		2:  "EVENT_CAUSE_CLAIMED",
-		3:  "EVENT_CAUSE_ARMED",
-		4:  "EVENT_CAUSE_ANSWERED",
-		5:  "EVENT_CAUSE_NOT_STARTED",
-		6:  "EVENT_CAUSE_LEASE_EXPIRED",
-		7:  "EVENT_CAUSE_FENCE_PASSED",
-		8:  "EVENT_CAUSE_WINDOW_OVER",
-		9:  "EVENT_CAUSE_LOOKED",
-		10: "EVENT_CAUSE_POLLED",
-		11: "EVENT_CAUSE_POLICY",
-		12: "EVENT_CAUSE_LATE_EVIDENCE",
-		13: "EVENT_CAUSE_CANCEL_REQUESTED",
-		14: "EVENT_CAUSE_RESOLVED",
-		15: "EVENT_CAUSE_RETRY_REQUESTED",
-		16: "EVENT_CAUSE_RESCHEDULED",
-		17: "EVENT_CAUSE_RUN_NOW",
-		18: "EVENT_CAUSE_UPDATED",
-		19: "EVENT_CAUSE_DUPLICATE_EFFECT_SEEN",
-		20: "EVENT_CAUSE_RESTORED",
-		21: "EVENT_CAUSE_EFFECT_SHARED",
-		22: "EVENT_CAUSE_PREDECESSOR_ENDED",
-		23: "EVENT_CAUSE_SENDER_LOST",
-		24: "EVENT_CAUSE_ALREADY_PRESENT",
+		0:   "EVENT_CAUSE_UNSPECIFIED",
+		100: "EVENT_CAUSE_SUBMITTED",
+		101: "EVENT_CAUSE_UPDATED",
+		102: "EVENT_CAUSE_RESCHEDULED",
+		103: "EVENT_CAUSE_RUN_NOW",
+		104: "EVENT_CAUSE_CANCEL_REQUESTED",
+		105: "EVENT_CAUSE_RETRY_REQUESTED",
+		106: "EVENT_CAUSE_RESOLVED",
+		200: "EVENT_CAUSE_CLAIMED",
+		201: "EVENT_CAUSE_ARMED",
+		202: "EVENT_CAUSE_ANSWERED",
+		203: "EVENT_CAUSE_NOT_STARTED",
+		300: "EVENT_CAUSE_LEASE_EXPIRED",
+		301: "EVENT_CAUSE_SENDER_LOST",
+		302: "EVENT_CAUSE_FENCE_PASSED",
+		303: "EVENT_CAUSE_WINDOW_OVER",
+		304: "EVENT_CAUSE_PREDECESSOR_ENDED",
+		400: "EVENT_CAUSE_LOOKED",
+		401: "EVENT_CAUSE_POLLED",
+		402: "EVENT_CAUSE_POLICY",
+		403: "EVENT_CAUSE_LATE_EVIDENCE",
+		404: "EVENT_CAUSE_ALREADY_PRESENT",
+		500: "EVENT_CAUSE_DUPLICATE_EFFECT_SEEN",
+		501: "EVENT_CAUSE_EFFECT_SHARED",
+		502: "EVENT_CAUSE_RESTORED",
 	}
 	EventCause_value = map[string]int32{
 		"EVENT_CAUSE_UNSPECIFIED":           0,
-		"EVENT_CAUSE_SUBMITTED":             1,
-		"EVENT_CAUSE_CLAIMED":               2,
-		"EVENT_CAUSE_ARMED":                 3,
-		"EVENT_CAUSE_ANSWERED":              4,
-		"EVENT_CAUSE_NOT_STARTED":           5,
-		"EVENT_CAUSE_LEASE_EXPIRED":         6,
-		"EVENT_CAUSE_FENCE_PASSED":          7,
-		"EVENT_CAUSE_WINDOW_OVER":           8,
-		"EVENT_CAUSE_LOOKED":                9,
-		"EVENT_CAUSE_POLLED":                10,
-		"EVENT_CAUSE_POLICY":                11,
-		"EVENT_CAUSE_LATE_EVIDENCE":         12,
-		"EVENT_CAUSE_CANCEL_REQUESTED":      13,
-		"EVENT_CAUSE_RESOLVED":              14,
-		"EVENT_CAUSE_RETRY_REQUESTED":       15,
-		"EVENT_CAUSE_RESCHEDULED":           16,
-		"EVENT_CAUSE_RUN_NOW":               17,
-		"EVENT_CAUSE_UPDATED":               18,
-		"EVENT_CAUSE_DUPLICATE_EFFECT_SEEN": 19,
-		"EVENT_CAUSE_RESTORED":              20,
-		"EVENT_CAUSE_EFFECT_SHARED":         21,
-		"EVENT_CAUSE_PREDECESSOR_ENDED":     22,
-		"EVENT_CAUSE_SENDER_LOST":           23,
-		"EVENT_CAUSE_ALREADY_PRESENT":       24,
+		"EVENT_CAUSE_SUBMITTED":             100,
+		"EVENT_CAUSE_UPDATED":               101,
+		"EVENT_CAUSE_RESCHEDULED":           102,
+		"EVENT_CAUSE_RUN_NOW":               103,
+		"EVENT_CAUSE_CANCEL_REQUESTED":      104,
+		"EVENT_CAUSE_RETRY_REQUESTED":       105,
+		"EVENT_CAUSE_RESOLVED":              106,
+		"EVENT_CAUSE_CLAIMED":               200,
+		"EVENT_CAUSE_ARMED":                 201,
+		"EVENT_CAUSE_ANSWERED":              202,
+		"EVENT_CAUSE_NOT_STARTED":           203,
+		"EVENT_CAUSE_LEASE_EXPIRED":         300,
+		"EVENT_CAUSE_SENDER_LOST":           301,
+		"EVENT_CAUSE_FENCE_PASSED":          302,
+		"EVENT_CAUSE_WINDOW_OVER":           303,
+		"EVENT_CAUSE_PREDECESSOR_ENDED":     304,
+		"EVENT_CAUSE_LOOKED":                400,
+		"EVENT_CAUSE_POLLED":                401,
+		"EVENT_CAUSE_POLICY":                402,
+		"EVENT_CAUSE_LATE_EVIDENCE":         403,
+		"EVENT_CAUSE_ALREADY_PRESENT":       404,
+		"EVENT_CAUSE_DUPLICATE_EFFECT_SEEN": 500,
+		"EVENT_CAUSE_EFFECT_SHARED":         501,
+		"EVENT_CAUSE_RESTORED":              502,
 	}
 )
 
@@ -575,35 +578,34 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
 	"\tHeartbeat\x12;\n" +
 	"\vserver_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"serverTime*\xd9\x05\n" +
+	"serverTime*\xea\x05\n" +
 	"\n" +
 	"EventCause\x12\x1b\n" +
 	"\x17EVENT_CAUSE_UNSPECIFIED\x10\x00\x12\x19\n" +
-	"\x15EVENT_CAUSE_SUBMITTED\x10\x01\x12\x17\n" +
-	"\x13EVENT_CAUSE_CLAIMED\x10\x02\x12\x15\n" +
-	"\x11EVENT_CAUSE_ARMED\x10\x03\x12\x18\n" +
-	"\x14EVENT_CAUSE_ANSWERED\x10\x04\x12\x1b\n" +
-	"\x17EVENT_CAUSE_NOT_STARTED\x10\x05\x12\x1d\n" +
-	"\x19EVENT_CAUSE_LEASE_EXPIRED\x10\x06\x12\x1c\n" +
-	"\x18EVENT_CAUSE_FENCE_PASSED\x10\a\x12\x1b\n" +
-	"\x17EVENT_CAUSE_WINDOW_OVER\x10\b\x12\x16\n" +
-	"\x12EVENT_CAUSE_LOOKED\x10\t\x12\x16\n" +
-	"\x12EVENT_CAUSE_POLLED\x10\n" +
-	"\x12\x16\n" +
-	"\x12EVENT_CAUSE_POLICY\x10\v\x12\x1d\n" +
-	"\x19EVENT_CAUSE_LATE_EVIDENCE\x10\f\x12 \n" +
-	"\x1cEVENT_CAUSE_CANCEL_REQUESTED\x10\r\x12\x18\n" +
-	"\x14EVENT_CAUSE_RESOLVED\x10\x0e\x12\x1f\n" +
-	"\x1bEVENT_CAUSE_RETRY_REQUESTED\x10\x0f\x12\x1b\n" +
-	"\x17EVENT_CAUSE_RESCHEDULED\x10\x10\x12\x17\n" +
-	"\x13EVENT_CAUSE_RUN_NOW\x10\x11\x12\x17\n" +
-	"\x13EVENT_CAUSE_UPDATED\x10\x12\x12%\n" +
-	"!EVENT_CAUSE_DUPLICATE_EFFECT_SEEN\x10\x13\x12\x18\n" +
-	"\x14EVENT_CAUSE_RESTORED\x10\x14\x12\x1d\n" +
-	"\x19EVENT_CAUSE_EFFECT_SHARED\x10\x15\x12!\n" +
-	"\x1dEVENT_CAUSE_PREDECESSOR_ENDED\x10\x16\x12\x1b\n" +
-	"\x17EVENT_CAUSE_SENDER_LOST\x10\x17\x12\x1f\n" +
-	"\x1bEVENT_CAUSE_ALREADY_PRESENT\x10\x18B\x8a\x01\n" +
+	"\x15EVENT_CAUSE_SUBMITTED\x10d\x12\x17\n" +
+	"\x13EVENT_CAUSE_UPDATED\x10e\x12\x1b\n" +
+	"\x17EVENT_CAUSE_RESCHEDULED\x10f\x12\x17\n" +
+	"\x13EVENT_CAUSE_RUN_NOW\x10g\x12 \n" +
+	"\x1cEVENT_CAUSE_CANCEL_REQUESTED\x10h\x12\x1f\n" +
+	"\x1bEVENT_CAUSE_RETRY_REQUESTED\x10i\x12\x18\n" +
+	"\x14EVENT_CAUSE_RESOLVED\x10j\x12\x18\n" +
+	"\x13EVENT_CAUSE_CLAIMED\x10\xc8\x01\x12\x16\n" +
+	"\x11EVENT_CAUSE_ARMED\x10\xc9\x01\x12\x19\n" +
+	"\x14EVENT_CAUSE_ANSWERED\x10\xca\x01\x12\x1c\n" +
+	"\x17EVENT_CAUSE_NOT_STARTED\x10\xcb\x01\x12\x1e\n" +
+	"\x19EVENT_CAUSE_LEASE_EXPIRED\x10\xac\x02\x12\x1c\n" +
+	"\x17EVENT_CAUSE_SENDER_LOST\x10\xad\x02\x12\x1d\n" +
+	"\x18EVENT_CAUSE_FENCE_PASSED\x10\xae\x02\x12\x1c\n" +
+	"\x17EVENT_CAUSE_WINDOW_OVER\x10\xaf\x02\x12\"\n" +
+	"\x1dEVENT_CAUSE_PREDECESSOR_ENDED\x10\xb0\x02\x12\x17\n" +
+	"\x12EVENT_CAUSE_LOOKED\x10\x90\x03\x12\x17\n" +
+	"\x12EVENT_CAUSE_POLLED\x10\x91\x03\x12\x17\n" +
+	"\x12EVENT_CAUSE_POLICY\x10\x92\x03\x12\x1e\n" +
+	"\x19EVENT_CAUSE_LATE_EVIDENCE\x10\x93\x03\x12 \n" +
+	"\x1bEVENT_CAUSE_ALREADY_PRESENT\x10\x94\x03\x12&\n" +
+	"!EVENT_CAUSE_DUPLICATE_EFFECT_SEEN\x10\xf4\x03\x12\x1e\n" +
+	"\x19EVENT_CAUSE_EFFECT_SHARED\x10\xf5\x03\x12\x19\n" +
+	"\x14EVENT_CAUSE_RESTORED\x10\xf6\x03B\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"EventProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 

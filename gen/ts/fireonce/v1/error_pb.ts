@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/error.proto.
  */
 export const file_fireonce_v1_error: GenFile = /*@__PURE__*/
-  fileDesc("ChdmaXJlb25jZS92MS9lcnJvci5wcm90bxILZmlyZW9uY2UudjEi1gIKC0Vycm9yRGV0YWlsEigKBnJlYXNvbhgBIAEoDjIYLmZpcmVvbmNlLnYxLkVycm9yUmVhc29uEjgKCG1ldGFkYXRhGAIgAygLMiYuZmlyZW9uY2UudjEuRXJyb3JEZXRhaWwuTWV0YWRhdGFFbnRyeRJAChRpZGVtcG90ZW5jeV9jb25mbGljdBgDIAEoCzIgLmZpcmVvbmNlLnYxLklkZW1wb3RlbmN5Q29uZmxpY3RIABI0Cg5zdGF0ZV9jb25mbGljdBgEIAEoCzIaLmZpcmVvbmNlLnYxLlN0YXRlQ29uZmxpY3RIABIvCgp2aW9sYXRpb25zGAUgAygLMhsuZmlyZW9uY2UudjEuRmllbGRWaW9sYXRpb24aLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgkKB2NvbnRleHQiPgoORmllbGRWaW9sYXRpb24SDQoFZmllbGQYASABKAkSDAoEcnVsZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJItUBChNJZGVtcG90ZW5jeUNvbmZsaWN0EhAKBmpvYl9pZBgBIAEoCUgAEhcKDWNvbm5lY3Rpb25faWQYAiABKAlIABIVCgtzY2hlZHVsZV9pZBgDIAEoCUgAEjEKDXNjaGVkdWxlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiQKBXN0YXRlGAUgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSGQoRbWlzbWF0Y2hlZF9maWVsZHMYBiADKAlCCAoGaG9sZGVyImwKDVN0YXRlQ29uZmxpY3QSLAoNY3VycmVudF9zdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi0KDmFsbG93ZWRfc3RhdGVzGAIgAygOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUq8BIKC0Vycm9yUmVhc29uEhwKGEVSUk9SX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGUVSUk9SX1JFQVNPTl9USU1FX0lOX1BBU1QQARIdChlFUlJPUl9SRUFTT05fVElNRV9UT09fRkFSEAISIgoeRVJST1JfUkVBU09OX1BBWUxPQURfVE9PX0xBUkdFEAMSLAooRVJST1JfUkVBU09OX1BBWUxPQURfQ09OTkVDVElPTl9NSVNNQVRDSBAEEiMKH0VSUk9SX1JFQVNPTl9IRUFERVJfTk9UX0FMTE9XRUQQBRIjCh9FUlJPUl9SRUFTT05fUEFHRV9UT0tFTl9JTlZBTElEEAYSHwobRVJST1JfUkVBU09OX0NVUlNPUl9JTlZBTElEEAcSHQoZRVJST1JfUkVBU09OX0tFWV9SRVNFUlZFRBAIEiAKHEVSUk9SX1JFQVNPTl9CQVRDSF9UT09fTEFSR0UQCRIgChxFUlJPUl9SRUFTT05fUEFZTE9BRF9JTlZBTElEEAoSIgoeRVJST1JfUkVBU09OX0NPTk5FQ1RPUl9VTktOT1dOEAsSIQodRVJST1JfUkVBU09OX1NFVFRJTkdTX0lOVkFMSUQQDBIkCiBFUlJPUl9SRUFTT05fQ1JFREVOVElBTF9NSVNNQVRDSBANEiIKHkVSUk9SX1JFQVNPTl9PQVVUSF9BUFBfVU5LTk9XThAOEiUKIUVSUk9SX1JFQVNPTl9SRURJUkVDVF9OT1RfQUxMT1dFRBAPEiIKHkVSUk9SX1JFQVNPTl9UT09fTUFOWV9FTEVNRU5UUxAQEiAKHEVSUk9SX1JFQVNPTl9SRVFVRVNUX0lOVkFMSUQQERImCiJFUlJPUl9SRUFTT05fU0NIRURVTEVfU1BFQ19JTlZBTElEEBISHwobRVJST1JfUkVBU09OX0JBQ0tGSUxMX1JBTkdFEBMSJwojRVJST1JfUkVBU09OX0lERU1QT1RFTkNZX0tFWV9SRVVTRUQQFBIjCh9FUlJPUl9SRUFTT05fQVBJX0tFWV9OQU1FX1RBS0VOEBUSIQodRVJST1JfUkVBU09OX0VGRkVDVF9LRVlfVEFLRU4QFhIeChpFUlJPUl9SRUFTT05fSk9CX05PVF9GT1VORBAXEiMKH0VSUk9SX1JFQVNPTl9TQ0hFRFVMRV9OT1RfRk9VTkQQGBIhCh1FUlJPUl9SRUFTT05fRklSSU5HX05PVF9GT1VORBAZEiUKIUVSUk9SX1JFQVNPTl9DT05ORUNUSU9OX05PVF9GT1VORBAaEiYKIkVSUk9SX1JFQVNPTl9PQVVUSF9MT0dJTl9OT1RfRk9VTkQQGxIiCh5FUlJPUl9SRUFTT05fQVBJX0tFWV9OT1RfRk9VTkQQHBIiCh5FUlJPUl9SRUFTT05fUFJPSkVDVF9OT1RfRk9VTkQQHRIaChZFUlJPUl9SRUFTT05fSk9CX1NUQVRFEB4SJAogRVJST1JfUkVBU09OX0NPTk5FQ1RJT05fRElTQUJMRUQQHxIiCh5FUlJPUl9SRUFTT05fQ09OTkVDVElPTl9JTl9VU0UQIBIiCh5FUlJPUl9SRUFTT05fSURFTlRJVFlfTUlTTUFUQ0gQIRIcChhFUlJPUl9SRUFTT05fUVVBUkFOVElORUQQIhIeChpFUlJPUl9SRUFTT05fT0FVVEhfUkVGVVNFRBAjEiUKIUVSUk9SX1JFQVNPTl9TRUFMSU5HX0tFWV9PVVREQVRFRBAkEiYKIkVSUk9SX1JFQVNPTl9DUkVERU5USUFMX1VOU0VBTEFCTEUQJRIfChtFUlJPUl9SRUFTT05fT0FVVEhfTUlTTUFUQ0gQJhIeChpFUlJPUl9SRUFTT05fQ0xPQ0tfRE9VQlRFRBAnEiEKHUVSUk9SX1JFQVNPTl9SRVNFTkRfVE9PX0VBUkxZECgSIgoeRVJST1JfUkVBU09OX1BSRURFQ0VTU09SX0VOREVEECkSIwofRVJST1JfUkVBU09OX0FUVEVNUFRTX0VYSEFVU1RFRBAqEiIKHkVSUk9SX1JFQVNPTl9BVFRFTVBUX1VOREVSX1dBWRArEiEKHUVSUk9SX1JFQVNPTl9UT09fTUFOWV9SRVBMSUVTECwSJgoiRVJST1JfUkVBU09OX1JFVEVOVElPTl9OT1RfUkVBQ0hFRBAtEiAKHEVSUk9SX1JFQVNPTl9KT0JfSEFTX1JFUExJRVMQLhIfChtFUlJPUl9SRUFTT05fUFJPSkVDVF9JTl9VU0UQLxIfChtFUlJPUl9SRUFTT05fU0NIRURVTEVfU1RBVEUQMBIfChtFUlJPUl9SRUFTT05fRklSSU5HX0JMT0NLRUQQMRIfChtFUlJPUl9SRUFTT05fRklSSU5HX0RFQ0lERUQQMhIeChpFUlJPUl9SRUFTT05fRVRBR19NSVNNQVRDSBAzEiEKHUVSUk9SX1JFQVNPTl9PQVVUSF9VTkZJTklTSEVEEDQSHwobRVJST1JfUkVBU09OX0NVUlNPUl9FWFBJUkVEEDUSHwobRVJST1JfUkVBU09OX1FVT1RBX0VYQ0VFREVEEDYSIQodRVJST1JfUkVBU09OX1RPT19NQU5ZX1NUUkVBTVMQNxIiCh5FUlJPUl9SRUFTT05fUkVRVUVTVF9UT09fTEFSR0UQOBIcChhFUlJPUl9SRUFTT05fU0VSVkVSX0JVU1kQORIfChtFUlJPUl9SRUFTT05fVE9PX01BTllfQ0FMTFMQOhIiCh5FUlJPUl9SRUFTT05fU1RPUkVfVU5BVkFJTEFCTEUQOxIeChpFUlJPUl9SRUFTT05fU0hVVFRJTkdfRE9XThA8EiUKIUVSUk9SX1JFQVNPTl9QTEFURk9STV9VTkFWQUlMQUJMRRA9EiYKIkVSUk9SX1JFQVNPTl9DT05ORUNUT1JfVU5BVkFJTEFCTEUQPhIeChpFUlJPUl9SRUFTT05fU0NPUEVfTUlTU0lORxA/EiIKHkVSUk9SX1JFQVNPTl9PUEVSQVRPUl9SRVFVSVJFRBBAEiMKH0VSUk9SX1JFQVNPTl9DUkVERU5USUFMX0lOVkFMSUQQQRIoCiRFUlJPUl9SRUFTT05fU0NIRURVTEVfSVRFTV9OT1RfRk9VTkQQQhIkCiBFUlJPUl9SRUFTT05fU0NIRURVTEVfSVRFTV9TVEFURRBDQooBChVpby5naXRodWIuZmlyZW9uY2UudjFCCkVycm9yUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
+  fileDesc("ChdmaXJlb25jZS92MS9lcnJvci5wcm90bxILZmlyZW9uY2UudjEi1gIKC0Vycm9yRGV0YWlsEigKBnJlYXNvbhgBIAEoDjIYLmZpcmVvbmNlLnYxLkVycm9yUmVhc29uEjgKCG1ldGFkYXRhGAIgAygLMiYuZmlyZW9uY2UudjEuRXJyb3JEZXRhaWwuTWV0YWRhdGFFbnRyeRJAChRpZGVtcG90ZW5jeV9jb25mbGljdBgDIAEoCzIgLmZpcmVvbmNlLnYxLklkZW1wb3RlbmN5Q29uZmxpY3RIABI0Cg5zdGF0ZV9jb25mbGljdBgEIAEoCzIaLmZpcmVvbmNlLnYxLlN0YXRlQ29uZmxpY3RIABIvCgp2aW9sYXRpb25zGAUgAygLMhsuZmlyZW9uY2UudjEuRmllbGRWaW9sYXRpb24aLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgkKB2NvbnRleHQiPgoORmllbGRWaW9sYXRpb24SDQoFZmllbGQYASABKAkSDAoEcnVsZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJItUBChNJZGVtcG90ZW5jeUNvbmZsaWN0EhAKBmpvYl9pZBgBIAEoCUgAEhcKDWNvbm5lY3Rpb25faWQYAiABKAlIABIVCgtzY2hlZHVsZV9pZBgDIAEoCUgAEjEKDXNjaGVkdWxlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiQKBXN0YXRlGAUgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSGQoRbWlzbWF0Y2hlZF9maWVsZHMYBiADKAlCCAoGaG9sZGVyImwKDVN0YXRlQ29uZmxpY3QSLAoNY3VycmVudF9zdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi0KDmFsbG93ZWRfc3RhdGVzGAIgAygOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUqoBMKC0Vycm9yUmVhc29uEhwKGEVSUk9SX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGUVSUk9SX1JFQVNPTl9USU1FX0lOX1BBU1QQZBIdChlFUlJPUl9SRUFTT05fVElNRV9UT09fRkFSEGUSIgoeRVJST1JfUkVBU09OX1BBWUxPQURfVE9PX0xBUkdFEGYSLAooRVJST1JfUkVBU09OX1BBWUxPQURfQ09OTkVDVElPTl9NSVNNQVRDSBBnEiMKH0VSUk9SX1JFQVNPTl9IRUFERVJfTk9UX0FMTE9XRUQQaBIjCh9FUlJPUl9SRUFTT05fUEFHRV9UT0tFTl9JTlZBTElEEGkSHwobRVJST1JfUkVBU09OX0NVUlNPUl9JTlZBTElEEGoSHQoZRVJST1JfUkVBU09OX0tFWV9SRVNFUlZFRBBrEiAKHEVSUk9SX1JFQVNPTl9CQVRDSF9UT09fTEFSR0UQbBIgChxFUlJPUl9SRUFTT05fUEFZTE9BRF9JTlZBTElEEG0SIgoeRVJST1JfUkVBU09OX0NPTk5FQ1RPUl9VTktOT1dOEG4SIQodRVJST1JfUkVBU09OX1NFVFRJTkdTX0lOVkFMSUQQbxIkCiBFUlJPUl9SRUFTT05fQ1JFREVOVElBTF9NSVNNQVRDSBBwEiIKHkVSUk9SX1JFQVNPTl9PQVVUSF9BUFBfVU5LTk9XThBxEiUKIUVSUk9SX1JFQVNPTl9SRURJUkVDVF9OT1RfQUxMT1dFRBByEiIKHkVSUk9SX1JFQVNPTl9UT09fTUFOWV9FTEVNRU5UUxBzEiAKHEVSUk9SX1JFQVNPTl9SRVFVRVNUX0lOVkFMSUQQdBImCiJFUlJPUl9SRUFTT05fU0NIRURVTEVfU1BFQ19JTlZBTElEEHUSHwobRVJST1JfUkVBU09OX0JBQ0tGSUxMX1JBTkdFEHYSKAojRVJST1JfUkVBU09OX0lERU1QT1RFTkNZX0tFWV9SRVVTRUQQyAESJAofRVJST1JfUkVBU09OX0FQSV9LRVlfTkFNRV9UQUtFThDJARIiCh1FUlJPUl9SRUFTT05fRUZGRUNUX0tFWV9UQUtFThDKARIfChpFUlJPUl9SRUFTT05fSk9CX05PVF9GT1VORBCsAhIkCh9FUlJPUl9SRUFTT05fU0NIRURVTEVfTk9UX0ZPVU5EEK0CEikKJEVSUk9SX1JFQVNPTl9TQ0hFRFVMRV9JVEVNX05PVF9GT1VORBCuAhIiCh1FUlJPUl9SRUFTT05fRklSSU5HX05PVF9GT1VORBCvAhImCiFFUlJPUl9SRUFTT05fQ09OTkVDVElPTl9OT1RfRk9VTkQQsAISJwoiRVJST1JfUkVBU09OX09BVVRIX0xPR0lOX05PVF9GT1VORBCxAhIjCh5FUlJPUl9SRUFTT05fQVBJX0tFWV9OT1RfRk9VTkQQsgISIwoeRVJST1JfUkVBU09OX1BST0pFQ1RfTk9UX0ZPVU5EELMCEhsKFkVSUk9SX1JFQVNPTl9KT0JfU1RBVEUQkAMSJQogRVJST1JfUkVBU09OX0NPTk5FQ1RJT05fRElTQUJMRUQQkQMSIwoeRVJST1JfUkVBU09OX0NPTk5FQ1RJT05fSU5fVVNFEJIDEiMKHkVSUk9SX1JFQVNPTl9JREVOVElUWV9NSVNNQVRDSBCTAxIdChhFUlJPUl9SRUFTT05fUVVBUkFOVElORUQQlAMSHwoaRVJST1JfUkVBU09OX09BVVRIX1JFRlVTRUQQlQMSJgohRVJST1JfUkVBU09OX1NFQUxJTkdfS0VZX09VVERBVEVEEJYDEicKIkVSUk9SX1JFQVNPTl9DUkVERU5USUFMX1VOU0VBTEFCTEUQlwMSIAobRVJST1JfUkVBU09OX09BVVRIX01JU01BVENIEJgDEh8KGkVSUk9SX1JFQVNPTl9DTE9DS19ET1VCVEVEEJkDEiIKHUVSUk9SX1JFQVNPTl9SRVNFTkRfVE9PX0VBUkxZEJoDEiMKHkVSUk9SX1JFQVNPTl9QUkVERUNFU1NPUl9FTkRFRBCbAxIkCh9FUlJPUl9SRUFTT05fQVRURU1QVFNfRVhIQVVTVEVEEJwDEiMKHkVSUk9SX1JFQVNPTl9BVFRFTVBUX1VOREVSX1dBWRCdAxIiCh1FUlJPUl9SRUFTT05fVE9PX01BTllfUkVQTElFUxCeAxInCiJFUlJPUl9SRUFTT05fUkVURU5USU9OX05PVF9SRUFDSEVEEJ8DEiEKHEVSUk9SX1JFQVNPTl9KT0JfSEFTX1JFUExJRVMQoAMSIAobRVJST1JfUkVBU09OX1BST0pFQ1RfSU5fVVNFEKEDEiAKG0VSUk9SX1JFQVNPTl9TQ0hFRFVMRV9TVEFURRCiAxIlCiBFUlJPUl9SRUFTT05fU0NIRURVTEVfSVRFTV9TVEFURRCjAxIgChtFUlJPUl9SRUFTT05fRklSSU5HX0JMT0NLRUQQpAMSIAobRVJST1JfUkVBU09OX0ZJUklOR19ERUNJREVEEKUDEh8KGkVSUk9SX1JFQVNPTl9FVEFHX01JU01BVENIEPQDEiIKHUVSUk9SX1JFQVNPTl9PQVVUSF9VTkZJTklTSEVEEPUDEiAKG0VSUk9SX1JFQVNPTl9DVVJTT1JfRVhQSVJFRBDYBBIgChtFUlJPUl9SRUFTT05fUVVPVEFfRVhDRUVERUQQvAUSIgodRVJST1JfUkVBU09OX1RPT19NQU5ZX1NUUkVBTVMQvQUSIwoeRVJST1JfUkVBU09OX1JFUVVFU1RfVE9PX0xBUkdFEL4FEh0KGEVSUk9SX1JFQVNPTl9TRVJWRVJfQlVTWRC/BRIgChtFUlJPUl9SRUFTT05fVE9PX01BTllfQ0FMTFMQwAUSIwoeRVJST1JfUkVBU09OX1NUT1JFX1VOQVZBSUxBQkxFEKAGEh8KGkVSUk9SX1JFQVNPTl9TSFVUVElOR19ET1dOEKEGEiYKIUVSUk9SX1JFQVNPTl9QTEFURk9STV9VTkFWQUlMQUJMRRCiBhInCiJFUlJPUl9SRUFTT05fQ09OTkVDVE9SX1VOQVZBSUxBQkxFEKMGEh8KGkVSUk9SX1JFQVNPTl9TQ09QRV9NSVNTSU5HEIQHEiMKHkVSUk9SX1JFQVNPTl9PUEVSQVRPUl9SRVFVSVJFRBCFBxIkCh9FUlJPUl9SRUFTT05fQ1JFREVOVElBTF9JTlZBTElEEOgHQooBChVpby5naXRodWIuZmlyZW9uY2UudjFCCkVycm9yUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
 
 /**
  * Part of the details of an error.
@@ -143,8 +143,6 @@ export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * The id of the job that holds the key.
-   *
    * @generated from field: google.protobuf.Timestamp schedule_time = 4;
    */
   scheduleTime?: Timestamp;
@@ -199,7 +197,10 @@ export const StateConflictSchema: GenMessage<StateConflict> = /*@__PURE__*/
  * Machine-readable cause. Sent as an ErrorDetail with every error that this API returns,
  * and described one by one in docs/errors.md. The same name, without the prefix
  * ERROR_REASON_, is in google.rpc.ErrorInfo.reason, whose domain is "fireonce.github.io".
- * New values may be added: if a reason is unknown, decide by the status code.
+ * New values may be added: if a reason is unknown, decide by the status code. The reasons of
+ * one code have numbers of one hundred: INVALID_ARGUMENT 100, ALREADY_EXISTS 200, NOT_FOUND
+ * 300, FAILED_PRECONDITION 400, ABORTED 500, OUT_OF_RANGE 600, RESOURCE_EXHAUSTED 700,
+ * UNAVAILABLE 800, PERMISSION_DENIED 900, UNAUTHENTICATED 1000.
  *
  * @generated from enum fireonce.v1.ErrorReason
  */
@@ -216,269 +217,276 @@ export enum ErrorReason {
    * its first try, and gets this, knows that the job does not exist. It sends a later
    * time under the same key, or none to start the job now.
    *
-   * @generated from enum value: ERROR_REASON_TIME_IN_PAST = 1;
+   * @generated from enum value: ERROR_REASON_TIME_IN_PAST = 100;
    */
-  TIME_IN_PAST = 1,
+  TIME_IN_PAST = 100,
 
   /**
    * INVALID_ARGUMENT: schedule_time is more than 5 years ahead.
    *
-   * @generated from enum value: ERROR_REASON_TIME_TOO_FAR = 2;
+   * @generated from enum value: ERROR_REASON_TIME_TOO_FAR = 101;
    */
-  TIME_TOO_FAR = 2,
+  TIME_TOO_FAR = 101,
 
   /**
    * INVALID_ARGUMENT: the encoded payload exceeds 256 KiB.
    *
-   * @generated from enum value: ERROR_REASON_PAYLOAD_TOO_LARGE = 3;
+   * @generated from enum value: ERROR_REASON_PAYLOAD_TOO_LARGE = 102;
    */
-  PAYLOAD_TOO_LARGE = 3,
+  PAYLOAD_TOO_LARGE = 102,
 
   /**
    * INVALID_ARGUMENT: the connection's connector does not send this kind of payload.
    *
-   * @generated from enum value: ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH = 4;
+   * @generated from enum value: ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH = 103;
    */
-  PAYLOAD_CONNECTION_MISMATCH = 4,
+  PAYLOAD_CONNECTION_MISMATCH = 103,
 
   /**
    * INVALID_ARGUMENT: a header that users may not set.
    *
-   * @generated from enum value: ERROR_REASON_HEADER_NOT_ALLOWED = 5;
+   * @generated from enum value: ERROR_REASON_HEADER_NOT_ALLOWED = 104;
    */
-  HEADER_NOT_ALLOWED = 5,
+  HEADER_NOT_ALLOWED = 104,
 
   /**
    * INVALID_ARGUMENT: malformed, or from another query.
    *
-   * @generated from enum value: ERROR_REASON_PAGE_TOKEN_INVALID = 6;
+   * @generated from enum value: ERROR_REASON_PAGE_TOKEN_INVALID = 105;
    */
-  PAGE_TOKEN_INVALID = 6,
+  PAGE_TOKEN_INVALID = 105,
 
   /**
    * INVALID_ARGUMENT: malformed, or from another project or database.
    *
-   * @generated from enum value: ERROR_REASON_CURSOR_INVALID = 7;
+   * @generated from enum value: ERROR_REASON_CURSOR_INVALID = 106;
    */
-  CURSOR_INVALID = 7,
+  CURSOR_INVALID = 106,
 
   /**
    * INVALID_ARGUMENT: the prefix "fireonce:" is reserved for the service.
    *
-   * @generated from enum value: ERROR_REASON_KEY_RESERVED = 8;
+   * @generated from enum value: ERROR_REASON_KEY_RESERVED = 107;
    */
-  KEY_RESERVED = 8,
+  KEY_RESERVED = 107,
 
   /**
    * INVALID_ARGUMENT: more bytes than one batch may have. (More than 500 items
    * are TOO_MANY_ELEMENTS.)
    *
-   * @generated from enum value: ERROR_REASON_BATCH_TOO_LARGE = 9;
+   * @generated from enum value: ERROR_REASON_BATCH_TOO_LARGE = 108;
    */
-  BATCH_TOO_LARGE = 9,
+  BATCH_TOO_LARGE = 108,
 
   /**
    * INVALID_ARGUMENT: the connector cannot send this content, or not as a reply to that
    * job; violations has the fields.
    *
-   * @generated from enum value: ERROR_REASON_PAYLOAD_INVALID = 10;
+   * @generated from enum value: ERROR_REASON_PAYLOAD_INVALID = 109;
    */
-  PAYLOAD_INVALID = 10,
+  PAYLOAD_INVALID = 109,
 
   /**
    * INVALID_ARGUMENT: no connector of this name; see ListConnectors.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTOR_UNKNOWN = 11;
+   * @generated from enum value: ERROR_REASON_CONNECTOR_UNKNOWN = 110;
    */
-  CONNECTOR_UNKNOWN = 11,
+  CONNECTOR_UNKNOWN = 110,
 
   /**
    * INVALID_ARGUMENT: the settings do not fit the connector.
    *
-   * @generated from enum value: ERROR_REASON_SETTINGS_INVALID = 12;
+   * @generated from enum value: ERROR_REASON_SETTINGS_INVALID = 111;
    */
-  SETTINGS_INVALID = 12,
+  SETTINGS_INVALID = 111,
 
   /**
    * INVALID_ARGUMENT: the kind or form of the credential does not fit the connector,
    * or the platform refuses it.
    *
-   * @generated from enum value: ERROR_REASON_CREDENTIAL_MISMATCH = 13;
+   * @generated from enum value: ERROR_REASON_CREDENTIAL_MISMATCH = 112;
    */
-  CREDENTIAL_MISMATCH = 13,
+  CREDENTIAL_MISMATCH = 112,
 
   /**
    * INVALID_ARGUMENT: the operator has no OAuth app of this name for the connector.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_APP_UNKNOWN = 14;
+   * @generated from enum value: ERROR_REASON_OAUTH_APP_UNKNOWN = 113;
    */
-  OAUTH_APP_UNKNOWN = 14,
+  OAUTH_APP_UNKNOWN = 113,
 
   /**
    * INVALID_ARGUMENT: the operator does not allow browsers to be sent to this URL.
    *
-   * @generated from enum value: ERROR_REASON_REDIRECT_NOT_ALLOWED = 15;
+   * @generated from enum value: ERROR_REASON_REDIRECT_NOT_ALLOWED = 114;
    */
-  REDIRECT_NOT_ALLOWED = 15,
+  REDIRECT_NOT_ALLOWED = 114,
 
   /**
    * INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
    * or a message has more than 1,000 unknown fields. Counted before the request is
    * decoded; violations have the path of the list, metadata "limit" the number.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_ELEMENTS = 16;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_ELEMENTS = 115;
    */
-  TOO_MANY_ELEMENTS = 16,
+  TOO_MANY_ELEMENTS = 115,
 
   /**
    * INVALID_ARGUMENT: the request does not match this contract: it breaks a rule of a
    * field, or cannot be decoded. ErrorDetail.violations has each fault.
    *
-   * @generated from enum value: ERROR_REASON_REQUEST_INVALID = 17;
+   * @generated from enum value: ERROR_REASON_REQUEST_INVALID = 116;
    */
-  REQUEST_INVALID = 17,
+  REQUEST_INVALID = 116,
 
   /**
    * INVALID_ARGUMENT: violations has the faults of the schedule's spec, or the fact that
    * it never fires or that its times take too many steps to compute.
    *
-   * @generated from enum value: ERROR_REASON_SCHEDULE_SPEC_INVALID = 18;
+   * @generated from enum value: ERROR_REASON_SCHEDULE_SPEC_INVALID = 117;
    */
-  SCHEDULE_SPEC_INVALID = 18,
+  SCHEDULE_SPEC_INVALID = 117,
 
   /**
    * INVALID_ARGUMENT: the range of a backfill is not wholly in the past, goes too far back,
    * or has too many firings.
    *
-   * @generated from enum value: ERROR_REASON_BACKFILL_RANGE = 19;
+   * @generated from enum value: ERROR_REASON_BACKFILL_RANGE = 118;
    */
-  BACKFILL_RANGE = 19,
+  BACKFILL_RANGE = 118,
 
   /**
    * ALREADY_EXISTS: the key is bound to another request.
    *
-   * @generated from enum value: ERROR_REASON_IDEMPOTENCY_KEY_REUSED = 20;
+   * @generated from enum value: ERROR_REASON_IDEMPOTENCY_KEY_REUSED = 200;
    */
-  IDEMPOTENCY_KEY_REUSED = 20,
+  IDEMPOTENCY_KEY_REUSED = 200,
 
   /**
    * ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
    * choose another name.
    *
-   * @generated from enum value: ERROR_REASON_API_KEY_NAME_TAKEN = 21;
+   * @generated from enum value: ERROR_REASON_API_KEY_NAME_TAKEN = 201;
    */
-  API_KEY_NAME_TAKEN = 21,
+  API_KEY_NAME_TAKEN = 201,
 
   /**
    * ALREADY_EXISTS: another effect at the receiver had this effect_key, perhaps in
    * another project. Nothing was stored.
    *
-   * @generated from enum value: ERROR_REASON_EFFECT_KEY_TAKEN = 22;
+   * @generated from enum value: ERROR_REASON_EFFECT_KEY_TAKEN = 202;
    */
-  EFFECT_KEY_TAKEN = 22,
+  EFFECT_KEY_TAKEN = 202,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_JOB_NOT_FOUND = 23;
+   * @generated from enum value: ERROR_REASON_JOB_NOT_FOUND = 300;
    */
-  JOB_NOT_FOUND = 23,
+  JOB_NOT_FOUND = 300,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_SCHEDULE_NOT_FOUND = 24;
+   * @generated from enum value: ERROR_REASON_SCHEDULE_NOT_FOUND = 301;
    */
-  SCHEDULE_NOT_FOUND = 24,
+  SCHEDULE_NOT_FOUND = 301,
+
+  /**
+   * NOT_FOUND: the schedule has no such item.
+   *
+   * @generated from enum value: ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND = 302;
+   */
+  SCHEDULE_ITEM_NOT_FOUND = 302,
 
   /**
    * NOT_FOUND: none of the schedule's future firings has that name.
    *
-   * @generated from enum value: ERROR_REASON_FIRING_NOT_FOUND = 25;
+   * @generated from enum value: ERROR_REASON_FIRING_NOT_FOUND = 303;
    */
-  FIRING_NOT_FOUND = 25,
+  FIRING_NOT_FOUND = 303,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_NOT_FOUND = 26;
+   * @generated from enum value: ERROR_REASON_CONNECTION_NOT_FOUND = 304;
    */
-  CONNECTION_NOT_FOUND = 26,
+  CONNECTION_NOT_FOUND = 304,
 
   /**
    * NOT_FOUND: no such login, or it has expired or ended. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_LOGIN_NOT_FOUND = 27;
+   * @generated from enum value: ERROR_REASON_OAUTH_LOGIN_NOT_FOUND = 305;
    */
-  OAUTH_LOGIN_NOT_FOUND = 27,
+  OAUTH_LOGIN_NOT_FOUND = 305,
 
   /**
    * NOT_FOUND: no such API key in a project that the caller may work in.
    *
-   * @generated from enum value: ERROR_REASON_API_KEY_NOT_FOUND = 28;
+   * @generated from enum value: ERROR_REASON_API_KEY_NOT_FOUND = 306;
    */
-  API_KEY_NOT_FOUND = 28,
+  API_KEY_NOT_FOUND = 306,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_PROJECT_NOT_FOUND = 29;
+   * @generated from enum value: ERROR_REASON_PROJECT_NOT_FOUND = 307;
    */
-  PROJECT_NOT_FOUND = 29,
+  PROJECT_NOT_FOUND = 307,
 
   /**
    * FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
    * states in which it is possible, never the present one.
    *
-   * @generated from enum value: ERROR_REASON_JOB_STATE = 30;
+   * @generated from enum value: ERROR_REASON_JOB_STATE = 400;
    */
-  JOB_STATE = 30,
+  JOB_STATE = 400,
 
   /**
    * FAILED_PRECONDITION: the connection was deleted, or this server does not have its
    * connector. A connection without a credential accepts jobs, which wait for one.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_DISABLED = 31;
+   * @generated from enum value: ERROR_REASON_CONNECTION_DISABLED = 401;
    */
-  CONNECTION_DISABLED = 31,
+  CONNECTION_DISABLED = 401,
 
   /**
    * FAILED_PRECONDITION: jobs that have not ended use the connection.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_IN_USE = 32;
+   * @generated from enum value: ERROR_REASON_CONNECTION_IN_USE = 402;
    */
-  CONNECTION_IN_USE = 32,
+  CONNECTION_IN_USE = 402,
 
   /**
    * FAILED_PRECONDITION: the new credential belongs to another account.
    *
-   * @generated from enum value: ERROR_REASON_IDENTITY_MISMATCH = 33;
+   * @generated from enum value: ERROR_REASON_IDENTITY_MISMATCH = 403;
    */
-  IDENTITY_MISMATCH = 33,
+  IDENTITY_MISMATCH = 403,
 
   /**
    * FAILED_PRECONDITION: the database may be a copy or an old state; nothing is sent or
    * erased until an operator has released it. DeleteJob, EraseProject, TriggerSchedule,
    * BackfillSchedule and RunDue fail with it; jobs are stored, read and changed as usual.
    *
-   * @generated from enum value: ERROR_REASON_QUARANTINED = 34;
+   * @generated from enum value: ERROR_REASON_QUARANTINED = 404;
    */
-  QUARANTINED = 34,
+  QUARANTINED = 404,
 
   /**
    * FAILED_PRECONDITION: the platform refused the login. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_REFUSED = 35;
+   * @generated from enum value: ERROR_REASON_OAUTH_REFUSED = 405;
    */
-  OAUTH_REFUSED = 35,
+  OAUTH_REFUSED = 405,
 
   /**
    * FAILED_PRECONDITION: the server seals with a key that its key file no longer names
    * first; restart it.
    *
-   * @generated from enum value: ERROR_REASON_SEALING_KEY_OUTDATED = 36;
+   * @generated from enum value: ERROR_REASON_SEALING_KEY_OUTDATED = 406;
    */
-  SEALING_KEY_OUTDATED = 36,
+  SEALING_KEY_OUTDATED = 406,
 
   /**
    * FAILED_PRECONDITION: the connection's stored credential does not open. Either the
@@ -487,18 +495,18 @@ export enum ErrorReason {
    * credential is stored on the connection. The operator has to restore the row, or make
    * a new connection.
    *
-   * @generated from enum value: ERROR_REASON_CREDENTIAL_UNSEALABLE = 37;
+   * @generated from enum value: ERROR_REASON_CREDENTIAL_UNSEALABLE = 407;
    */
-  CREDENTIAL_UNSEALABLE = 37,
+  CREDENTIAL_UNSEALABLE = 407,
 
   /**
    * FAILED_PRECONDITION: a login's answer arrived at a redirect URL other than the
    * login's, or came from another issuer. The code was sent nowhere. Log in again; if the
    * error persists, the operator's OAuth apps need another redirect URL or issuer.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_MISMATCH = 38;
+   * @generated from enum value: ERROR_REASON_OAUTH_MISMATCH = 408;
    */
-  OAUTH_MISMATCH = 38,
+  OAUTH_MISMATCH = 408,
 
   /**
    * FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the
@@ -506,73 +514,73 @@ export enum ErrorReason {
    * so do TriggerSchedule, BackfillSchedule and RunDue; repeat them later.
    * GetStatsResponse.clock_doubt describes the doubt.
    *
-   * @generated from enum value: ERROR_REASON_CLOCK_DOUBTED = 39;
+   * @generated from enum value: ERROR_REASON_CLOCK_DOUBTED = 409;
    */
-  CLOCK_DOUBTED = 39,
+  CLOCK_DOUBTED = 409,
 
   /**
    * FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
    * has the time left; Job.resend_allowed_time has the time.
    *
-   * @generated from enum value: ERROR_REASON_RESEND_TOO_EARLY = 40;
+   * @generated from enum value: ERROR_REASON_RESEND_TOO_EARLY = 410;
    */
-  RESEND_TOO_EARLY = 40,
+  RESEND_TOO_EARLY = 410,
 
   /**
    * FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
    * without success. Retry that one first.
    *
-   * @generated from enum value: ERROR_REASON_PREDECESSOR_ENDED = 41;
+   * @generated from enum value: ERROR_REASON_PREDECESSOR_ENDED = 411;
    */
-  PREDECESSOR_ENDED = 41,
+  PREDECESSOR_ENDED = 411,
 
   /**
    * FAILED_PRECONDITION: the job has used every possible attempt (metadata "limit").
    * Schedule a new one.
    *
-   * @generated from enum value: ERROR_REASON_ATTEMPTS_EXHAUSTED = 42;
+   * @generated from enum value: ERROR_REASON_ATTEMPTS_EXHAUSTED = 412;
    */
-  ATTEMPTS_EXHAUSTED = 42,
+  ATTEMPTS_EXHAUSTED = 412,
 
   /**
    * FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way
    * at the platform after its end. Wait until that attempt is settled.
    *
-   * @generated from enum value: ERROR_REASON_ATTEMPT_UNDER_WAY = 43;
+   * @generated from enum value: ERROR_REASON_ATTEMPT_UNDER_WAY = 413;
    */
-  ATTEMPT_UNDER_WAY = 43,
+  ATTEMPT_UNDER_WAY = 413,
 
   /**
    * FAILED_PRECONDITION: the maximum of jobs (metadata "limit") already wait for the job
    * that is replied to. Nothing was stored.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_REPLIES = 44;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_REPLIES = 414;
    */
-  TOO_MANY_REPLIES = 44,
+  TOO_MANY_REPLIES = 414,
 
   /**
    * FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
    * RetryInfo has the time left; metadata "delete_allowed_time" has the time.
    *
-   * @generated from enum value: ERROR_REASON_RETENTION_NOT_REACHED = 45;
+   * @generated from enum value: ERROR_REASON_RETENTION_NOT_REACHED = 415;
    */
-  RETENTION_NOT_REACHED = 45,
+  RETENTION_NOT_REACHED = 415,
 
   /**
    * FAILED_PRECONDITION: a stored job replies to this one (metadata "reply_job_id"), and
    * needs it. Erase that one first.
    *
-   * @generated from enum value: ERROR_REASON_JOB_HAS_REPLIES = 46;
+   * @generated from enum value: ERROR_REASON_JOB_HAS_REPLIES = 416;
    */
-  JOB_HAS_REPLIES = 46,
+  JOB_HAS_REPLIES = 416,
 
   /**
    * FAILED_PRECONDITION: an API key of the project is live, so its holder may continue.
    * Revoke it first.
    *
-   * @generated from enum value: ERROR_REASON_PROJECT_IN_USE = 47;
+   * @generated from enum value: ERROR_REASON_PROJECT_IN_USE = 417;
    */
-  PROJECT_IN_USE = 47,
+  PROJECT_IN_USE = 417,
 
   /**
    * FAILED_PRECONDITION: the schedule's state does not allow the call, or it has reached
@@ -580,9 +588,17 @@ export enum ErrorReason {
    * database was restored (pause_cause RESTORED). Metadata: schedule_id, state, and
    * pause_cause with a schedule that is paused.
    *
-   * @generated from enum value: ERROR_REASON_SCHEDULE_STATE = 48;
+   * @generated from enum value: ERROR_REASON_SCHEDULE_STATE = 418;
    */
-  SCHEDULE_STATE = 48,
+  SCHEDULE_STATE = 418,
+
+  /**
+   * FAILED_PRECONDITION: the item (metadata "item_id", "state"), or the one to put it before,
+   * does not wait any more.
+   *
+   * @generated from enum value: ERROR_REASON_SCHEDULE_ITEM_STATE = 419;
+   */
+  SCHEDULE_ITEM_STATE = 419,
 
   /**
    * FAILED_PRECONDITION: an earlier job of the schedule (metadata job_id) has not ended,
@@ -590,38 +606,38 @@ export enum ErrorReason {
    * requested time are about to be decided; RetryInfo has the time to wait. Nothing was
    * stored.
    *
-   * @generated from enum value: ERROR_REASON_FIRING_BLOCKED = 49;
+   * @generated from enum value: ERROR_REASON_FIRING_BLOCKED = 420;
    */
-  FIRING_BLOCKED = 49,
+  FIRING_BLOCKED = 420,
 
   /**
    * FAILED_PRECONDITION: the firing's time has passed, so it cannot be skipped.
    *
-   * @generated from enum value: ERROR_REASON_FIRING_DECIDED = 50;
+   * @generated from enum value: ERROR_REASON_FIRING_DECIDED = 421;
    */
-  FIRING_DECIDED = 50,
+  FIRING_DECIDED = 421,
 
   /**
    * ABORTED: changed since it was read; read again and decide again.
    *
-   * @generated from enum value: ERROR_REASON_ETAG_MISMATCH = 51;
+   * @generated from enum value: ERROR_REASON_ETAG_MISMATCH = 500;
    */
-  ETAG_MISMATCH = 51,
+  ETAG_MISMATCH = 500,
 
   /**
    * ABORTED: a login did not complete, and its code is used up. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_UNFINISHED = 52;
+   * @generated from enum value: ERROR_REASON_OAUTH_UNFINISHED = 501;
    */
-  OAUTH_UNFINISHED = 52,
+  OAUTH_UNFINISHED = 501,
 
   /**
    * OUT_OF_RANGE: the cursor is older than the stored events, or was issued before the
    * database was restored.
    *
-   * @generated from enum value: ERROR_REASON_CURSOR_EXPIRED = 53;
+   * @generated from enum value: ERROR_REASON_CURSOR_EXPIRED = 600;
    */
-  CURSOR_EXPIRED = 53,
+  CURSOR_EXPIRED = 600,
 
   /**
    * RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
@@ -629,23 +645,23 @@ export enum ErrorReason {
    * key is already bound is answered as usual. RetryInfo is present if waiting helps.
    * Without "quota": too many concurrent measurements were requested.
    *
-   * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 54;
+   * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 700;
    */
-  QUOTA_EXCEEDED = 54,
+  QUOTA_EXCEEDED = 700,
 
   /**
    * RESOURCE_EXHAUSTED: too many open streams of this project.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_STREAMS = 55;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_STREAMS = 701;
    */
-  TOO_MANY_STREAMS = 55,
+  TOO_MANY_STREAMS = 701,
 
   /**
    * RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
    *
-   * @generated from enum value: ERROR_REASON_REQUEST_TOO_LARGE = 56;
+   * @generated from enum value: ERROR_REASON_REQUEST_TOO_LARGE = 702;
    */
-  REQUEST_TOO_LARGE = 56,
+  REQUEST_TOO_LARGE = 702,
 
   /**
    * RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, of
@@ -653,9 +669,9 @@ export enum ErrorReason {
    * statistics, event streams that catch up, backfills), for all projects or for this one.
    * Nothing was done: repeat the call unchanged, with back-off.
    *
-   * @generated from enum value: ERROR_REASON_SERVER_BUSY = 57;
+   * @generated from enum value: ERROR_REASON_SERVER_BUSY = 703;
    */
-  SERVER_BUSY = 57,
+  SERVER_BUSY = 703,
 
   /**
    * RESOURCE_EXHAUSTED: calls are faster than allowed; RetryInfo has the time until the
@@ -664,75 +680,60 @@ export enum ErrorReason {
    * server has not seen the present key before; a valid one passes if it is repeated.
    * Nothing was done.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 58;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 704;
    */
-  TOO_MANY_CALLS = 58,
+  TOO_MANY_CALLS = 704,
 
   /**
    * UNAVAILABLE: repeat with back-off.
    *
-   * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 59;
+   * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 800;
    */
-  STORE_UNAVAILABLE = 59,
+  STORE_UNAVAILABLE = 800,
 
   /**
    * UNAVAILABLE: repeat, on another server if there is one.
    *
-   * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 60;
+   * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 801;
    */
-  SHUTTING_DOWN = 60,
+  SHUTTING_DOWN = 801,
 
   /**
    * UNAVAILABLE: the platform could not be asked for the credential's account (metadata
    * "connection_id"). Nothing was changed; RetryInfo has the time to wait.
    *
-   * @generated from enum value: ERROR_REASON_PLATFORM_UNAVAILABLE = 61;
+   * @generated from enum value: ERROR_REASON_PLATFORM_UNAVAILABLE = 802;
    */
-  PLATFORM_UNAVAILABLE = 61,
+  PLATFORM_UNAVAILABLE = 802,
 
   /**
    * UNAVAILABLE: a custom connector cannot be asked now. Nothing was changed; RetryInfo
    * has the time to wait.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTOR_UNAVAILABLE = 62;
+   * @generated from enum value: ERROR_REASON_CONNECTOR_UNAVAILABLE = 803;
    */
-  CONNECTOR_UNAVAILABLE = 62,
+  CONNECTOR_UNAVAILABLE = 803,
 
   /**
    * PERMISSION_DENIED: the API key lacks the scope in metadata "scope".
    *
-   * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 63;
+   * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 900;
    */
-  SCOPE_MISSING = 63,
+  SCOPE_MISSING = 900,
 
   /**
    * PERMISSION_DENIED: only the operator may do this.
    *
-   * @generated from enum value: ERROR_REASON_OPERATOR_REQUIRED = 64;
+   * @generated from enum value: ERROR_REASON_OPERATOR_REQUIRED = 901;
    */
-  OPERATOR_REQUIRED = 64,
+  OPERATOR_REQUIRED = 901,
 
   /**
    * UNAUTHENTICATED: the API key is missing or unknown.
    *
-   * @generated from enum value: ERROR_REASON_CREDENTIAL_INVALID = 65;
+   * @generated from enum value: ERROR_REASON_CREDENTIAL_INVALID = 1000;
    */
-  CREDENTIAL_INVALID = 65,
-
-  /**
-   * NOT_FOUND: the schedule has no such item.
-   *
-   * @generated from enum value: ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND = 66;
-   */
-  SCHEDULE_ITEM_NOT_FOUND = 66,
-
-  /**
-   * FAILED_PRECONDITION: the item (metadata "item_id", "state"), or the one to put it before,
-   * does not wait any more.
-   *
-   * @generated from enum value: ERROR_REASON_SCHEDULE_ITEM_STATE = 67;
-   */
-  SCHEDULE_ITEM_STATE = 67,
+  CREDENTIAL_INVALID = 1000,
 }
 
 /**

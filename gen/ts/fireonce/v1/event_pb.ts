@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/event.proto.
  */
 export const file_fireonce_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChdmaXJlb25jZS92MS9ldmVudC5wcm90bxILZmlyZW9uY2UudjEisAEKCEpvYkV2ZW50Eg4KBmN1cnNvchgBIAEoCRIuCgpldmVudF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgtqb2JfY2hhbmdlZBgDIAEoCzIXLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWRIABIrCgloZWFydGJlYXQYBCABKAsyFi5maXJlb25jZS52MS5IZWFydGJlYXRIAEIHCgVldmVudCLCBAoKSm9iQ2hhbmdlZBIOCgZqb2JfaWQYASABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAwgASgJEhUKDWNvbm5lY3Rpb25faWQYDSABKAkSFgoOY29ubmVjdGlvbl9rZXkYDiABKAkSEwoLc2NoZWR1bGVfaWQYDyABKAkSFAoMc2NoZWR1bGVfa2V5GBAgASgJEjMKBmxhYmVscxgRIAMoCzIjLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWQuTGFiZWxzRW50cnkSEAoIc2VxdWVuY2UYAiABKAMSKAoJb2xkX3N0YXRlGAMgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSKAoJbmV3X3N0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSIQoFcGhhc2UYEiABKA4yEi5maXJlb25jZS52MS5QaGFzZRINCgVlbmRlZBgTIAEoCBImCgVjYXVzZRgFIAEoDjIXLmZpcmVvbmNlLnYxLkV2ZW50Q2F1c2USDQoFYWN0b3IYBiABKAkSDgoGcmVhc29uGAcgASgJEg4KBmRldGFpbBgIIAEoCRIlCgdhdHRlbXB0GAkgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIdCgNqb2IYCiABKAsyEC5maXJlb25jZS52MS5Kb2ISGAoQY29udGVudF93aXRoaGVsZBgLIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjwKCUhlYXJ0YmVhdBIvCgtzZXJ2ZXJfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAq2QUKCkV2ZW50Q2F1c2USGwoXRVZFTlRfQ0FVU0VfVU5TUEVDSUZJRUQQABIZChVFVkVOVF9DQVVTRV9TVUJNSVRURUQQARIXChNFVkVOVF9DQVVTRV9DTEFJTUVEEAISFQoRRVZFTlRfQ0FVU0VfQVJNRUQQAxIYChRFVkVOVF9DQVVTRV9BTlNXRVJFRBAEEhsKF0VWRU5UX0NBVVNFX05PVF9TVEFSVEVEEAUSHQoZRVZFTlRfQ0FVU0VfTEVBU0VfRVhQSVJFRBAGEhwKGEVWRU5UX0NBVVNFX0ZFTkNFX1BBU1NFRBAHEhsKF0VWRU5UX0NBVVNFX1dJTkRPV19PVkVSEAgSFgoSRVZFTlRfQ0FVU0VfTE9PS0VEEAkSFgoSRVZFTlRfQ0FVU0VfUE9MTEVEEAoSFgoSRVZFTlRfQ0FVU0VfUE9MSUNZEAsSHQoZRVZFTlRfQ0FVU0VfTEFURV9FVklERU5DRRAMEiAKHEVWRU5UX0NBVVNFX0NBTkNFTF9SRVFVRVNURUQQDRIYChRFVkVOVF9DQVVTRV9SRVNPTFZFRBAOEh8KG0VWRU5UX0NBVVNFX1JFVFJZX1JFUVVFU1RFRBAPEhsKF0VWRU5UX0NBVVNFX1JFU0NIRURVTEVEEBASFwoTRVZFTlRfQ0FVU0VfUlVOX05PVxAREhcKE0VWRU5UX0NBVVNFX1VQREFURUQQEhIlCiFFVkVOVF9DQVVTRV9EVVBMSUNBVEVfRUZGRUNUX1NFRU4QExIYChRFVkVOVF9DQVVTRV9SRVNUT1JFRBAUEh0KGUVWRU5UX0NBVVNFX0VGRkVDVF9TSEFSRUQQFRIhCh1FVkVOVF9DQVVTRV9QUkVERUNFU1NPUl9FTkRFRBAWEhsKF0VWRU5UX0NBVVNFX1NFTkRFUl9MT1NUEBcSHwobRVZFTlRfQ0FVU0VfQUxSRUFEWV9QUkVTRU5UEBhCigEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIKRXZlbnRQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
+  fileDesc("ChdmaXJlb25jZS92MS9ldmVudC5wcm90bxILZmlyZW9uY2UudjEisAEKCEpvYkV2ZW50Eg4KBmN1cnNvchgBIAEoCRIuCgpldmVudF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgtqb2JfY2hhbmdlZBgDIAEoCzIXLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWRIABIrCgloZWFydGJlYXQYBCABKAsyFi5maXJlb25jZS52MS5IZWFydGJlYXRIAEIHCgVldmVudCLCBAoKSm9iQ2hhbmdlZBIOCgZqb2JfaWQYASABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAwgASgJEhUKDWNvbm5lY3Rpb25faWQYDSABKAkSFgoOY29ubmVjdGlvbl9rZXkYDiABKAkSEwoLc2NoZWR1bGVfaWQYDyABKAkSFAoMc2NoZWR1bGVfa2V5GBAgASgJEjMKBmxhYmVscxgRIAMoCzIjLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWQuTGFiZWxzRW50cnkSEAoIc2VxdWVuY2UYAiABKAMSKAoJb2xkX3N0YXRlGAMgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSKAoJbmV3X3N0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSIQoFcGhhc2UYEiABKA4yEi5maXJlb25jZS52MS5QaGFzZRINCgVlbmRlZBgTIAEoCBImCgVjYXVzZRgFIAEoDjIXLmZpcmVvbmNlLnYxLkV2ZW50Q2F1c2USDQoFYWN0b3IYBiABKAkSDgoGcmVhc29uGAcgASgJEg4KBmRldGFpbBgIIAEoCRIlCgdhdHRlbXB0GAkgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIdCgNqb2IYCiABKAsyEC5maXJlb25jZS52MS5Kb2ISGAoQY29udGVudF93aXRoaGVsZBgLIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjwKCUhlYXJ0YmVhdBIvCgtzZXJ2ZXJfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAq6gUKCkV2ZW50Q2F1c2USGwoXRVZFTlRfQ0FVU0VfVU5TUEVDSUZJRUQQABIZChVFVkVOVF9DQVVTRV9TVUJNSVRURUQQZBIXChNFVkVOVF9DQVVTRV9VUERBVEVEEGUSGwoXRVZFTlRfQ0FVU0VfUkVTQ0hFRFVMRUQQZhIXChNFVkVOVF9DQVVTRV9SVU5fTk9XEGcSIAocRVZFTlRfQ0FVU0VfQ0FOQ0VMX1JFUVVFU1RFRBBoEh8KG0VWRU5UX0NBVVNFX1JFVFJZX1JFUVVFU1RFRBBpEhgKFEVWRU5UX0NBVVNFX1JFU09MVkVEEGoSGAoTRVZFTlRfQ0FVU0VfQ0xBSU1FRBDIARIWChFFVkVOVF9DQVVTRV9BUk1FRBDJARIZChRFVkVOVF9DQVVTRV9BTlNXRVJFRBDKARIcChdFVkVOVF9DQVVTRV9OT1RfU1RBUlRFRBDLARIeChlFVkVOVF9DQVVTRV9MRUFTRV9FWFBJUkVEEKwCEhwKF0VWRU5UX0NBVVNFX1NFTkRFUl9MT1NUEK0CEh0KGEVWRU5UX0NBVVNFX0ZFTkNFX1BBU1NFRBCuAhIcChdFVkVOVF9DQVVTRV9XSU5ET1dfT1ZFUhCvAhIiCh1FVkVOVF9DQVVTRV9QUkVERUNFU1NPUl9FTkRFRBCwAhIXChJFVkVOVF9DQVVTRV9MT09LRUQQkAMSFwoSRVZFTlRfQ0FVU0VfUE9MTEVEEJEDEhcKEkVWRU5UX0NBVVNFX1BPTElDWRCSAxIeChlFVkVOVF9DQVVTRV9MQVRFX0VWSURFTkNFEJMDEiAKG0VWRU5UX0NBVVNFX0FMUkVBRFlfUFJFU0VOVBCUAxImCiFFVkVOVF9DQVVTRV9EVVBMSUNBVEVfRUZGRUNUX1NFRU4Q9AMSHgoZRVZFTlRfQ0FVU0VfRUZGRUNUX1NIQVJFRBD1AxIZChRFVkVOVF9DQVVTRV9SRVNUT1JFRBD2A0KKAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQgpFdmVudFByb3RvUAFaMmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9maXJlb25jZXYxogIDRk9YqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
 
 /**
  * One entry of a project's event log.
@@ -233,7 +233,10 @@ export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_event, 2);
 
 /**
- * Why an event was written. New values may be added.
+ * Why an event was written. New values may be added, each in the hundred of its group: 100 what
+ * a client asked for, 200 what a server did to send the job, 300 a time that passed or a server
+ * that was lost, 400 what became known or was decided of an outcome, 500 alarms. Treat an unknown
+ * value as its group.
  *
  * @generated from enum fireonce.v1.EventCause
  */
@@ -246,162 +249,86 @@ export enum EventCause {
   /**
    * A client scheduled the job.
    *
-   * @generated from enum value: EVENT_CAUSE_SUBMITTED = 1;
+   * @generated from enum value: EVENT_CAUSE_SUBMITTED = 100;
    */
-  SUBMITTED = 1,
-
-  /**
-   * A worker took the job. Nothing is sent yet.
-   *
-   * @generated from enum value: EVENT_CAUSE_CLAIMED = 2;
-   */
-  CLAIMED = 2,
-
-  /**
-   * The intent to send became durable.
-   *
-   * @generated from enum value: EVENT_CAUSE_ARMED = 3;
-   */
-  ARMED = 3,
-
-  /**
-   * The send's own outcome.
-   *
-   * @generated from enum value: EVENT_CAUSE_ANSWERED = 4;
-   */
-  ANSWERED = 4,
-
-  /**
-   * Preparing failed or was postponed: nothing was sent.
-   *
-   * @generated from enum value: EVENT_CAUSE_NOT_STARTED = 5;
-   */
-  NOT_STARTED = 5,
-
-  /**
-   * The server that took the job did not get to the point of sending it: nothing was sent.
-   *
-   * @generated from enum value: EVENT_CAUSE_LEASE_EXPIRED = 6;
-   */
-  LEASE_EXPIRED = 6,
-
-  /**
-   * No outcome came until the time from which the request can no longer act: SENDING became
-   * AMBIGUOUS.
-   *
-   * @generated from enum value: EVENT_CAUSE_FENCE_PASSED = 7;
-   */
-  FENCE_PASSED = 7,
-
-  /**
-   * The start window passed.
-   *
-   * @generated from enum value: EVENT_CAUSE_WINDOW_OVER = 8;
-   */
-  WINDOW_OVER = 8,
-
-  /**
-   * The reconciler looked for the effect on the platform.
-   *
-   * @generated from enum value: EVENT_CAUSE_LOOKED = 9;
-   */
-  LOOKED = 9,
-
-  /**
-   * The platform's answer about a durable handle.
-   *
-   * @generated from enum value: EVENT_CAUSE_POLLED = 10;
-   */
-  POLLED = 10,
-
-  /**
-   * The job's delivery decided about an unknown outcome.
-   *
-   * @generated from enum value: EVENT_CAUSE_POLICY = 11;
-   */
-  POLICY = 11,
-
-  /**
-   * An outcome came after its attempt had been given up.
-   *
-   * @generated from enum value: EVENT_CAUSE_LATE_EVIDENCE = 12;
-   */
-  LATE_EVIDENCE = 12,
-
-  /**
-   * A client asked to cancel.
-   *
-   * @generated from enum value: EVENT_CAUSE_CANCEL_REQUESTED = 13;
-   */
-  CANCEL_REQUESTED = 13,
-
-  /**
-   * A person decided.
-   *
-   * @generated from enum value: EVENT_CAUSE_RESOLVED = 14;
-   */
-  RESOLVED = 14,
-
-  /**
-   * A client gave the job a new budget of attempts: RetryJob.
-   *
-   * @generated from enum value: EVENT_CAUSE_RETRY_REQUESTED = 15;
-   */
-  RETRY_REQUESTED = 15,
-
-  /**
-   * A client moved the job in time.
-   *
-   * @generated from enum value: EVENT_CAUSE_RESCHEDULED = 16;
-   */
-  RESCHEDULED = 16,
-
-  /**
-   * A client made the job due now.
-   *
-   * @generated from enum value: EVENT_CAUSE_RUN_NOW = 17;
-   */
-  RUN_NOW = 17,
+  SUBMITTED = 100,
 
   /**
    * A client changed content or labels.
    *
-   * @generated from enum value: EVENT_CAUSE_UPDATED = 18;
+   * @generated from enum value: EVENT_CAUSE_UPDATED = 101;
    */
-  UPDATED = 18,
+  UPDATED = 101,
 
   /**
-   * A second effect of a job that had already succeeded was seen: an alarm.
+   * A client moved the job in time.
    *
-   * @generated from enum value: EVENT_CAUSE_DUPLICATE_EFFECT_SEEN = 19;
+   * @generated from enum value: EVENT_CAUSE_RESCHEDULED = 102;
    */
-  DUPLICATE_EFFECT_SEEN = 19,
+  RESCHEDULED = 102,
 
   /**
-   * The database was restored to an earlier state, and the job's history since then is
-   * unknown: a person decides.
+   * A client made the job due now.
    *
-   * @generated from enum value: EVENT_CAUSE_RESTORED = 20;
+   * @generated from enum value: EVENT_CAUSE_RUN_NOW = 103;
    */
-  RESTORED = 20,
+  RUN_NOW = 103,
 
   /**
-   * The platform answered another job with the object that is this job's effect, so one
-   * of the two may have no effect of its own: an alarm. Effect.shared_with_job_id names
-   * the other job. If this job had its effect only by a look, a person or an assumption,
-   * the effect is the other job's from then on.
+   * A client asked to cancel.
    *
-   * @generated from enum value: EVENT_CAUSE_EFFECT_SHARED = 21;
+   * @generated from enum value: EVENT_CAUSE_CANCEL_REQUESTED = 104;
    */
-  EFFECT_SHARED = 21,
+  CANCEL_REQUESTED = 104,
 
   /**
-   * The job that this one replies to ended without success (FAILED, CANCELED or EXPIRED):
-   * this one is CANCELED. RetryJob revives it once that job goes on.
+   * A client gave the job a new budget of attempts: RetryJob.
    *
-   * @generated from enum value: EVENT_CAUSE_PREDECESSOR_ENDED = 22;
+   * @generated from enum value: EVENT_CAUSE_RETRY_REQUESTED = 105;
    */
-  PREDECESSOR_ENDED = 22,
+  RETRY_REQUESTED = 105,
+
+  /**
+   * A person decided.
+   *
+   * @generated from enum value: EVENT_CAUSE_RESOLVED = 106;
+   */
+  RESOLVED = 106,
+
+  /**
+   * A worker took the job. Nothing is sent yet.
+   *
+   * @generated from enum value: EVENT_CAUSE_CLAIMED = 200;
+   */
+  CLAIMED = 200,
+
+  /**
+   * The intent to send became durable.
+   *
+   * @generated from enum value: EVENT_CAUSE_ARMED = 201;
+   */
+  ARMED = 201,
+
+  /**
+   * The send's own outcome.
+   *
+   * @generated from enum value: EVENT_CAUSE_ANSWERED = 202;
+   */
+  ANSWERED = 202,
+
+  /**
+   * Preparing failed or was postponed: nothing was sent.
+   *
+   * @generated from enum value: EVENT_CAUSE_NOT_STARTED = 203;
+   */
+  NOT_STARTED = 203,
+
+  /**
+   * The server that took the job did not get to the point of sending it: nothing was sent.
+   *
+   * @generated from enum value: EVENT_CAUSE_LEASE_EXPIRED = 300;
+   */
+  LEASE_EXPIRED = 300,
 
   /**
    * The server that had claimed the job, or was sending it, is gone, or has lost its
@@ -409,17 +336,93 @@ export enum EventCause {
    * sent. SENDING became AMBIGUOUS before the attempt's time was over, which stays: a server that
    * is alive nevertheless still settles its attempt.
    *
-   * @generated from enum value: EVENT_CAUSE_SENDER_LOST = 23;
+   * @generated from enum value: EVENT_CAUSE_SENDER_LOST = 301;
    */
-  SENDER_LOST = 23,
+  SENDER_LOST = 301,
+
+  /**
+   * No outcome came until the time from which the request can no longer act: SENDING became
+   * AMBIGUOUS.
+   *
+   * @generated from enum value: EVENT_CAUSE_FENCE_PASSED = 302;
+   */
+  FENCE_PASSED = 302,
+
+  /**
+   * The start window passed.
+   *
+   * @generated from enum value: EVENT_CAUSE_WINDOW_OVER = 303;
+   */
+  WINDOW_OVER = 303,
+
+  /**
+   * The job that this one replies to ended without success (FAILED, CANCELED or EXPIRED):
+   * this one is CANCELED. RetryJob revives it once that job goes on.
+   *
+   * @generated from enum value: EVENT_CAUSE_PREDECESSOR_ENDED = 304;
+   */
+  PREDECESSOR_ENDED = 304,
+
+  /**
+   * The reconciler looked for the effect on the platform.
+   *
+   * @generated from enum value: EVENT_CAUSE_LOOKED = 400;
+   */
+  LOOKED = 400,
+
+  /**
+   * The platform's answer about a durable handle.
+   *
+   * @generated from enum value: EVENT_CAUSE_POLLED = 401;
+   */
+  POLLED = 401,
+
+  /**
+   * The job's delivery decided about an unknown outcome.
+   *
+   * @generated from enum value: EVENT_CAUSE_POLICY = 402;
+   */
+  POLICY = 402,
+
+  /**
+   * An outcome came after its attempt had been given up.
+   *
+   * @generated from enum value: EVENT_CAUSE_LATE_EVIDENCE = 403;
+   */
+  LATE_EVIDENCE = 403,
 
   /**
    * skip_if_present: the content existed, and is no effect of this job. The job is CANCELED,
    * and ListJobObservations has what was seen.
    *
-   * @generated from enum value: EVENT_CAUSE_ALREADY_PRESENT = 24;
+   * @generated from enum value: EVENT_CAUSE_ALREADY_PRESENT = 404;
    */
-  ALREADY_PRESENT = 24,
+  ALREADY_PRESENT = 404,
+
+  /**
+   * A second effect of a job that had already succeeded was seen: an alarm.
+   *
+   * @generated from enum value: EVENT_CAUSE_DUPLICATE_EFFECT_SEEN = 500;
+   */
+  DUPLICATE_EFFECT_SEEN = 500,
+
+  /**
+   * The platform answered another job with the object that is this job's effect, so one
+   * of the two may have no effect of its own: an alarm. Effect.shared_with_job_id names
+   * the other job. If this job had its effect only by a look, a person or an assumption,
+   * the effect is the other job's from then on.
+   *
+   * @generated from enum value: EVENT_CAUSE_EFFECT_SHARED = 501;
+   */
+  EFFECT_SHARED = 501,
+
+  /**
+   * The database was restored to an earlier state, and the job's history since then is
+   * unknown: a person decides.
+   *
+   * @generated from enum value: EVENT_CAUSE_RESTORED = 502;
+   */
+  RESTORED = 502,
 }
 
 /**
