@@ -22,7 +22,7 @@ type keptFields map[protoreflect.Name]keptFields
 var keptOfJob = keptFields{
 	"job_id": nil, "project_id": nil, "state": nil, "phase": nil, "effect_class": nil, "schedule_time": nil, "start_deadline": nil, "keep_trying_time": nil,
 	"wait_deadline": nil, "resend_allowed_time": nil,
-	"next_attempt_time": nil, "next_look_time": nil, "attempt_count": nil, "failure_count": nil, "round": nil,
+	"next_attempt_time": nil, "next_look_time": nil, "attempt_count": nil, "failure_count": nil, "resend_count": nil,
 	"cancel_request_time": nil, "create_time": nil, "update_time": nil, "end_time": nil, "key_expire_time": nil,
 	"sequence": nil, "etag": nil,
 }

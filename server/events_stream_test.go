@@ -153,7 +153,10 @@ func TestStreamOneJob(t *testing.T) {
 		f.schedule(f.request("another"))
 		s := c.open(t, fromBeginning, onlyJobs(j.GetJobId()), func(r *streamRequest) { r.IncludeJob = true })
 		got, cursor := s.changes(t, 4)
-		causes := []fireoncev1.EventCause{1, 2, 3, 4} // submitted, claimed, armed, answered
+		causes := []fireoncev1.EventCause{
+			fireoncev1.EventCause_EVENT_CAUSE_SUBMITTED, fireoncev1.EventCause_EVENT_CAUSE_CLAIMED,
+			fireoncev1.EventCause_EVENT_CAUSE_INTENT_STORED, fireoncev1.EventCause_EVENT_CAUSE_ANSWERED,
+		}
 		for i, e := range got {
 			if e.GetSequence() != int64(i+1) || e.GetCause() != causes[i] || e.GetJobId() != j.GetJobId() ||
 				e.GetJob().GetSequence() != 4 || e.GetJob().GetPayload() != nil {

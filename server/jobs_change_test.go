@@ -139,7 +139,7 @@ func TestResolveWhileLooking(t *testing.T) {
 	_, err = f.resolve(req)
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY)
 	f.clock.advance(2 * time.Minute)
-	if got, err := f.resolve(req); err != nil || got.GetRound() != 2 {
+	if got, err := f.resolve(req); err != nil || got.GetResendCount() != 1 {
 		t.Errorf("job %v, %v; want round 2", got, err)
 	}
 }

@@ -116,7 +116,7 @@ func TestResendNeedsAnEffectKey(t *testing.T) {
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN)
 	req.EffectKey = "ch_2"
 	got, err := f.resolve(req)
-	if err != nil || got.GetEffectKey() != "ch_2" || got.GetRound() != 2 {
+	if err != nil || got.GetEffectKey() != "ch_2" || got.GetResendCount() != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
 	if l := f.claim(); l.EffectKey("n") != "ch_2" {

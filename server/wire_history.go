@@ -16,9 +16,8 @@ func attemptToWire(a job.Attempt) *fireoncev1.Attempt {
 	}
 	traceID, spanID := a.Span.Names()
 	return &fireoncev1.Attempt{
-		Number: int32(a.Number), Round: int32(a.Round), Worker: a.Worker,
-		ClaimTime: timeToWire(a.ClaimedAt), IntentTime: timeToWire(a.ArmedAt),
-		SendDeadline: timeToWire(a.SendDeadline), AnswerDeadline: timeToWire(a.AnswerDeadline),
+		Number: int32(a.Number), Worker: a.Worker,
+		IntentTime: timeToWire(a.ArmedAt), AnswerDeadline: timeToWire(a.AnswerDeadline),
 		RequestWritten: requestWritten(a), EndTime: timeToWire(a.EndedAt),
 		Outcome: fireoncev1.AttemptOutcome(a.Result), FailureKind: failureToWire(a.Kind),
 		Detail: text(a.Message), HttpStatus: int32(a.HTTPStatus), Handle: text(a.Handle), EffectKey: a.EffectKey,
@@ -52,7 +51,7 @@ func requestWritten(a job.Attempt) bool {
 func observationToWire(o job.Observation) *fireoncev1.Observation {
 	return &fireoncev1.Observation{
 		Number: int32(o.Number), Attempt: int32(o.Attempt), Time: timeToWire(o.BegunAt), Verdict: fireoncev1.Observation_Verdict(o.Verdict),
-		Complete: o.Verdict != job.SawInconclusive, Detail: text(o.Detail),
+		Detail: text(o.Detail),
 		ExternalId: text(o.ExternalID), ExternalUrl: text(o.ExternalURL),
 	}
 }

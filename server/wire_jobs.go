@@ -142,7 +142,7 @@ func jobToWire(j job.Job, inForce job.RetryPolicy) *fireoncev1.Job {
 		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(inForce.InForce()), Delivery: fireoncev1.Delivery(j.Delivery),
 		Labels: j.Labels, ReplyToJobId: idToWire(j.ReplyTo), ScheduleId: idToWire(j.Schedule),
 		State: stateToWire(j.State), Phase: phaseToWire(j.State), EffectClass: classToWire(j.Class),
-		AttemptCount: int32(j.Attempt), FailureCount: int32(j.Failures), Round: int32(j.Round),
+		AttemptCount: int32(j.Attempt), FailureCount: int32(j.Failures), ResendCount: int32(j.Round) - 1,
 		LastError: errorToWire(j.LastError), Effect: effectToWire(j.Effect),
 		Resolution:        resolutionToWire(j.Resolution),
 		CancelRequestTime: timeToWire(j.CancelAsked), CreateTime: timeToWire(j.Created),

@@ -77,7 +77,7 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 		"resend": {
 			policy: fireoncev1.Delivery_DELIVERY_AT_LEAST_ONCE, attempts: 2,
 			state: fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 2, most: 2, effects: 2, // as asked for
-			words: []string{"AMBIGUOUS → RETRYING", "attempt 2", "effect 2", "AMBIGUOUS → NEEDS_RESOLUTION"},
+			words: []string{"AMBIGUOUS → RETRYING", "attempt 2", "resent 1×", "AMBIGUOUS → NEEDS_RESOLUTION"},
 		},
 		"keyed, until its window is over": {
 			dedupes: true, policy: fireoncev1.Delivery_DELIVERY_ONCE_OR_ASK, window: 6 * time.Second,

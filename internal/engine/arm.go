@@ -138,14 +138,14 @@ func (a *attempt) readBack(ctx context.Context, cause error) (*store.Armed, erro
 		}
 		sleep.For(ctx, 100*time.Millisecond)
 	}
-	return nil, fmt.Errorf("arm: %w", cause)
+	return nil, fmt.Errorf("store the intent: %w", cause)
 }
 
 // resolveUnconfirmed ends an arm that may be durable or not. Nothing was sent, so as soon
 // as the store answers, the attempt, if there is one, is settled as not sent.
 func (a *attempt) resolveUnconfirmed(err error) {
 	e, item := a.e, &a.intent
-	e.Log.ErrorContext(a.work.Context(), "an arm could not be confirmed; nothing was sent", logged(&a.leased.Snapshot, &a.leased.Connection), "err", err)
+	e.Log.ErrorContext(a.work.Context(), "an intent could not be confirmed; nothing was sent", logged(&a.leased.Snapshot, &a.leased.Connection), "err", err)
 	for e.hard.Err() == nil {
 		ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 		back, err := e.Store.ArmedBy(ctx, item.Job, item.Token)
@@ -160,8 +160,8 @@ func (a *attempt) resolveUnconfirmed(err error) {
 		}
 		sleep.For(e.hard, time.Second)
 	}
-	e.Log.ErrorContext(a.work.Context(), "shut down with an unconfirmed arm; nothing was sent, the fence decides",
-		logged(&a.leased.Snapshot, &a.leased.Connection), "arm", item.Token.String())
+	e.Log.ErrorContext(a.work.Context(), "shut down with an unconfirmed intent; nothing was sent, and the attempt is given up when its time is over",
+		logged(&a.leased.Snapshot, &a.leased.Connection), "intent", item.Token.String())
 }
 
 // armRefused handles an intent that the store's guards refused: nothing was sent.
@@ -211,7 +211,7 @@ func (a *attempt) armRefused(why error) {
 		a.waitBehind(a.e.hard, holder)
 		return
 	default:
-		a.e.Log.ErrorContext(a.work.Context(), "the store refused an arm", logged(&l.Snapshot, &l.Connection), "err", why)
+		a.e.Log.ErrorContext(a.work.Context(), "the store refused an intent", logged(&l.Snapshot, &l.Connection), "err", why)
 		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
 	}
 	a.work.GivenBack(d.Kind)

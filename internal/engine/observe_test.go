@@ -271,7 +271,7 @@ func TestTheEffectOfAnEarlierRoundIsNotMadeAgain(t *testing.T) {
 		s := w.until(id, job.Succeeded, 5*time.Minute)
 		w.bound(id)
 		last := w.events(id)[len(w.events(id))-1]
-		if w.platform.sent() != 1 || s.Round != 2 || !strings.Contains(last.Detail, "earlier round") {
+		if w.platform.sent() != 1 || s.Round != 2 || !strings.Contains(last.Detail, "an earlier effect") {
 			t.Errorf("%d requests, %q\n%s", w.platform.sent(), last.Detail, w.story(id))
 		}
 	})

@@ -50,7 +50,7 @@ func (t *task) settle(s *job.Snapshot, ev job.Evidence, token job.ID) (after *jo
 			pause = min(2*pause, settleMaxPause)
 		}
 		if e.hard.Err() != nil {
-			e.Log.ErrorContext(t.traceOf(s), "shut down before this evidence was stored; the fence and the reconciler decide",
+			e.Log.ErrorContext(t.traceOf(s), "shut down before this evidence was stored; the outcome is unknown until looks or the answer's time decide",
 				logged(s, conn), "evidence", ev)
 			return s, false
 		}

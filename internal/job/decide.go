@@ -423,7 +423,7 @@ func decideFenceOver(v *View) Decision {
 	if v.State != Sending || v.FenceLeft > 0 {
 		return nothing // no attempt under way, or a newer one that may still act
 	}
-	d := givenUp(v, CauseFencePassed, "no outcome was recorded before the fence; the worker may have died in mid-send")
+	d := givenUp(v, CauseFencePassed, "no outcome was recorded while the request could still act; the worker may have died in mid-send")
 	d.Delay = firstLook(v, v.busyLeft())
 	return d
 }

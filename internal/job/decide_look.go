@@ -255,7 +255,7 @@ func lookedFirst(v *View, e Looked) Decision {
 func foundFirst(v *View, o Observation) Decision {
 	d := late(v, o)
 	if v.NewRound {
-		d.Detail = "the effect of an earlier round was found; nothing was sent in this one"
+		d.Detail = "an earlier effect, from before the resend, was found; nothing was sent since"
 	}
 	return d
 }

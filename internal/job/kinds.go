@@ -227,9 +227,9 @@ const (
 func (c Cause) String() string { return name(causeNames[:], uint8(c)) }
 
 var causeNames = [...]string{
-	CauseSubmitted: "SUBMITTED", CauseClaimed: "CLAIMED", CauseArmed: "ARMED",
+	CauseSubmitted: "SUBMITTED", CauseClaimed: "CLAIMED", CauseArmed: "INTENT_STORED",
 	CauseAnswered: "ANSWERED", CauseNotStarted: "NOT_STARTED", CauseLeaseExpired: "LEASE_EXPIRED",
-	CauseFencePassed: "FENCE_PASSED", CauseWindowOver: "WINDOW_OVER", CauseLooked: "LOOKED",
+	CauseFencePassed: "ANSWER_OVERDUE", CauseWindowOver: "WINDOW_OVER", CauseLooked: "LOOKED",
 	CausePolled: "POLLED", CausePolicy: "POLICY", CauseLateEvidence: "LATE_EVIDENCE",
 	CauseCancelRequested: "CANCEL_REQUESTED", CauseResolved: "RESOLVED",
 	CauseRetryRequested: "RETRY_REQUESTED", CauseRescheduled: "RESCHEDULED",

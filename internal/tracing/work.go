@@ -33,7 +33,7 @@ const (
 
 	Claim   = "job.claim"
 	Prepare = "job.prepare"
-	Arm     = "job.arm"
+	Arm     = "job.intent"
 	Send    = "job.send"
 	Settle  = "job.settle"
 )
@@ -58,7 +58,7 @@ const (
 	keyOutcome    = attribute.Key("fireonce.outcome")
 	keyVerdict    = attribute.Key("fireonce.verdict")
 	keyState      = attribute.Key("fireonce.job.state")
-	keyArmed      = attribute.Key("fireonce.claim.armed")
+	keyArmed      = attribute.Key("fireonce.claim.intent")
 )
 
 // Work is one piece of a server's work on a job: an attempt, a look or a poll. Only one goroutine

@@ -2493,7 +2493,7 @@ type ObserveRequest struct {
 	// The value that Watermark returned before it.
 	Watermark string `protobuf:"bytes,6,opt,name=watermark,proto3" json:"watermark,omitempty"`
 	// The time in which the effect may have been made, by the clock of Fireonce's
-	// database: it was armed at not_before, and nothing of it can act after not_after.
+	// database: its intent was stored at not_before, and nothing of it can act after not_after.
 	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -589,9 +589,10 @@ type IdempotencyConflict struct {
 	//	*IdempotencyConflict_JobId
 	//	*IdempotencyConflict_ConnectionId
 	//	*IdempotencyConflict_ScheduleId
-	Holder       isIdempotencyConflict_Holder `protobuf_oneof:"holder"`
-	ScheduleTime *timestamppb.Timestamp       `protobuf:"bytes,4,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
-	State        JobState                     `protobuf:"varint,5,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	Holder isIdempotencyConflict_Holder `protobuf_oneof:"holder"`
+	// Of that job: its time and its state.
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	State        JobState               `protobuf:"varint,5,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
 	// Paths of the request that differ from the stored one, in the form of
 	// FieldViolation.field, e.g. "payload" or "connection.webhook". Those of CompleteOAuth
 	// are paths of the StartOAuthRequest that began the login. Never values.

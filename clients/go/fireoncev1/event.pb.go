@@ -46,8 +46,8 @@ const (
 	EventCause_EVENT_CAUSE_RESOLVED EventCause = 106
 	// A worker took the job. Nothing is sent yet.
 	EventCause_EVENT_CAUSE_CLAIMED EventCause = 200
-	// The intent to send became durable.
-	EventCause_EVENT_CAUSE_ARMED EventCause = 201
+	// The intent to send became durable. The request goes out from here on.
+	EventCause_EVENT_CAUSE_INTENT_STORED EventCause = 201
 	// The send's own outcome.
 	EventCause_EVENT_CAUSE_ANSWERED EventCause = 202
 	// Preparing failed or was postponed: nothing was sent.
@@ -61,7 +61,7 @@ const (
 	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 301
 	// No outcome came until the time from which the request can no longer act: SENDING became
 	// AMBIGUOUS.
-	EventCause_EVENT_CAUSE_FENCE_PASSED EventCause = 302
+	EventCause_EVENT_CAUSE_ANSWER_OVERDUE EventCause = 302
 	// The start window passed.
 	EventCause_EVENT_CAUSE_WINDOW_OVER EventCause = 303
 	// The job that this one replies to ended without success (FAILED, CANCELED or EXPIRED):
@@ -102,12 +102,12 @@ var (
 		105: "EVENT_CAUSE_RETRY_REQUESTED",
 		106: "EVENT_CAUSE_RESOLVED",
 		200: "EVENT_CAUSE_CLAIMED",
-		201: "EVENT_CAUSE_ARMED",
+		201: "EVENT_CAUSE_INTENT_STORED",
 		202: "EVENT_CAUSE_ANSWERED",
 		203: "EVENT_CAUSE_NOT_STARTED",
 		300: "EVENT_CAUSE_LEASE_EXPIRED",
 		301: "EVENT_CAUSE_SENDER_LOST",
-		302: "EVENT_CAUSE_FENCE_PASSED",
+		302: "EVENT_CAUSE_ANSWER_OVERDUE",
 		303: "EVENT_CAUSE_WINDOW_OVER",
 		304: "EVENT_CAUSE_PREDECESSOR_ENDED",
 		400: "EVENT_CAUSE_LOOKED",
@@ -129,12 +129,12 @@ var (
 		"EVENT_CAUSE_RETRY_REQUESTED":       105,
 		"EVENT_CAUSE_RESOLVED":              106,
 		"EVENT_CAUSE_CLAIMED":               200,
-		"EVENT_CAUSE_ARMED":                 201,
+		"EVENT_CAUSE_INTENT_STORED":         201,
 		"EVENT_CAUSE_ANSWERED":              202,
 		"EVENT_CAUSE_NOT_STARTED":           203,
 		"EVENT_CAUSE_LEASE_EXPIRED":         300,
 		"EVENT_CAUSE_SENDER_LOST":           301,
-		"EVENT_CAUSE_FENCE_PASSED":          302,
+		"EVENT_CAUSE_ANSWER_OVERDUE":        302,
 		"EVENT_CAUSE_WINDOW_OVER":           303,
 		"EVENT_CAUSE_PREDECESSOR_ENDED":     304,
 		"EVENT_CAUSE_LOOKED":                400,
@@ -578,7 +578,7 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
 	"\tHeartbeat\x12;\n" +
 	"\vserver_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"serverTime*\xea\x05\n" +
+	"serverTime*\xf4\x05\n" +
 	"\n" +
 	"EventCause\x12\x1b\n" +
 	"\x17EVENT_CAUSE_UNSPECIFIED\x10\x00\x12\x19\n" +
@@ -589,13 +589,13 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x1cEVENT_CAUSE_CANCEL_REQUESTED\x10h\x12\x1f\n" +
 	"\x1bEVENT_CAUSE_RETRY_REQUESTED\x10i\x12\x18\n" +
 	"\x14EVENT_CAUSE_RESOLVED\x10j\x12\x18\n" +
-	"\x13EVENT_CAUSE_CLAIMED\x10\xc8\x01\x12\x16\n" +
-	"\x11EVENT_CAUSE_ARMED\x10\xc9\x01\x12\x19\n" +
+	"\x13EVENT_CAUSE_CLAIMED\x10\xc8\x01\x12\x1e\n" +
+	"\x19EVENT_CAUSE_INTENT_STORED\x10\xc9\x01\x12\x19\n" +
 	"\x14EVENT_CAUSE_ANSWERED\x10\xca\x01\x12\x1c\n" +
 	"\x17EVENT_CAUSE_NOT_STARTED\x10\xcb\x01\x12\x1e\n" +
 	"\x19EVENT_CAUSE_LEASE_EXPIRED\x10\xac\x02\x12\x1c\n" +
-	"\x17EVENT_CAUSE_SENDER_LOST\x10\xad\x02\x12\x1d\n" +
-	"\x18EVENT_CAUSE_FENCE_PASSED\x10\xae\x02\x12\x1c\n" +
+	"\x17EVENT_CAUSE_SENDER_LOST\x10\xad\x02\x12\x1f\n" +
+	"\x1aEVENT_CAUSE_ANSWER_OVERDUE\x10\xae\x02\x12\x1c\n" +
 	"\x17EVENT_CAUSE_WINDOW_OVER\x10\xaf\x02\x12\"\n" +
 	"\x1dEVENT_CAUSE_PREDECESSOR_ENDED\x10\xb0\x02\x12\x17\n" +
 	"\x12EVENT_CAUSE_LOOKED\x10\x90\x03\x12\x17\n" +

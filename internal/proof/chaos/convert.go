@@ -38,7 +38,7 @@ func named[V ~uint8](contract map[int32]string, prefix string, name func(V) stri
 func finalOf(j *fireoncev1.Job) judge.Final {
 	return judge.Final{
 		JobID: j.GetJobId(), Key: j.GetIdempotencyKey(), State: states[int32(j.GetState())], Sequence: j.GetSequence(),
-		Attempts: int(j.GetAttemptCount()), Round: int(j.GetRound()), ExternalID: j.GetEffect().GetExternalId(),
+		Attempts: int(j.GetAttemptCount()), Round: int(j.GetResendCount()) + 1, ExternalID: j.GetEffect().GetExternalId(),
 		Proof: proofs[int32(j.GetEffect().GetProof())], Error: j.GetLastError().GetMessage(),
 	}
 }

@@ -143,8 +143,8 @@ func attemptsLine(j *fireoncev1.Job) string {
 	if j.GetFailureCount() > 0 {
 		line += fmt.Sprintf("; %d of %d tries failed", j.GetFailureCount(), j.GetRetryPolicy().GetMaxAttempts())
 	}
-	if j.GetRound() > 1 {
-		line += fmt.Sprintf(", effect %d", j.GetRound())
+	if n := j.GetResendCount(); n > 0 {
+		line += fmt.Sprintf("; resent %d× after an unknown outcome: the effect may exist more than once", n)
 	}
 	return line
 }

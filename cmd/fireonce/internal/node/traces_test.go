@@ -339,7 +339,7 @@ func TestSpansOfAJob(t *testing.T) {
 			}
 			calls++
 		case "job.attempt":
-			if got := c.children(s); !slices.Equal(got, []string{"job.arm", "job.claim", "job.prepare", "job.send", "job.settle"}) {
+			if got := c.children(s); !slices.Equal(got, []string{"job.claim", "job.intent", "job.prepare", "job.send", "job.settle"}) {
 				t.Errorf("below an attempt: %v", got)
 			}
 			works++

@@ -143,6 +143,8 @@ export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
   } | { case: undefined; value?: undefined };
 
   /**
+   * Of that job: its time and its state.
+   *
    * @generated from field: google.protobuf.Timestamp schedule_time = 4;
    */
   scheduleTime?: Timestamp;

@@ -1270,7 +1270,7 @@ export type ObserveRequest = Message<"fireonce.connector.v1.ObserveRequest"> & {
 
   /**
    * The time in which the effect may have been made, by the clock of Fireonce's
-   * database: it was armed at not_before, and nothing of it can act after not_after.
+   * database: its intent was stored at not_before, and nothing of it can act after not_after.
    *
    * @generated from field: google.protobuf.Timestamp not_before = 7;
    */
