@@ -159,8 +159,11 @@ func wrongValue(fd protoreflect.FieldDescriptor) string {
 	case protoreflect.BytesKind:
 		return `"HU*SH"`
 	case protoreflect.MessageKind:
-		if fd.Message().FullName() == "google.protobuf.FieldMask" {
+		switch fd.Message().FullName() {
+		case "google.protobuf.FieldMask":
 			return `7`
+		case "google.protobuf.Value":
+			return `{"HUSH":1e400}`
 		}
 	}
 	return `"HUSH"`

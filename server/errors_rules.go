@@ -36,12 +36,22 @@ const (
 // ruleViolations are the rules that a request breaks; nil: none.
 type ruleViolations struct {
 	found *protovalidate.ValidationError
+	body  *fireoncev1.FieldViolation // of a body in JSON; nil: none
 	// more reports that there may be others.
 	more bool
 }
 
-// violationsOf checks a message. all allows to look for more than the first violation. The error
+// accept makes a message what it is stored as, and checks it: a body in JSON becomes text first, so
+// that the rules of texts apply to it. all allows to look for more than the first violation. The error
 // is one of the rules themselves.
+func accept(rules protovalidate.Validator, m proto.Message, all bool) (*ruleViolations, error) {
+	if wrong := contract.CanonicalBody(m); wrong != nil {
+		return &ruleViolations{body: wrong, more: true}, nil
+	}
+	return violationsOf(rules, m, all)
+}
+
+// violationsOf checks a message as accept does.
 func violationsOf(rules protovalidate.Validator, m proto.Message, all bool) (*ruleViolations, error) {
 	first := rules.Validate(m, protovalidate.WithFailFast())
 	if first == nil {
@@ -84,6 +94,9 @@ func elements(m protoreflect.Message, limit int) (n int) {
 
 // fault is the error that a client gets. That an address is no URI is left out beside a rule that states what it must be.
 func (b *ruleViolations) fault() *fault {
+	if b.body != nil {
+		return invalid(b.more, b.body)
+	}
 	found, explained := convertAll(b.found.Violations, violation), map[string]bool{}
 	for _, v := range found {
 		explained[v.GetField()] = explained[v.GetField()] || v.GetRule() != ruleURI
@@ -162,7 +175,7 @@ func (s *Server) checkRules(req any) error {
 			return f.wire()
 		}
 	}
-	broken, err := violationsOf(s.rules, m, true)
+	broken, err := accept(s.rules, m, true)
 	switch {
 	case err != nil:
 		return connect.NewError(connect.CodeInvalidArgument, err)

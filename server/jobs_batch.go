@@ -62,7 +62,7 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 
 // take checks one item. It fails with errors that every other item would have, too.
 func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequest) error {
-	broken, err := violationsOf(b.server.rules, req, b.broken < maxViolations)
+	broken, err := accept(b.server.rules, req, b.broken < maxViolations)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,9 @@ var ignored = []protoreflect.FullName{
 
 // elsewhere are the strings of messages of other packages, with the reason why they need no pattern.
 var elsewhere = map[protoreflect.FullName]string{
-	"google.protobuf.FieldMask.paths": "field_mask.in names the allowed paths",
+	"google.protobuf.FieldMask.paths":    "field_mask.in names the allowed paths",
+	"google.protobuf.Value.string_value": "the canonical form of a body_json has escapes for them, and is stored as body_text",
+	"google.protobuf.Struct.fields.keys": "as Value.string_value",
 }
 
 // requestStrings calls visit for every string that a request can have, with the rules of the

@@ -72,7 +72,7 @@ func ReadJSON(text []byte, m proto.Message) *JSONError {
 	if err := protojson.Unmarshal(text, m); err != nil {
 		return explainJSON(err, text, m.ProtoReflect().Descriptor())
 	}
-	return nil
+	return unheldNumber(text, m.ProtoReflect().Descriptor())
 }
 
 // ExplainMalformed explains a text whose structure is not that of its message, from the offset at

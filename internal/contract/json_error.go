@@ -3,7 +3,9 @@ package contract
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -45,10 +47,14 @@ func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *JSO
 		return found(spot.parent, ruleUnknown, spot.unknownField(name))
 	case strings.Contains(words, "duplicate field"):
 		return found(spot.path, ruleTwice, "is set twice")
+	case strings.Contains(words, "duplicate map key"):
+		return found(spot.path, ruleTwice, "has a name twice")
 	case strings.Contains(words, "is already set"):
 		return found(spot.parent, ruleTwice, spot.oneOf())
 	case isSyntax(words) && !json.Valid(text):
 		return explainSyntax(text)
+	case spot.free && spot.isNumber():
+		return found(spot.path, ruleNumber, spot.unheld())
 	case spot.field == nil && spot.path == "":
 		return found("", ruleSyntax, noObject)
 	default:
@@ -111,6 +117,7 @@ type spot struct {
 	parent string                       // the path of the object that it is in
 	field  protoreflect.FieldDescriptor // nil: not known
 	single bool                         // one element of a list
+	free   bool                         // a body in JSON, or in one: its path is the body's
 	value  json.Token
 	open   []*frame // the objects and lists around it, the outermost first
 }
@@ -123,56 +130,103 @@ type frame struct {
 	list  bool
 	index int
 	named bool // the next token of an object is its value
+	free  bool // it is in a body in JSON
 	next  spot // of that value
 }
 
 // spotAt returns the place of the token at an offset. What it cannot follow it leaves
 // out: the path is then that of the object around it.
-func spotAt(text []byte, at int, root protoreflect.MessageDescriptor) spot {
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.UseNumber()
-	var open []*frame
-	now := spot{}
-	for {
-		token, err := in.Token()
-		if err != nil {
-			return now
-		}
-		done := int(in.InputOffset()) > at
-		if delim, ok := token.(json.Delim); ok && (delim == '}' || delim == ']') {
-			open = open[:len(open)-1]
-			if len(open) == 0 || done {
-				return now
-			}
-			continue
-		}
-		var top *frame
-		if len(open) > 0 {
-			top = open[len(open)-1]
-		}
-		if name, ok := token.(string); ok && top != nil && !top.list && !top.named {
-			top.enter(name)
-			if now = top.next; done {
-				now.open = open
-				return now
-			}
-			continue
-		}
-		now = valueSpot(top)
-		now.value, now.open = token, open
-		if done {
-			return now
-		}
-		if delim, ok := token.(json.Delim); ok {
-			open = append(open, opened(now, delim, top == nil, root))
+func spotAt(text []byte, at int, root protoreflect.MessageDescriptor) (now spot) {
+	for next, end := range spots(text, root) {
+		if now = next; end > at {
+			break
 		}
 	}
+	return now
+}
+
+// spots yields the place of each token, and the offset at which the token ends. The end of an object
+// or a list is where the last token before it is.
+func spots(text []byte, root protoreflect.MessageDescriptor) iter.Seq2[spot, int] {
+	return func(yield func(spot, int) bool) {
+		in := json.NewDecoder(bytes.NewReader(text))
+		in.UseNumber()
+		var open []*frame
+		now := spot{}
+		for {
+			token, err := in.Token()
+			if err != nil {
+				return
+			}
+			var top *frame
+			if len(open) > 0 {
+				top = open[len(open)-1]
+			}
+			delim, isDelim := token.(json.Delim)
+			name, isText := token.(string)
+			switch {
+			case isDelim && (delim == '}' || delim == ']'):
+				open = open[:len(open)-1]
+			case isText && top != nil && !top.list && !top.named:
+				top.enter(name)
+				now = top.next
+				now.open = open
+			default:
+				now = valueSpot(top)
+				now.value, now.open = token, open
+				if isDelim {
+					open = append(open, opened(now, delim, top == nil, root))
+				}
+			}
+			if !yield(now, int(in.InputOffset())) || len(open) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// unheldNumber returns the first number of a body in JSON that a double would change; nil: there is
+// none. The text is one that was decoded.
+func unheldNumber(text []byte, md protoreflect.MessageDescriptor) *JSONError {
+	if !slices.ContainsFunc(bodyNames, func(name []byte) bool { return bytes.Contains(text, name) }) {
+		return nil
+	}
+	for at, end := range spots(text, md) {
+		if number, ok := at.value.(json.Number); ok && at.free && !held(number.String()) {
+			line, column := placeOf(text, end-len(number))
+			return &JSONError{Field: at.path, Rule: ruleNumber, Sentence: at.unheld(), Line: line, Column: column}
+		}
+	}
+	return nil
+}
+
+// bodyNames is what a text has in which there is a body in JSON: its name, or one with escapes.
+var bodyNames = [][]byte{[]byte("bodyJson"), []byte("body_json"), []byte(`\u`)}
+
+// unheld returns a sentence about a number that a double would change.
+func (s spot) unheld() string {
+	said := "has a number that a double would change"
+	if plain := textBeside(s.field); plain != nil {
+		said += "; " + plain.JSONName() + " takes it as it is, or write it as a string"
+	}
+	return said
+}
+
+// placeOf returns the line and the column of an offset.
+func placeOf(text []byte, at int) (line, column int) {
+	before := text[:at]
+	begin := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[begin:]) + 1
 }
 
 // enter takes the name of an object's member.
 func (f *frame) enter(name string) {
 	f.named = true
 	f.next = spot{path: f.path, parent: f.path}
+	if f.free {
+		f.next.field, f.next.free = f.fd, true
+		return
+	}
 	if f.md == nil {
 		return
 	}
@@ -183,7 +237,7 @@ func (f *frame) enter(name string) {
 	if fd == nil {
 		return
 	}
-	f.next.field, f.next.path = fd, string(fd.Name())
+	f.next.field, f.next.path, f.next.free = fd, string(fd.Name()), isValue(fd.Message())
 	if f.path != "" {
 		f.next.path = f.path + "." + f.next.path
 	}
@@ -194,6 +248,8 @@ func valueSpot(top *frame) spot {
 	switch {
 	case top == nil:
 		return spot{}
+	case top.list && top.free:
+		return spot{path: top.path, parent: top.path, field: top.fd, free: true}
 	case top.list:
 		path := top.path + "[" + strconv.Itoa(top.index) + "]"
 		top.index++
@@ -206,10 +262,11 @@ func valueSpot(top *frame) spot {
 
 // opened is the object or the list that begins at a place.
 func opened(at spot, delim json.Delim, outermost bool, root protoreflect.MessageDescriptor) *frame {
-	f := &frame{path: at.path, fd: at.field, list: delim == '['}
+	f := &frame{path: at.path, fd: at.field, list: delim == '[', free: at.free}
 	switch {
 	case outermost:
 		f.md = root
+	case at.free:
 	case at.field != nil && !f.list && !at.field.IsMap() && (at.single || !at.field.IsList()):
 		f.md = at.field.Message()
 	}
@@ -239,6 +296,9 @@ func (s spot) wants() string {
 		return "must be true or false"
 	case protoreflect.StringKind:
 		if _, structure := s.value.(json.Delim); structure {
+			if typed := jsonBeside(fd); typed != nil {
+				return "must be a string of UTF-8, in double quotes; " + typed.JSONName() + " takes JSON as it is"
+			}
 			return `must be a string of UTF-8, in double quotes; JSON in it is written "{\"name\": 1}"`
 		}
 		return "must be a string of UTF-8, in double quotes"
@@ -246,6 +306,9 @@ func (s spot) wants() string {
 		said := "must be a string of base64"
 		if plain := fd.ContainingMessage().Fields().ByName(fd.Name() + "_text"); plain != nil {
 			said += "; " + plain.JSONName() + " takes a text as it is"
+			if typed := jsonBeside(fd); typed != nil {
+				said += ", " + typed.JSONName() + " JSON"
+			}
 		}
 		return said
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
@@ -257,12 +320,20 @@ func (s spot) wants() string {
 	}
 }
 
+// isNumber reports whether the value at a place is a number.
+func (s spot) isNumber() bool {
+	_, number := s.value.(json.Number)
+	return number
+}
+
 func messageWanted(md protoreflect.MessageDescriptor) string {
 	switch md.FullName() {
 	case "google.protobuf.Timestamp":
 		return `must be a time in RFC 3339, such as "2030-01-31T09:00:00Z"`
 	case "google.protobuf.Duration":
 		return `must be a duration in seconds, such as "90s" or "0.5s"`
+	case "google.protobuf.Value":
+		return `must be JSON, such as {"order": 43}, whose strings are UTF-8`
 	case "google.protobuf.FieldMask":
 		return `must be the names of fields in one string, such as "payload,labels"`
 	default:

@@ -52,6 +52,9 @@ func TestEveryTextIsThoughtOf(t *testing.T) {
 				set(m)
 				return wrap(m)
 			}
+			if field.Name() == "body_json" {
+				continue // body_text by then
+			}
 			if field.Message() != nil {
 				walk(field.Message(), func(inner protoreflect.Message) *fireoncev1.Payload {
 					return in(func(m protoreflect.Message) {

@@ -32,6 +32,7 @@ func (p *Plan) JSON(text []byte) error {
 type scan struct {
 	text   []byte
 	at     int
+	values int
 	broken bool
 }
 
@@ -98,7 +99,7 @@ func (s *scan) message(m *message, counts []uint32, base int) *TooMany {
 // field counts the value of a field.
 func (s *scan) field(f *field, counts []uint32, base int) *TooMany {
 	switch {
-	case s.next() == 'n': // null: as if the field were absent
+	case s.next() == 'n' && !f.free: // null: as if the field were absent
 		s.scalar()
 		return nil
 	case f.pairs:
@@ -119,6 +120,9 @@ func (s *scan) field(f *field, counts []uint32, base int) *TooMany {
 	if *count++; int(*count) > f.limit {
 		return &TooMany{Field: f.name, Limit: f.limit}
 	}
+	if f.free {
+		return s.free(values{&counts[base+f.first], &s.values}, 0).of(f.name)
+	}
 	if f.text {
 		return s.written(f, counts, base)
 	}
@@ -126,6 +130,33 @@ func (s *scan) field(f *field, counts []uint32, base int) *TooMany {
 		return err.inside(f.name)
 	}
 	return nil
+}
+
+// free counts JSON of any form.
+func (s *scan) free(v values, depth int) *TooMany {
+	if err := v.add(); err != nil {
+		return err
+	}
+	first := s.next()
+	if first != '{' && first != '[' {
+		s.value(anyScalar)
+		return nil
+	}
+	depth, err := deeper(depth)
+	switch {
+	case err != nil:
+		return err
+	case first == '[':
+		return s.each('[', ']', func() *TooMany { return s.free(v, depth) })
+	default:
+		return s.each('{', '}', func() *TooMany {
+			s.str()
+			if !s.take(':') {
+				return nil
+			}
+			return s.free(v, depth)
+		})
+	}
 }
 
 // element counts one element of the list or map f. value describes its values.
@@ -162,6 +193,9 @@ func (s *scan) written(f *field, counts []uint32, base int) *TooMany {
 	return nil
 }
 
+// anyScalar is a scalar in JSON of any form.
+var anyScalar = &field{free: true}
+
 // value skips the value of a scalar. A decoder quotes an invalid value several times in its
 // error, so a long value that it would not accept ends the text here.
 func (s *scan) value(f *field) {
@@ -169,7 +203,7 @@ func (s *scan) value(f *field) {
 	begin := s.at
 	s.scalar()
 	token := s.text[begin:min(s.at, len(s.text))]
-	if s.broken || len(token) <= longestName || f.kind == protoreflect.StringKind {
+	if s.broken || len(token) <= longestName || f.kind == protoreflect.StringKind || f.free && token[0] == '"' {
 		return
 	}
 	if f.kind != protoreflect.BytesKind || !inBase64(token) {

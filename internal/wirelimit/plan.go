@@ -3,11 +3,13 @@
 // A decoder makes an object of each element. An empty element takes two bytes on the wire
 // and a hundred in memory. The contract bounds the elements of each list and each map. This
 // package reads those rules from the descriptors and refuses a message that has more, so
-// that a message that passes decodes to a known number of objects. It checks nothing else:
-// the decoder and the contract's other rules decide whether a message is valid.
+// that a message that passes decodes to a known number of objects. JSON of any form
+// (google.protobuf.Value) has no rule in the contract: its bounds are here. The package checks
+// nothing else: the decoder and the contract's other rules decide whether a message is valid.
 package wirelimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -26,6 +28,14 @@ const (
 	// Unknown bounds the fields of a message that this version does not know, including
 	// those of its parts.
 	Unknown = 1000
+	// Values bounds the values of one google.protobuf.Value, itself and each object and list
+	// among them. A value takes up to 600 bytes in memory.
+	Values = 10_000
+	// AllValues bounds the values of all of them in a message.
+	AllValues = 50_000
+	// Levels bounds how deep objects and lists are in each other. Decoders, and all that walks
+	// through what they return, call themselves for each level.
+	Levels = 32
 )
 
 // TooMany is returned if a list, a map or a message has more elements than it may.
@@ -34,6 +44,8 @@ type TooMany struct {
 	// the unknown fields.
 	Field string
 	Limit int
+	// what is counted; empty: elements.
+	what string
 }
 
 // Error implements error.
@@ -41,7 +53,7 @@ func (e *TooMany) Error() string {
 	if e.Field == "" {
 		return fmt.Sprintf("the request has more than %d unknown fields", e.Limit)
 	}
-	return fmt.Sprintf("%s has more than %d elements", e.Field, e.Limit)
+	return fmt.Sprintf("%s has more than %d %s", e.Field, e.Limit, cmp.Or(e.what, "elements"))
 }
 
 // inside returns the error as seen from the message that holds the field.
@@ -49,7 +61,7 @@ func (e *TooMany) inside(field string) *TooMany {
 	if e.Field == "" {
 		return e
 	}
-	return &TooMany{Field: field + "." + e.Field, Limit: e.Limit}
+	return &TooMany{Field: field + "." + e.Field, Limit: e.Limit, what: e.what}
 }
 
 // Malformed is returned if no decoder can parse the message.
@@ -85,6 +97,8 @@ type field struct {
 	wire           protowire.Type // of one value
 	packable       bool
 	child          *message // nil: a scalar
+	// free: JSON of any form. Its values are counted where the row of a child would begin.
+	free bool
 	// text: JSON writes the message as one value; commas: as a list of names.
 	text, commas bool
 }
@@ -107,6 +121,47 @@ type compiler struct {
 	open map[protoreflect.FullName]bool
 }
 
+const valueName = "google.protobuf.Value"
+
+// oneValue stands for google.protobuf.Value, which is not described as other messages are.
+var oneValue = &message{}
+
+// values counts the values of one google.protobuf.Value.
+type values struct {
+	one *uint32 // of it
+	all *int    // of all of them in the message
+}
+
+// add counts one more value.
+func (v values) add() *TooMany {
+	*v.one++
+	*v.all++
+	switch {
+	case *v.one > Values:
+		return &TooMany{Limit: Values, what: "values"}
+	case *v.all > AllValues:
+		return &TooMany{Limit: AllValues, what: "values, with those of the bodies before it"}
+	default:
+		return nil
+	}
+}
+
+// deeper returns the depth of what is in an object or a list at a depth.
+func deeper(depth int) (int, *TooMany) {
+	if depth == Levels {
+		return 0, &TooMany{Limit: Levels, what: "levels of objects and lists"}
+	}
+	return depth + 1, nil
+}
+
+// of returns an error about values as that of their field.
+func (e *TooMany) of(field string) *TooMany {
+	if e != nil && e.what != "" {
+		e.Field = field
+	}
+	return e
+}
+
 var errUnbounded = errors.New("a message may hold itself, or anything")
 
 func (c *compiler) message(md protoreflect.MessageDescriptor) (*message, error) {
@@ -115,7 +170,7 @@ func (c *compiler) message(md protoreflect.MessageDescriptor) (*message, error) 
 		return m, nil
 	}
 	switch name {
-	case "google.protobuf.Any", "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue":
+	case "google.protobuf.Any", "google.protobuf.Struct", valueName, "google.protobuf.ListValue":
 		return nil, fmt.Errorf("%s: %w", name, errUnbounded)
 	}
 	if c.open[name] {
@@ -148,6 +203,11 @@ func (c *compiler) field(m *message, fd protoreflect.FieldDescriptor) (*field, e
 	f := &field{
 		name: string(fd.Name()), single: fd.Cardinality() != protoreflect.Repeated, pairs: fd.IsMap(),
 		kind: fd.Kind(), wire: wireTypes[fd.Kind()], counter: m.counters, limit: Limit(fd),
+	}
+	if fd.Message() != nil && fd.Message().FullName() == valueName && f.single {
+		f.free, f.child, f.limit, f.first = true, oneValue, Merged, m.counters+1
+		m.counters += 2
+		return f, nil
 	}
 	f.packable = fd.IsList() && f.wire != protowire.BytesType && fd.Kind() != protoreflect.GroupKind
 	if fd.Message() != nil {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -131,6 +132,172 @@ func TestPartsCountTogether(t *testing.T) {
 	}
 }
 
+// hook returns a request whose body is JSON.
+func hook(body *structpb.Value) *fireoncev1.ScheduleJobRequest {
+	return &fireoncev1.ScheduleJobRequest{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{
+		Webhook: &fireoncev1.Webhook{Content: &fireoncev1.Webhook_BodyJson{BodyJson: body}},
+	}}}
+}
+
+func list(values ...*structpb.Value) *structpb.Value {
+	return structpb.NewListValue(&structpb.ListValue{Values: values})
+}
+
+func object(key string, value *structpb.Value) *structpb.Value {
+	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{key: value}})
+}
+
+// wide returns a list that is n values: itself and what it has.
+func wide(n int) *structpb.Value {
+	out := make([]*structpb.Value, n-1)
+	for i := range out {
+		out[i] = structpb.NewNullValue()
+	}
+	return list(out...)
+}
+
+// keyed is wide with an object.
+func keyed(n int) *structpb.Value {
+	out := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for i := range n - 1 {
+		out.Fields[fmt.Sprint("k", i)] = structpb.NewNumberValue(0)
+	}
+	return structpb.NewStructValue(out)
+}
+
+// deep returns a number in n levels, each of lists and objects in turn.
+func deep(n int) *structpb.Value {
+	out := structpb.NewNumberValue(1)
+	for i := range n {
+		if i%2 == 0 {
+			out = list(out)
+		} else {
+			out = object("a", out)
+		}
+	}
+	return out
+}
+
+// batch returns a batch of which each request has a body of n values.
+func batch(requests, n int) *fireoncev1.BatchScheduleJobsRequest {
+	out := &fireoncev1.BatchScheduleJobsRequest{}
+	for range requests {
+		out.Requests = append(out.Requests, hook(wide(n)))
+	}
+	return out
+}
+
+// TestValues checks JSON of any form at its limits and beyond, in binary and in JSON.
+func TestValues(t *testing.T) {
+	const field = "payload.webhook.body_json has more than "
+	for name, tt := range map[string]struct {
+		m    proto.Message
+		want string
+	}{
+		"one value":            {hook(structpb.NewNullValue()), ""},
+		"an empty object":      {hook(keyed(1)), ""},
+		"the widest list":      {hook(wide(wirelimit.Values)), ""},
+		"too wide a list":      {hook(wide(wirelimit.Values + 1)), field + "10000 values"},
+		"the widest object":    {hook(keyed(wirelimit.Values)), ""},
+		"too wide an object":   {hook(keyed(wirelimit.Values + 1)), field + "10000 values"},
+		"wide within":          {hook(list(object("a", wide(wirelimit.Values-2)))), ""},
+		"too wide within":      {hook(list(object("a", wide(wirelimit.Values-1)))), field + "10000 values"},
+		"the deepest":          {hook(deep(wirelimit.Levels)), ""},
+		"too deep":             {hook(deep(wirelimit.Levels + 1)), field + "32 levels of objects and lists"},
+		"the deepest and more": {hook(list(deep(wirelimit.Levels-1), deep(wirelimit.Levels-1))), ""},
+		"much too deep":        {hook(deep(3000)), field + "32 levels of objects and lists"},
+		"a batch":              {batch(500, wirelimit.AllValues/500), ""},
+		"too much in a batch": {
+			batch(500, wirelimit.AllValues/500+1), "requests[495].payload.webhook.body_json has more than 50000 values, with those of the bodies before it",
+		},
+		"in a template": {&fireoncev1.CreateScheduleRequest{JobTemplate: &fireoncev1.JobTemplate{Content: &fireoncev1.JobTemplate_Payload{
+			Payload: hook(deep(33)).GetPayload(),
+		}}}, "job_template.payload.webhook.body_json has more than 32 levels of objects and lists"},
+	} {
+		p := compile(t, tt.m)
+		binary, err := proto.Marshal(tt.m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := protojson.Marshal(tt.m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for way, err := range map[string]error{"binary": p.Binary(binary), "JSON": p.JSON(text)} {
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.want || err != nil && !errors.As(err, new(*wirelimit.TooMany)) {
+				t.Errorf("%s, %s: %v, want %q", name, way, err, tt.want)
+			}
+		}
+	}
+}
+
+// TestValuesOnTheWire checks what no encoder writes and a decoder makes objects of.
+func TestValuesOnTheWire(t *testing.T) {
+	p := compile(t, &fireoncev1.ScheduleJobRequest{})
+	message := func(number protowire.Number, in string) string {
+		return string(protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), []byte(in)))
+	}
+	var m fireoncev1.ScheduleJobRequest
+	payload := m.ProtoReflect().Descriptor().Fields().ByName("payload").Number()
+	body := func(value string) []byte { return []byte(message(payload, message(3, message(6, value)))) }
+	if err := proto.Unmarshal(body(message(5, message(1, ""))), &m); err != nil || len(m.GetPayload().GetWebhook().GetBodyJson().GetStructValue().GetFields()) != 1 {
+		t.Fatalf("an entry without key and value: %v, %v", &m, err)
+	}
+	emptyList, emptyObject, bare := message(6, ""), message(5, ""), message(6, message(1, ""))
+	entry := message(1, message(1, "a")+message(2, emptyList)+message(2, emptyObject))
+	for name, tt := range map[string]struct {
+		data []byte
+		want error
+	}{
+		"kinds in turn":         {body(strings.Repeat(emptyList+emptyObject, wirelimit.Values/2)), nil},
+		"too many in turn":      {body(strings.Repeat(emptyList+emptyObject, wirelimit.Values/2) + emptyList), &wirelimit.TooMany{}},
+		"elements of no kind":   {body(message(6, strings.Repeat(message(1, ""), wirelimit.Values-1))), nil},
+		"too many of no kind":   {body(message(6, strings.Repeat(message(1, ""), wirelimit.Values))), &wirelimit.TooMany{}},
+		"lists in parts":        {body(strings.Repeat(bare, wirelimit.Values/2)), nil},
+		"too many in parts":     {body(strings.Repeat(bare, wirelimit.Values/2+1)), &wirelimit.TooMany{}},
+		"entries without value": {body(message(5, strings.Repeat(message(1, ""), wirelimit.Values))), &wirelimit.TooMany{}},
+		"one key again":         {body(message(5, strings.Repeat(entry, wirelimit.Values/2))), &wirelimit.TooMany{}},
+		"bodies in parts": {
+			[]byte(strings.Repeat(string(body(emptyList)), wirelimit.Merged+1)), &wirelimit.TooMany{},
+		},
+		"unknown fields": {body(message(6, strings.Repeat(message(9, ""), wirelimit.Unknown+1))), &wirelimit.TooMany{}},
+		"an early end":   {body(message(6, "\x0a\x05")), &wirelimit.Malformed{}},
+		"a group":        {body(message(6, "\x0b\x0c")), &wirelimit.Malformed{}},
+	} {
+		err := p.Binary(tt.data)
+		if fmt.Sprintf("%T", err) != fmt.Sprintf("%T", tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := p.Binary(body(message(6, strings.Repeat(message(9, ""), wirelimit.Unknown+1)))); err == nil || !strings.Contains(err.Error(), "unknown fields") {
+		t.Errorf("unknown fields: %v", err)
+	}
+}
+
+// TestValuesInJSON checks texts that are no JSON of any form, or not to a decoder.
+func TestValuesInJSON(t *testing.T) {
+	p := compile(t, &fireoncev1.ScheduleJobRequest{})
+	for value, lawful := range map[string]bool{
+		`null`: true, `"x"`: true, `{"a": [1, {"b": null}, true]}`: true, `"` + strings.Repeat("x", 1000) + `"`: true,
+		`[` + strings.Repeat("1", 1000) + `]`: false, `[1`: false, `{"a"}`: false, `{"a": }`: false, `[1,]`: false, `{a: 1}`: false,
+		strings.Repeat(`[`, 32): false, strings.Repeat(`{"a":`, 32): false,
+	} {
+		err := p.JSON([]byte(`{"payload":{"webhook":{"bodyJson":` + value + `}}}`))
+		if lawful != (err == nil) || err != nil && !errors.As(err, new(*wirelimit.Malformed)) {
+			t.Errorf("%.60s: %v", value, err)
+		}
+	}
+	for name, text := range map[string]string{"lists": strings.Repeat(`[`, 1<<20), "objects": strings.Repeat(`{"a":`, 1<<20)} {
+		if err := p.JSON([]byte(`{"payload":{"webhook":{"bodyJson":` + text)); !errors.As(err, new(*wirelimit.TooMany)) {
+			t.Errorf("a million %s that are open: %v", name, err)
+		}
+	}
+}
+
 func TestPackedAndUnknown(t *testing.T) {
 	p := compile(t, &fireoncev1.ListJobsRequest{})
 	inFilter := func(b []byte) []byte {
@@ -246,6 +413,10 @@ func exceeds(m protoreflect.Message) (found string) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		n, limit := 0, wirelimit.Limit(fd)
 		switch {
+		case fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Value":
+			if values, levels := sizeOf(v.Message()); values > wirelimit.Values || levels > wirelimit.Levels {
+				found = fmt.Sprintf("%s has %d values in %d levels", fd.FullName(), values, levels)
+			}
 		case fd.IsMap():
 			n = v.Map().Len()
 		case fd.IsList():
@@ -269,10 +440,42 @@ func exceeds(m protoreflect.Message) (found string) {
 	return found
 }
 
+// sizeOf returns the number of values in a google.protobuf.Value, and of the levels of objects and lists.
+func sizeOf(v protoreflect.Message) (values, levels int) {
+	values = 1
+	add := func(inside protoreflect.Message) {
+		n, deep := sizeOf(inside)
+		values, levels = values+n, max(levels, deep)
+	}
+	v.Range(func(kind protoreflect.FieldDescriptor, in protoreflect.Value) bool {
+		switch kind.Number() {
+		case 5:
+			in.Message().Range(func(_ protoreflect.FieldDescriptor, entries protoreflect.Value) bool {
+				entries.Map().Range(func(_ protoreflect.MapKey, inside protoreflect.Value) bool {
+					add(inside.Message())
+					return true
+				})
+				return true
+			})
+			levels++
+		case 6:
+			in.Message().Range(func(_ protoreflect.FieldDescriptor, elements protoreflect.Value) bool {
+				for i := range elements.List().Len() {
+					add(elements.List().Get(i).Message())
+				}
+				return true
+			})
+			levels++
+		}
+		return true
+	})
+	return values, levels
+}
+
 // FuzzBinary checks that a message that passes decodes to no more elements than allowed, and
 // that an encoder's output for such a message passes.
 func FuzzBinary(f *testing.F) {
-	for _, m := range []proto.Message{emails(50), emails(51), labels(32), states(3), masked(3)} {
+	for _, m := range []proto.Message{emails(50), emails(51), labels(32), states(3), masked(3), hook(list(keyed(3), wide(3))), hook(deep(32)), hook(deep(33))} {
 		data, err := proto.Marshal(m)
 		if err != nil {
 			f.Fatal(err)
@@ -285,8 +488,12 @@ func FuzzBinary(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint, data []byte) {
 		md, p := types[kind%uint(len(types))], plans[kind%uint(len(types))]
 		passed := p.Binary(data)
-		m := dynamicpb.NewMessage(md)
-		decoded := proto.Unmarshal(data, m)
+		generated, err := protoregistry.GlobalTypes.FindMessageByName(md.FullName())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := generated.New() // decoding into one that is not generated panics on a key of another wire type
+		decoded := proto.Unmarshal(data, m.Interface())
 		if decoded != nil {
 			return
 		}
@@ -294,7 +501,7 @@ func FuzzBinary(f *testing.F) {
 		if passed == nil && over != "" {
 			t.Errorf("%s passed: %s", md.FullName(), over)
 		}
-		again, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		again, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
 		if err == nil && len(m.GetUnknown()) == 0 && over == "" {
 			if err := p.Binary(again); err != nil && !errors.As(err, new(*wirelimit.Malformed)) && !strings.Contains(err.Error(), "unknown") {
 				t.Errorf("%s was refused: %v", md.FullName(), err)
@@ -306,7 +513,7 @@ func FuzzBinary(f *testing.F) {
 // FuzzJSON is FuzzBinary for JSON. A text that the decoder accepts is never Malformed, and the
 // decoder refuses a Malformed text, even if only the part that was read is left of it.
 func FuzzJSON(f *testing.F) {
-	for i, m := range []proto.Message{emails(50), emails(51), labels(32), states(3), masked(3)} {
+	for i, m := range []proto.Message{emails(50), emails(51), labels(32), states(3), masked(3), hook(list(keyed(3), wide(3))), hook(deep(32)), hook(deep(33))} {
 		data, err := protojson.Marshal(m)
 		if err != nil {
 			f.Fatal(err)

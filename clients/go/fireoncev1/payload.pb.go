@@ -10,6 +10,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -1195,6 +1196,7 @@ type Webhook struct {
 	//
 	//	*Webhook_Body
 	//	*Webhook_BodyText
+	//	*Webhook_BodyJson
 	Content isWebhook_Content `protobuf_oneof:"content"`
 	// Empty: application/json.
 	ContentType string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
@@ -1272,6 +1274,15 @@ func (x *Webhook) GetBodyText() string {
 	return ""
 }
 
+func (x *Webhook) GetBodyJson() *structpb.Value {
+	if x != nil {
+		if x, ok := x.Content.(*Webhook_BodyJson); ok {
+			return x.BodyJson
+		}
+	}
+	return nil
+}
+
 func (x *Webhook) GetContentType() string {
 	if x != nil {
 		return x.ContentType
@@ -1300,9 +1311,26 @@ type Webhook_BodyText struct {
 	BodyText string `protobuf:"bytes,3,opt,name=body_text,json=bodyText,proto3,oneof"`
 }
 
+type Webhook_BodyJson struct {
+	// The same as JSON: an object, a list, or any other value; null is the body "null". The
+	// service replaces it by body_text with its canonical form (RFC 8785: no white space, keys
+	// sorted) before it does anything else with the request. So the order of keys and white
+	// space make no other request, a body_text with the same bytes is the same request, and
+	// answers have body_text.
+	//
+	// At most 10,000 values (50,000 in all of a batch's requests) in 32 levels of objects and
+	// lists; more are refused: INVALID_ARGUMENT / TOO_MANY_ELEMENTS. A value of no kind, NaN
+	// and infinities are refused: INVALID_ARGUMENT / REQUEST_INVALID. So is, in JSON, a number
+	// that a double would change (9007199254740993, 1e400); send it in body_text. Clients in
+	// binary hold doubles already: the service cannot see which digits they lost.
+	BodyJson *structpb.Value `protobuf:"bytes,6,opt,name=body_json,json=bodyJson,proto3,oneof"`
+}
+
 func (*Webhook_Body) isWebhook_Content() {}
 
 func (*Webhook_BodyText) isWebhook_Content() {}
+
+func (*Webhook_BodyJson) isWebhook_Content() {}
 
 // A plain HTTP request, for example a payment call. Each attempt is one request;
 // redirects are not followed. If the connection states that its receiver dedupes, the
@@ -1320,6 +1348,7 @@ type HttpRequest struct {
 	//
 	//	*HttpRequest_Body
 	//	*HttpRequest_BodyText
+	//	*HttpRequest_BodyJson
 	Content isHttpRequest_Content `protobuf_oneof:"content"`
 	// Empty with a body: application/json.
 	ContentType string `protobuf:"bytes,6,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
@@ -1407,6 +1436,15 @@ func (x *HttpRequest) GetBodyText() string {
 	return ""
 }
 
+func (x *HttpRequest) GetBodyJson() *structpb.Value {
+	if x != nil {
+		if x, ok := x.Content.(*HttpRequest_BodyJson); ok {
+			return x.BodyJson
+		}
+	}
+	return nil
+}
+
 func (x *HttpRequest) GetContentType() string {
 	if x != nil {
 		return x.ContentType
@@ -1435,9 +1473,16 @@ type HttpRequest_BodyText struct {
 	BodyText string `protobuf:"bytes,5,opt,name=body_text,json=bodyText,proto3,oneof"`
 }
 
+type HttpRequest_BodyJson struct {
+	// The same as JSON. As Webhook.body_json; answers have body_text.
+	BodyJson *structpb.Value `protobuf:"bytes,8,opt,name=body_json,json=bodyJson,proto3,oneof"`
+}
+
 func (*HttpRequest_Body) isHttpRequest_Content() {}
 
 func (*HttpRequest_BodyText) isHttpRequest_Content() {}
+
+func (*HttpRequest_BodyJson) isHttpRequest_Content() {}
 
 // One header of a request.
 type HttpHeader struct {
@@ -1560,7 +1605,7 @@ var File_fireonce_v1_payload_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\n" +
-	"\x19fireonce/v1/payload.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\"\xec\x02\n" +
+	"\x19fireonce/v1/payload.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xec\x02\n" +
 	"\aPayload\x12:\n" +
 	"\vsocial_post\x18\x01 \x01(\v2\x17.fireonce.v1.SocialPostH\x00R\n" +
 	"socialPost\x12*\n" +
@@ -1654,22 +1699,24 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\ttext_body\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\btextBody\x12&\n" +
 	"\thtml_body\x18\b \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\bhtmlBody\x12A\n" +
 	"\vattachments\x18\t \x03(\v2\x15.fireonce.v1.MediaRefB\b\xbaH\x05\x92\x01\x02\x10\x14R\vattachments:t\xbaHq\x1ao\n" +
-	"\x10email.recipients\x12'at least one recipient in to, cc or bcc\x1a2size(this.to) + size(this.cc) + size(this.bcc) > 0\"\xab\x03\n" +
+	"\x10email.recipients\x12'at least one recipient in to, cc or bcc\x1a2size(this.to) + size(this.cc) + size(this.bcc) > 0\"\xe2\x03\n" +
 	"\aWebhook\x12\xd6\x01\n" +
 	"\x03url\x18\x01 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
 	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12\x1f\n" +
 	"\x04body\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10H\x00R\x04body\x12(\n" +
-	"\tbody_text\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10H\x00R\bbodyText\x124\n" +
+	"\tbody_text\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10H\x00R\bbodyText\x125\n" +
+	"\tbody_json\x18\x06 \x01(\v2\x16.google.protobuf.ValueH\x00R\bbodyJson\x124\n" +
 	"\fcontent_type\x18\x04 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\vcontentType\x12;\n" +
 	"\aheaders\x18\x05 \x03(\v2\x17.fireonce.v1.HttpHeaderB\b\xbaH\x05\x92\x01\x02\x10 R\aheadersB\t\n" +
-	"\acontent\"\xbf\x04\n" +
+	"\acontent\"\xf6\x04\n" +
 	"\vHttpRequest\x129\n" +
 	"\x06method\x18\x01 \x01(\x0e2\x17.fireonce.v1.HttpMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12\xd6\x01\n" +
 	"\x03url\x18\x02 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
 	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12;\n" +
 	"\aheaders\x18\x03 \x03(\v2\x17.fireonce.v1.HttpHeaderB\b\xbaH\x05\x92\x01\x02\x10 R\aheaders\x12\x1f\n" +
 	"\x04body\x18\x04 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10H\x00R\x04body\x12(\n" +
-	"\tbody_text\x18\x05 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10H\x00R\bbodyText\x124\n" +
+	"\tbody_text\x18\x05 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10H\x00R\bbodyText\x125\n" +
+	"\tbody_json\x18\b \x01(\v2\x16.google.protobuf.ValueH\x00R\bbodyJson\x124\n" +
 	"\fcontent_type\x18\x06 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\vcontentType\x12S\n" +
 	"\x0fid_json_pointer\x18\a \x01(\tB+\xbaH(r&\x18\x80\x022!^(/([^~/\\x00-\\x1f\\x7f]|~[01])*)*$R\ridJsonPointerB\t\n" +
 	"\acontent\"\x86\x01\n" +
@@ -1724,6 +1771,7 @@ var file_fireonce_v1_payload_proto_goTypes = []any{
 	(*HttpRequest)(nil),             // 15: fireonce.v1.HttpRequest
 	(*HttpHeader)(nil),              // 16: fireonce.v1.HttpHeader
 	(*CustomPayload)(nil),           // 17: fireonce.v1.CustomPayload
+	(*structpb.Value)(nil),          // 18: google.protobuf.Value
 }
 var file_fireonce_v1_payload_proto_depIdxs = []int32{
 	5,  // 0: fireonce.v1.Payload.social_post:type_name -> fireonce.v1.SocialPost
@@ -1742,14 +1790,16 @@ var file_fireonce_v1_payload_proto_depIdxs = []int32{
 	2,  // 13: fireonce.v1.TikTokOptions.privacy:type_name -> fireonce.v1.TikTokOptions.Privacy
 	3,  // 14: fireonce.v1.XOptions.reply_settings:type_name -> fireonce.v1.XOptions.ReplySettings
 	12, // 15: fireonce.v1.Email.attachments:type_name -> fireonce.v1.MediaRef
-	16, // 16: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
-	0,  // 17: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
-	16, // 18: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	18, // 16: fireonce.v1.Webhook.body_json:type_name -> google.protobuf.Value
+	16, // 17: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
+	0,  // 18: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
+	16, // 19: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
+	18, // 20: fireonce.v1.HttpRequest.body_json:type_name -> google.protobuf.Value
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_payload_proto_init() }
@@ -1775,10 +1825,12 @@ func file_fireonce_v1_payload_proto_init() {
 	file_fireonce_v1_payload_proto_msgTypes[10].OneofWrappers = []any{
 		(*Webhook_Body)(nil),
 		(*Webhook_BodyText)(nil),
+		(*Webhook_BodyJson)(nil),
 	}
 	file_fireonce_v1_payload_proto_msgTypes[11].OneofWrappers = []any{
 		(*HttpRequest_Body)(nil),
 		(*HttpRequest_BodyText)(nil),
+		(*HttpRequest_BodyJson)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
