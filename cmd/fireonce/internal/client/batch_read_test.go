@@ -72,7 +72,7 @@ func TestBatchFaults(t *testing.T) {
 		a + "\n{\"idempotencyKey\": \"b\",}":    "line 2, column 24: the ScheduleJobRequest is not JSON: there is a comma before }",
 		a + "\n{\"idempotencyKey\": \"b\"":      "line 2, column 23: the ScheduleJobRequest is not JSON: it ends too early",
 		a + "\n\n  {\"idempotencykey\": \"b\"}": `line 3, column 4: the ScheduleJobRequest has no field "idempotencykey"; did you mean "idempotencyKey"?`,
-		"{\n \"payload\": {\n  \"webhook\": {\"bodyXml\": 1}}}": `line 3, column 15: payload.webhook: has no field "bodyXml"; did you mean "body" or "bodyText"?`,
+		"{\n \"payload\": {\n  \"webhook\": {\"bodyXml\": 1}}}": `line 3, column 15: payload.webhook: has no field "bodyXml"; did you mean "body" or "bodyText" or "bodyJson"?`,
 		"\xff\xfe{\x00":                          "UTF-16",
 		`{"a": "` + strings.Repeat("a", maxLine): "line 1: the object has more than ",
 	} {

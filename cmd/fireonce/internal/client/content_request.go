@@ -54,6 +54,8 @@ func plainRequest(hook *fireoncev1.Webhook) *fireoncev1.HttpRequest {
 		req.Content = &fireoncev1.HttpRequest_Body{Body: body.Body}
 	case *fireoncev1.Webhook_BodyText:
 		req.Content = &fireoncev1.HttpRequest_BodyText{BodyText: body.BodyText}
+	case *fireoncev1.Webhook_BodyJson:
+		req.Content = &fireoncev1.HttpRequest_BodyJson{BodyJson: body.BodyJson}
 	}
 	return req
 }
