@@ -1,11 +1,11 @@
 package submit
 
 import (
-	"net/mail"
 	"slices"
 	"strings"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/mailbox"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -41,8 +41,8 @@ func Recipient(text string) string {
 	if !strings.Contains(text, "@") {
 		return text
 	}
-	if a, err := mail.ParseAddress(text); err == nil {
-		text = a.Address
+	if m, err := mailbox.Parse(text); err == nil {
+		text = m.Local + "@" + m.Domain
 	}
 	return strings.ToLower(text)
 }

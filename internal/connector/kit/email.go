@@ -2,21 +2,17 @@ package kit
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"mime"
-	"net/mail"
 	"net/url"
 	"strings"
-	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/net/idna"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/mailbox"
 )
 
 // Rules of this file: user input becomes a header or an envelope later, so no text that
@@ -25,41 +21,19 @@ import (
 // EmailKind is the kind of payload that is an e-mail.
 const EmailKind = "email"
 
-// Limits of an e-mail, as the contract states them, and of an address (RFC 5321,
-// section 4.5.3.1).
+// Limits of an e-mail, as the contract states them.
 const (
-	maxRecipients  = 50
-	maxReplyTo     = 10
-	maxMailboxText = 320
-	maxSubject     = 998
-	maxLocalPart   = 64
-	maxAddress     = 254 // a path has 256 bytes, of which two are its brackets
-	maxMailDomain  = 253
-	maxLabel       = 63
-	maxFiles       = 20
-	maxFileName    = 255
-	maxMediaType   = 127
-	maxMailBody    = MaxRequestBody
+	maxRecipients = 50
+	maxReplyTo    = 10
+	maxSubject    = 998
+	maxFiles      = 20
+	maxFileName   = 255
+	maxMediaType  = 127
+	maxMailBody   = MaxRequestBody
 )
 
 // Mailbox is an address of an e-mail, checked.
-type Mailbox struct {
-	// Name is shown to readers; mostly empty.
-	Name string
-	// Local is what stands before the at sign, unquoted. It may have letters beyond
-	// ASCII (RFC 6531).
-	Local string
-	// Domain is lower-case ASCII (RFC 5890).
-	Domain string
-}
-
-// Address is the mailbox without its name, its local part quoted if it must be.
-func (m Mailbox) Address() string {
-	return strings.Trim((&mail.Address{Address: m.Local + "@" + m.Domain}).String(), "<>")
-}
-
-// ASCII reports whether the address needs no more than ASCII.
-func (m Mailbox) ASCII() bool { return transport.EscapeNonASCII(m.Local) == m.Local }
+type Mailbox = mailbox.Mailbox
 
 // Email is a checked e-mail.
 type Email struct {
@@ -141,7 +115,7 @@ func ReadEmail(r connector.Request, name string) (Email, error) {
 	}
 	in := p.GetEmail()
 	e := Email{Subject: in.GetSubject(), Text: in.GetTextBody(), HTML: in.GetHtmlBody()}
-	if e.From, err = mailbox(in.GetSender(), ".sender"); err != nil {
+	if e.From, err = readMailbox(in.GetSender(), ".sender"); err != nil {
 		return Email{}, err
 	}
 	for _, list := range []struct {
@@ -157,7 +131,7 @@ func ReadEmail(r connector.Request, name string) (Email, error) {
 			return Email{}, BadEmail(list.field, fmt.Sprintf("at most %d", list.most))
 		}
 		for i, text := range list.in {
-			m, err := mailbox(text, fmt.Sprintf("%s[%d]", list.field, i))
+			m, err := readMailbox(text, fmt.Sprintf("%s[%d]", list.field, i))
 			if err != nil {
 				return Email{}, err
 			}
@@ -225,62 +199,15 @@ func nameIn(u *url.URL) string {
 // BadEmail returns the error for a mistake in an e-mail.
 var BadEmail = Bad(connector.BadPayload, "payload.email")
 
-// mailbox reads "ada@example.org" or "Ada <ada@example.org>".
-func mailbox(text, field string) (Mailbox, error) {
-	none := func(msg string) (Mailbox, error) { return Mailbox{}, BadEmail(field, msg) }
-	if !oneLine(text) || utf8.RuneCountInString(text) > maxMailboxText {
-		return none("must be one line of at most 320 characters")
-	}
-	parsed, err := mail.ParseAddress(text)
-	if err != nil || strings.HasSuffix(strings.TrimSpace(text), ";") { // a group of one
-		return none(`not an address, such as "ada@example.org" or "Ada <ada@example.org>"`)
-	}
-	at := strings.LastIndexByte(parsed.Address, '@')
-	m := Mailbox{Name: strings.TrimSpace(parsed.Name), Local: parsed.Address[:max(at, 0)]}
-	// A name may come in an encoding (RFC 2047) that hides the end of a line.
-	if !oneLine(parsed.Name) {
-		return none("the name must not have control characters")
-	}
-	if m.Local == "" || len(m.Local) > maxLocalPart || !oneLine(m.Local) {
-		return none("the part before the at sign must have 1 to 64 bytes")
-	}
-	// Lawful in quotes; a lax relay takes what is between them for another address.
-	if strings.ContainsAny(m.Local, "<>") {
-		return none("the part before the at sign must not have angle brackets")
-	}
-	if m.Domain, err = mailDomain(parsed.Address[at+1:]); err != nil {
-		return none("the part after the at sign is not a domain")
-	}
-	if len(m.Address()) > maxAddress {
-		return none("the address must have at most 254 bytes")
+// readMailbox reads "ada@example.org" or "Ada <ada@example.org>".
+func readMailbox(text, field string) (Mailbox, error) {
+	m, err := mailbox.Parse(text)
+	if err != nil {
+		return Mailbox{}, BadEmail(field, err.Error())
 	}
 	return m, nil
 }
 
-var errNoDomain = errors.New("not a domain")
-
-// mailDomain returns a domain in lower-case ASCII.
-func mailDomain(domain string) (string, error) {
-	name, err := idna.Lookup.ToASCII(domain)
-	if err != nil {
-		return "", err
-	}
-	name = strings.ToLower(name)
-	if len(name) > maxMailDomain || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
-		return "", errNoDomain
-	}
-	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > maxLabel {
-			return "", errNoDomain
-		}
-	}
-	return name, nil
-}
-
 // oneLine reports whether a text is UTF-8 without control characters and ends of
 // lines.
-func oneLine(text string) bool {
-	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool {
-		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
-	}) < 0
-}
+func oneLine(text string) bool { return mailbox.OneLine(text) }

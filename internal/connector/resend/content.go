@@ -3,7 +3,6 @@ package resend
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
@@ -51,13 +50,13 @@ func encode(e kit.Email) ([]byte, error) {
 			if !box.ASCII() {
 				return nil, kit.BadEmail(list.field, "Resend takes no letters beyond ASCII before the at sign")
 			}
-			*list.out = append(*list.out, written(box))
+			*list.out = append(*list.out, box.String())
 		}
 	}
 	if !e.From.ASCII() {
 		return nil, kit.BadEmail(".sender", "Resend takes no letters beyond ASCII before the at sign")
 	}
-	c.From = written(e.From)
+	c.From = e.From.String()
 	var b bytes.Buffer
 	w := json.NewEncoder(&b)
 	w.SetEscapeHTML(false)
@@ -65,19 +64,6 @@ func encode(e kit.Email) ([]byte, error) {
 		return nil, kit.BadEmail("", "cannot be written as JSON")
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
-// written is "ada@example.org" or "Ada <ada@example.org>"; a name with signs that
-// mean something in an address is quoted.
-func written(m kit.Mailbox) string {
-	if m.Name == "" {
-		return m.Address()
-	}
-	name := m.Name
-	if strings.ContainsAny(name, `()<>[]:;@\,."`) {
-		name = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
-	}
-	return name + " <" + m.Address() + ">"
 }
 
 // fieldBody is the first field of the frozen encoding, which is job.Canon; the

@@ -45,10 +45,16 @@ type reply struct {
 	lines []string
 }
 
+// positive, wantsMore and refuses are what a reply's first digit means. RFC 5321, section
+// 4.2.1, has a client decide by it alone, since servers may use codes that it does not know.
+
+// positive reports that the command is done (2yz).
 func (r reply) positive() bool { return r.code >= 200 && r.code < 300 }
 
-// refuses reports whether the command was refused (RFC 5321, section 4.2.1: 4yz and
-// 5yz).
+// wantsMore reports that the relay waits for the rest of what the command began (3yz).
+func (r reply) wantsMore() bool { return r.code >= 300 && r.code < 400 }
+
+// refuses reports that the command was refused, for now or for good (4yz and 5yz).
 func (r reply) refuses() bool { return r.code >= 400 && r.code < 600 }
 
 // dialog is one conversation with a relay.
@@ -137,7 +143,7 @@ func (d *dialog) greet(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	if hello.code != 220 {
+	if !hello.positive() {
 		return d.unwilling("greeted with", hello)
 	}
 	if err := d.ehlo(s.helo); err != nil {
@@ -173,7 +179,7 @@ func (d *dialog) ehlo(name string) error {
 	if err != nil {
 		return err
 	}
-	if r.code != 250 {
+	if !r.positive() {
 		return d.unwilling("answered EHLO with", r)
 	}
 	d.offers = make(map[string]string, len(r.lines))
@@ -204,7 +210,7 @@ func (d *dialog) startTLS(ctx context.Context, helo string) error {
 	if err != nil {
 		return err
 	}
-	if r.code != 220 {
+	if !r.positive() {
 		return d.unwilling("answered STARTTLS with", r)
 	}
 	if d.br.Buffered() > 0 { // sent in the clear, to be believed under TLS
@@ -241,7 +247,7 @@ func (d *dialog) authenticate() error {
 		switch {
 		case err != nil:
 			return err
-		case last && r.code == 235, !last && r.code == 334:
+		case last && r.positive(), !last && r.wantsMore():
 		case r.code >= 500 && r.code < 600:
 			return &connector.Refusal{
 				Kind: job.FailAuth, Msg: "the relay refused the login (" + d.quote(r) + "): give this connection its present user name and password",

@@ -168,7 +168,7 @@ func (s *session) envelope() (o job.Outcome, refused bool) {
 	switch {
 	case err != nil:
 		return s.drop(unsent(job.FailTransient, "the conversation with the relay broke off ("+why(err)+")")), true
-	case r.code != 354:
+	case !r.wantsMore():
 		return s.leave(s.refused(kindOf(r), "the relay would not take the e-mail ("+d.quote(r)+")")), true
 	}
 	return o, false
@@ -274,16 +274,17 @@ func (s *session) content() (o job.Outcome, refused bool) {
 
 // answer reads the relay's reply to the message's end.
 //
-// 250 means that it has accepted the message (RFC 5321, section 4.2.5, 6.1). 4yz and 5yz
-// mean that it has not (section 4.2.1), and so does 421, with which relays also refuse
-// for their limits here. Anything else is not understood.
+// 2yz means that it has accepted the message, whatever the other digits (RFC 5321, sections
+// 4.2.1, 4.2.5 and 6.1). 4yz and 5yz mean that it has not, and so does 421, with which relays
+// also refuse for their limits here. 3yz has no meaning here, and what is no reply has none at
+// all: whether the message was accepted stays unknown.
 func (s *session) answer() job.Outcome {
 	d := s.dialog
 	r, err := d.read()
 	switch {
 	case err != nil:
 		return s.drop(unknown("the relay gave no answer to the message's end (" + why(err) + ")"))
-	case r.code == 250:
+	case r.positive():
 		return s.leave(job.Outcome{
 			Result: job.ResultSucceeded, ExternalID: s.message.id, Message: "the relay took the e-mail (" + d.quote(r) + ")",
 		})
@@ -298,8 +299,8 @@ func (s *session) answer() job.Outcome {
 // section 6). 421 ends the conversation after any command (RFC 5321, section 3.8); 432
 // and 454 are about the login's state, and relays use them against clients that send too
 // much. All three are about the relay, not the message, so the relay is left alone for a
-// while. A reply that is neither a refusal nor the expected one comes from a relay that
-// is out of step: worth another attempt.
+// while. Of other codes the first digit decides. A reply that is neither a refusal nor the
+// expected one comes from a relay that is out of step: worth another attempt.
 func kindOf(r reply) job.FailureKind {
 	switch {
 	case r.code == 530, r.code == 534, r.code == 535, r.code == 538:

@@ -2,6 +2,8 @@ package smtp_test
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
@@ -18,6 +20,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/loopcert"
 )
 
 const (
@@ -72,10 +75,16 @@ type world struct {
 // at makes a world whose connection leads to an address.
 func at(tb testing.TB, addr smtptest.Addr, r *smtptest.Relay) *world {
 	tb.Helper()
-	cfg := transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}
-	if r != nil {
-		cfg.RootCAs = r.Roots()
+	if r == nil {
+		return trusting(tb, addr, nil)
 	}
+	return trusting(tb, addr, r.Roots())
+}
+
+// trusting is at for an address whose certificate is one of roots.
+func trusting(tb testing.TB, addr smtptest.Addr, roots *x509.CertPool) *world {
+	tb.Helper()
+	cfg := transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), RootCAs: roots}
 	sender := transport.NewSender(cfg)
 	tb.Cleanup(sender.Close)
 	return &world{
@@ -206,6 +215,10 @@ const (
 	silent = "silent"
 )
 
+// overTLS is the entry of a script that speaks TLS from the first byte. One that answers STARTTLS with
+// 2yz goes on with TLS.
+const overTLS = "over TLS"
+
 // script is a relay's answers by the first word of a command: "" for the greeting, "."
 // for the message's end. The zero entry is the usual answer.
 type script map[string]string
@@ -248,6 +261,11 @@ func (s script) start(tb testing.TB) *scripted {
 
 func (s script) serve(run *scripted, c net.Conn) {
 	defer func() { _ = c.Close() }()
+	pair, _ := loopcert.Get()
+	secured := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if _, ok := s[overTLS]; ok {
+		c = tls.Server(c, secured)
+	}
 	usual := map[string]string{"": "220 relay.test", "EHLO": "250-relay.test\r\n250 SIZE 0", "DATA": "354 go on", "QUIT": "221 bye"}
 	// answer reports whether the conversation goes on.
 	answer := func(word string) bool {
@@ -296,10 +314,14 @@ func (s script) serve(run *scripted, c net.Conn) {
 		case inside:
 			inside = false
 		default:
-			inside = word == "DATA" && (s["DATA"] == "" || strings.HasPrefix(s["DATA"], "354"))
+			inside = word == "DATA" && (s["DATA"] == "" || strings.HasPrefix(s["DATA"], "3"))
 		}
 		if !answer(word) {
 			return
+		}
+		if word == "STARTTLS" && (s[word] == "" || strings.HasPrefix(s[word], "2")) {
+			c = tls.Server(c, secured)
+			br = bufio.NewReader(c)
 		}
 	}
 }
