@@ -165,10 +165,8 @@ func (in *validator) prepare(ctx context.Context, conn *store.Connection, spec j
 	if err != nil {
 		return "", err
 	}
-	if !spec.ReplyTo.IsZero() && !code.Describe().Replies {
-		return "", refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
-			fmt.Sprintf("%s: jobs of connector %q cannot reply to others", repliedTo.field(named), conn.Connector),
-			"field", repliedTo.field(named), "connector", conn.Connector)
+	if err := checkReply(code, conn, spec, named); err != nil {
+		return "", err
 	}
 	if err := checkPresence(code, conn, spec); err != nil {
 		return "", err
@@ -196,6 +194,35 @@ func (in *validator) usableConnector(conn *store.Connection) (connector.Connecto
 		return nil, disabled(conn, "was deleted")
 	}
 	return in.server.codeOf(*conn)
+}
+
+// checkReply refuses a job that replies to another one if its connector cannot, or if its content
+// replies to something else.
+func checkReply(code connector.Connector, conn *store.Connection, spec job.Spec, named store.Ref) error {
+	if spec.ReplyTo.IsZero() {
+		return nil
+	}
+	var payload fireoncev1.Payload
+	if err := proto.Unmarshal(spec.Payload, &payload); err != nil {
+		return fmt.Errorf("read the payload: %w", err)
+	}
+	field := repliedTo.field(named)
+	if !code.Describe().Replies {
+		msg := fmt.Sprintf("%s: jobs of connector %q cannot reply to others", field, conn.Connector)
+		if payload.GetEmail() != nil {
+			msg += "; set payload.email.in_reply_to to the Message-ID of the e-mail that is answered, or payload.email.references to ids of the thread"
+		}
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID, msg, "field", field, "connector", conn.Connector)
+	}
+	for other, id := range map[string]string{
+		"payload.social_post.reply_to_id": payload.GetSocialPost().GetReplyToId(), "payload.email.in_reply_to": payload.GetEmail().GetInReplyTo(),
+	} {
+		if id != "" {
+			return refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
+				fmt.Sprintf("%s: goes not with %s; set one of them", other, field), "field", other)
+		}
+	}
+	return nil
 }
 
 // checkPresence refuses a job that would look for its content where that cannot be found.

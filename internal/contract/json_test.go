@@ -19,7 +19,7 @@ func TestReadJSON(t *testing.T) {
 		// A field that fits elsewhere.
 		`{"connectionKey": "a", "url": "x"}`:                       `has no field "url"; did you mean "payload.webhook.url" or "payload.httpRequest.url"`,
 		webhook(`"connection_key": "a"`):                           `payload.webhook: has no field "connection_key"; it belongs in the outermost object (line 1, column 26)`,
-		`{"payload": {"headers": []}}`:                             `payload: has no field "headers"; did you mean "payload.webhook.headers"`,
+		`{"payload": {"headers": []}}`:                             `payload: has no field "headers"; did you mean "payload.email.headers" or "payload.webhook.headers"`,
 		`{"body_text": ""}`:                                        `did you mean "payload.webhook.body_text"`,
 		`{"bodyTxt": ""}`:                                          `did you mean "payload.webhook.bodyText"`,
 		"{\n  \"payload\": {\n    \"webhook\": {\"urll\": \"\"}}}": `payload.webhook: has no field "urll"; did you mean "url"? (line 3, column 17)`,

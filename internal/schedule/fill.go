@@ -31,6 +31,7 @@ var filled = map[protoreflect.FullName][]protoreflect.Name{
 	"fireonce.v1.Webhook":         {"body", "body_text"},
 	"fireonce.v1.HttpRequest":     {"body", "body_text"},
 	"fireonce.v1.HttpHeader":      {"value"},
+	"fireonce.v1.EmailHeader":     {"value"},
 	"fireonce.v1.CustomPayload":   {"data"},
 }
 

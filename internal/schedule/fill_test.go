@@ -35,6 +35,7 @@ var neverFilled = map[string]string{
 	"BlueskyOptions.self_labels": "codes", "SlackOptions.channel": "where to", "DirectMessage.recipient_id": "where to",
 	"MediaRef.url": "where from", "MediaRef.sha256": "a digest", "MediaRef.media_type": "a code", "MediaRef.file_name": "a name that is a path elsewhere",
 	"Email.sender": "an address", "Email.to": "where to", "Email.cc": "where to", "Email.bcc": "where to", "Email.reply_to": "where to",
+	"Email.in_reply_to": "an id", "Email.references": "ids", "EmailHeader.name": "a code", "Unsubscribe.url": "where to", "Unsubscribe.mailto": "where to",
 	"Webhook.url": "where to", "Webhook.content_type": "a code", "HttpRequest.url": "where to", "HttpRequest.content_type": "a code",
 	"HttpRequest.id_json_pointer": "where to look", "HttpHeader.name": "a code", "CustomPayload.schema": "a code", "CustomPayload.content_type": "a code",
 }
@@ -115,6 +116,7 @@ func newMessage(t *testing.T, d protoreflect.MessageDescriptor) protoreflect.Mes
 		&fireoncev1.Payload{}, &fireoncev1.SocialPost{}, &fireoncev1.MastodonOptions{}, &fireoncev1.TikTokOptions{}, &fireoncev1.XOptions{},
 		&fireoncev1.BlueskyOptions{}, &fireoncev1.SlackOptions{}, &fireoncev1.DirectMessage{}, &fireoncev1.MediaRef{}, &fireoncev1.Email{},
 		&fireoncev1.Webhook{}, &fireoncev1.HttpRequest{}, &fireoncev1.HttpHeader{}, &fireoncev1.CustomPayload{},
+		&fireoncev1.EmailHeader{}, &fireoncev1.Unsubscribe{},
 	} {
 		if m.ProtoReflect().Descriptor() == d {
 			return m.ProtoReflect()

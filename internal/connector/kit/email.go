@@ -46,6 +46,13 @@ type Email struct {
 	Text    string
 	HTML    string
 	Files   []File
+	// Headers are added, in this order.
+	Headers []MailHeader
+	// InReplyTo is the Message-ID of the e-mail that this one answers; empty: none.
+	InReplyTo string
+	// References are the Message-IDs of its thread, the oldest first and InReplyTo last.
+	References  []string
+	Unsubscribe Unsubscribe
 }
 
 // File is an attachment, kept elsewhere until it is sent.
@@ -151,7 +158,13 @@ func ReadEmail(r connector.Request, name string) (Email, error) {
 	if e.Files, err = files(in.GetAttachments()); err != nil {
 		return Email{}, err
 	}
-	return e, nil
+	if e.Headers, err = mailHeaders(in.GetHeaders()); err != nil {
+		return Email{}, err
+	}
+	if e.Unsubscribe, err = unsubscribe(in.GetUnsubscribe()); err != nil {
+		return Email{}, err
+	}
+	return e, e.readThread(in, r.ReplyTo)
 }
 
 // files reads the references to an e-mail's attachments.

@@ -3,6 +3,9 @@ package resend
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"mime"
+	"strings"
 
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
@@ -27,6 +30,8 @@ type content struct {
 	Subject string   `json:"subject"`
 	Text    string   `json:"text,omitempty"`
 	HTML    string   `json:"html,omitempty"`
+	// Headers are written in the order of their names, so that equal e-mails have equal bytes.
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // encode returns the request's body. Resend refuses a repeat whose body differs in a
@@ -57,6 +62,10 @@ func encode(e kit.Email) ([]byte, error) {
 		return nil, kit.BadEmail(".sender", "Resend takes no letters beyond ASCII before the at sign")
 	}
 	c.From = e.From.String()
+	var err error
+	if c.Headers, err = headers(e); err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
 	w := json.NewEncoder(&b)
 	w.SetEscapeHTML(false)
@@ -64,6 +73,41 @@ func encode(e kit.Email) ([]byte, error) {
 		return nil, kit.BadEmail("", "cannot be written as JSON")
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// resendPrefix begins the names of headers that are commands to Resend, such as the key of its relay.
+const resendPrefix = "resend-"
+
+// headers returns what the API adds to the message as it is
+// (resend.com/docs/dashboard/emails/custom-headers). The API does not promise to encode them, so they
+// are ASCII already (RFC 2047).
+func headers(e kit.Email) (map[string]string, error) {
+	out := make(map[string]string)
+	seen := make(map[string]bool)
+	for i, h := range e.Headers {
+		field, name := fmt.Sprintf(".headers[%d].name", i), strings.ToLower(h.Name)
+		switch {
+		case strings.HasPrefix(name, resendPrefix):
+			return nil, kit.BadMailHeader(field, h.Name+" cannot be set: Resend reads it")
+		case seen[name]:
+			return nil, kit.BadMailHeader(field, h.Name+" cannot be set twice: Resend takes one header of a name")
+		}
+		seen[name] = true
+		out[h.Name] = mime.BEncoding.Encode("utf-8", h.Value)
+	}
+	if e.InReplyTo != "" {
+		out["In-Reply-To"] = e.InReplyTo
+	}
+	if len(e.References) > 0 {
+		out["References"] = strings.Join(e.References, " ")
+	}
+	if ways := e.Unsubscribe.Ways(); len(ways) > 0 {
+		out["List-Unsubscribe"] = strings.Join(ways, ", ")
+	}
+	if e.Unsubscribe.OneClick {
+		out["List-Unsubscribe-Post"] = kit.OneClick
+	}
+	return out, nil
 }
 
 // fieldBody is the first field of the frozen encoding, which is job.Canon; the

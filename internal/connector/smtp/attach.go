@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/mailbox"
 )
 
 // Rules of this file: attachments are fetched before the relay is dialled, and held
@@ -118,7 +119,7 @@ func (m message) partHead(f kit.File, found string) []byte {
 // percent-encoded (RFC 2231, sections 3 and 4).
 func fileName(name string) []string {
 	if printable(name) && len(name) <= nameChunk {
-		return []string{`filename="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`}
+		return []string{"filename=" + mailbox.Quote(name)}
 	}
 	encoded := strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
 	var out []string

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/mailbox"
 )
 
 // Rules of this file: a header is folded between words only, and a text that
@@ -16,9 +17,11 @@ const (
 	foldAt = 76
 	// longestWord is the longest word that is written as it is, in bytes.
 	longestWord = 900
-	// wordBytes is how much text an encoded word holds: 75 characters less its
-	// frame, in base64 (RFC 2047, section 2).
-	wordBytes = 45
+	// wordBytes is how much text an encoded word holds in base64. A line with one has at most 76
+	// characters (RFC 2047, section 2), of which the names of the usual headers take 11.
+	wordBytes = 39
+	// wordFrame is what an encoded word has around its text, in bytes.
+	wordFrame = len("=?utf-8?B?" + "?=")
 )
 
 // header writes one field, folded between its words. A field without words is
@@ -29,7 +32,9 @@ func header(b *bytes.Buffer, name string, words []string) {
 	}
 	line := name + ":"
 	for i, word := range words {
-		if i > 0 && len(line)+1+len(word) > foldAt {
+		// Some readers do not look below a line that ends with the colon, so there only an encoded
+		// word is folded, which must not stand on a longer line.
+		if (i > 0 || strings.HasPrefix(word, "=?")) && len(line)+1+len(word) > foldAt {
 			b.WriteString(line + "\r\n")
 			line = ""
 		}
@@ -38,7 +43,7 @@ func header(b *bytes.Buffer, name string, words []string) {
 	b.WriteString(line + "\r\n")
 }
 
-// words returns an unstructured text as words that fold.
+// words returns the text of a subject as words that fold.
 func words(text string) []string {
 	if text == "" {
 		return nil
@@ -61,16 +66,58 @@ func printable(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f }) < 0 && !strings.Contains(text, "=?")
 }
 
+// valueWords returns the value of a header that a user adds. Relays read some of these, and some
+// callers encode them, so ASCII is written as it is: it is folded before blanks, none of which is lost.
+func valueWords(h kit.MailHeader) []string {
+	if !ascii(h.Value) {
+		room := (foldAt - len(h.Name+": ") - wordFrame) / 4 * 3
+		if room < utf8.UTFMax { // it is folded before its first word
+			room = wordBytes
+		}
+		first := cut(h.Value, min(room, wordBytes))
+		return append(encodedWords(h.Value[:first]), encodedWords(h.Value[first:])...)
+	}
+	var out []string
+	blanks := ""
+	for word := range strings.SplitSeq(h.Value, " ") {
+		if word == "" {
+			blanks += " "
+			continue
+		}
+		out = append(out, blanks+word)
+		blanks = ""
+	}
+	return out
+}
+
 // encodedWords splits a text between characters.
 func encodedWords(text string) []string {
 	var out []string
 	for len(text) > 0 {
-		n := min(wordBytes, len(text))
-		for n < len(text) && n > 0 && !utf8.RuneStart(text[n]) {
-			n--
-		}
+		n := cut(text, wordBytes)
 		out = append(out, "=?utf-8?B?"+encode(text[:n])+"?=")
 		text = text[n:]
+	}
+	return out
+}
+
+// cut returns how many of at most n bytes of a text end between characters.
+func cut(text string, n int) int {
+	n = min(n, len(text))
+	for n < len(text) && n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return n
+}
+
+// listed returns elements with a comma after each but the last.
+func listed(elements []string) []string {
+	var out []string
+	for i, e := range elements {
+		if i < len(elements)-1 {
+			e += ","
+		}
+		out = append(out, e)
 	}
 	return out
 }
@@ -97,5 +144,5 @@ func phrase(name string) []string {
 	if !printable(name) {
 		return encodedWords(name)
 	}
-	return []string{`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`}
+	return []string{mailbox.Quote(name)}
 }

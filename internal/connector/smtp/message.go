@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -58,18 +57,11 @@ const dateLine = int64(len("Date: Mon, 02 Jan 2006 15:04:05 -0700\r\n"))
 
 var dotAtom = regexp.MustCompile(`^[0-9A-Za-z!#$%&'*+/=?^_{|}~-]+(\.[0-9A-Za-z!#$%&'*+/=?^_{|}~-]+)*$`)
 
-// Compiling the large counts takes a millisecond, too long for every start of the program.
-var messageID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^<[!-;=?-~]{1,250}@[!-;=?-~]{1,253}>$`) })
-
-// compose writes the message. key makes its Message-ID; replyTo is the Message-ID
-// of the e-mail that it answers, or empty.
-func compose(e kit.Email, key, replyTo string) (message, error) {
+// compose writes the message. key makes its Message-ID.
+func compose(e kit.Email, key string) (message, error) {
 	m := message{id: "<" + key + "@" + e.From.Domain + ">", from: path(e.From)}
-	if !dotAtom.MatchString(key) || !messageID().MatchString(m.id) {
+	if !dotAtom.MatchString(key) || !kit.MessageID(m.id) {
 		return m, kit.BadEmail("", "the effect key cannot be part of a Message-ID")
-	}
-	if replyTo != "" && !messageID().MatchString(replyTo) {
-		return m, kit.BadEmail("", "the job that is replied to has no Message-ID")
 	}
 	seen := make(map[string]bool)
 	for _, list := range [][]kit.Mailbox{{e.From}, e.ReplyTo, e.To, e.CC, e.BCC} {
@@ -94,11 +86,18 @@ func compose(e kit.Email, key, replyTo string) (message, error) {
 		header(&b, "To", []string{"undisclosed-recipients:;"}) // RFC 5322, appendix A.1.3
 	}
 	header(&b, "Message-ID", []string{m.id})
-	if replyTo != "" {
-		header(&b, "In-Reply-To", []string{replyTo})
-		header(&b, "References", []string{replyTo})
+	if e.InReplyTo != "" {
+		header(&b, "In-Reply-To", []string{e.InReplyTo})
 	}
+	header(&b, "References", e.References)
 	header(&b, "Subject", words(e.Subject))
+	header(&b, "List-Unsubscribe", listed(e.Unsubscribe.Ways()))
+	if e.Unsubscribe.OneClick {
+		header(&b, "List-Unsubscribe-Post", []string{kit.OneClick})
+	}
+	for _, h := range e.Headers {
+		header(&b, h.Name, valueWords(h))
+	}
 	header(&b, "MIME-Version", []string{"1.0"})
 	if m.files = e.Files; len(m.files) > 0 {
 		header(&b, "Content-Type", []string{"multipart/mixed;", `boundary="` + m.boundary(mixed) + `"`})
@@ -252,7 +251,7 @@ func thaw(frozen []byte) (message, error) {
 	if m.files, err = kit.DecodeFiles(fields[n:]); err != nil {
 		return message{}, err
 	}
-	if !messageID().MatchString(m.id) || !validData(m.data, m.utf8) {
+	if !kit.MessageID(m.id) || !validData(m.data, m.utf8) {
 		return message{}, kit.ErrBadCanon
 	}
 	return m, nil

@@ -114,7 +114,7 @@ func TestMessageProperty(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "cc") {
 			e.CC = append(e.CC, box(rapid.StringOfN(rapid.SampledFrom([]rune("ab.\" @")), 1, 20, -1).Draw(t, "local")))
 		}
-		m, err := compose(e, key, "")
+		m, err := compose(e, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestMessageProperty(t *testing.T) {
 func TestLineEnds(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"\r=\na", "a\r\n\nb", "a\n\r\nb", "a\r\rb", "ä\rä\n", "\n", "a \n", "a\t\r", "aaaaaaaa\r=\n"} {
-		m, err := compose(kit.Email{From: box("ada"), To: []kit.Mailbox{box("bob")}, Text: in}, key, "")
+		m, err := compose(kit.Email{From: box("ada"), To: []kit.Mailbox{box("bob")}, Text: in}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestEnvelope(t *testing.T) {
 	t.Parallel()
 	m, err := compose(kit.Email{
 		From: box("ada"), BCC: []kit.Mailbox{box("bob"), box("eve"), box("bob")}, Text: "x",
-	}, key, "")
+	}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestEnvelope(t *testing.T) {
 // TestThaw: frozen bytes that could break the conversation are refused.
 func TestThaw(t *testing.T) {
 	t.Parallel()
-	good, err := compose(kit.Email{From: box("ada"), To: []kit.Mailbox{box("bob")}, Subject: "Hello", Text: "x"}, key, "")
+	good, err := compose(kit.Email{From: box("ada"), To: []kit.Mailbox{box("bob")}, Subject: "Hello", Text: "x"}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func FuzzCompose(f *testing.F) {
 		}
 		from := box("ada")
 		from.Name = name
-		m, err := compose(kit.Email{From: from, To: []kit.Mailbox{box("bob")}, Subject: subject, Text: body, HTML: html}, key, "")
+		m, err := compose(kit.Email{From: from, To: []kit.Mailbox{box("bob")}, Subject: subject, Text: body, HTML: html}, key)
 		if err != nil {
 			t.Fatal(err)
 		}

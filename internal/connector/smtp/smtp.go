@@ -105,7 +105,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err := mail.CheckFiles(c.cfg.Media, c.cfg.HTTPSOnly); err != nil {
 		return connector.Prepared{}, err
 	}
-	m, err := compose(mail, r.EffectKey, r.ReplyTo)
+	m, err := compose(mail, r.EffectKey)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
