@@ -93,12 +93,12 @@ var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, DedupesInFlight:
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+	if r.ReplyTo != "" {
+		return connector.Prepared{}, kit.BadEmail("", "Resend states no Message-ID that another e-mail could reply to; set in_reply_to or references")
+	}
 	mail, err := kit.ReadEmail(r, Name)
 	if err != nil {
 		return connector.Prepared{}, err
-	}
-	if r.ReplyTo != "" {
-		return connector.Prepared{}, kit.BadEmail("", "Resend gives no Message-ID that another e-mail could reply to")
 	}
 	if err := c.checkFiles(mail); err != nil {
 		return connector.Prepared{}, err

@@ -60,6 +60,8 @@ type Email struct {
 	Subject string   `json:"subject"`
 	Text    string   `json:"text"`
 	HTML    string   `json:"html"`
+	// Headers are added to the message.
+	Headers map[string]string `json:"headers"`
 	// Attachments are those whose content came with the request.
 	Attachments []Attachment `json:"attachments"`
 }
