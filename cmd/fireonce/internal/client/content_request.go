@@ -63,11 +63,11 @@ func plainRequest(hook *fireoncev1.Webhook) *fireoncev1.HttpRequest {
 func webhook(cmd *cli.Command) (*fireoncev1.Webhook, error) {
 	hook := &fireoncev1.Webhook{Url: cmd.String("url"), ContentType: cmd.String("content-type")}
 	for _, h := range cmd.StringSlice("header") {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok || strings.TrimSpace(name) == "" {
-			return nil, exit.Usagef("--header %q: must be 'NAME: VALUE'", h)
+		name, value, err := headerOf("header", h)
+		if err != nil {
+			return nil, err
 		}
-		hook.Headers = append(hook.Headers, &fireoncev1.HttpHeader{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+		hook.Headers = append(hook.Headers, &fireoncev1.HttpHeader{Name: name, Value: value})
 	}
 	switch {
 	case cmd.IsSet("body") && cmd.IsSet("body-file"):
@@ -111,4 +111,13 @@ func otherContent(err error) bool {
 	fields := d.GetIdempotencyConflict().GetMismatchedFields()
 	return d.GetReason() == fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH || d.GetMetadata()["kind"] == "http_request" || slices.Contains(fields, "payload") ||
 		slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, "job_template") })
+}
+
+// headerOf reads a header from a flag.
+func headerOf(flag, text string) (name, value string, err error) {
+	name, value, ok := strings.Cut(text, ":")
+	if !ok || strings.TrimSpace(name) == "" {
+		return "", "", exit.Usagef("--%s %q: must be 'NAME: VALUE'", flag, text)
+	}
+	return strings.TrimSpace(name), strings.TrimSpace(value), nil
 }
