@@ -17,9 +17,9 @@ const (
 	foldAt = 76
 	// longestWord is the longest word that is written as it is, in bytes.
 	longestWord = 900
-	// wordBytes is how much text an encoded word holds in base64. A line with one has at most 76
-	// characters (RFC 2047, section 2), of which the names of the usual headers take 11.
-	wordBytes = 39
+	// wordBytes is how much text an encoded word holds in base64: it has at most 75 characters
+	// (RFC 2047, section 2).
+	wordBytes = 45
 	// wordFrame is what an encoded word has around its text, in bytes.
 	wordFrame = len("=?utf-8?B?" + "?=")
 )
@@ -48,14 +48,15 @@ func words(text string) []string {
 	if text == "" {
 		return nil
 	}
+	const used = len("Subject: ")
 	list := strings.Split(text, " ")
 	for _, word := range list {
 		if word == "" || len(word) > longestWord { // spaces that folding could lose
-			return encodedWords(text)
+			return encodedWords(text, used)
 		}
 	}
 	if !printable(text) {
-		return encodedWords(text)
+		return encodedWords(text, used)
 	}
 	return list
 }
@@ -70,12 +71,7 @@ func printable(text string) bool {
 // callers encode them, so ASCII is written as it is: it is folded before blanks, none of which is lost.
 func valueWords(h kit.MailHeader) []string {
 	if !ascii(h.Value) {
-		room := (foldAt - len(h.Name+": ") - wordFrame) / 4 * 3
-		if room < utf8.UTFMax { // it is folded before its first word
-			room = wordBytes
-		}
-		first := cut(h.Value, min(room, wordBytes))
-		return append(encodedWords(h.Value[:first]), encodedWords(h.Value[first:])...)
+		return encodedWords(h.Value, len(h.Name+": "))
 	}
 	var out []string
 	blanks := ""
@@ -90,24 +86,24 @@ func valueWords(h kit.MailHeader) []string {
 	return out
 }
 
-// encodedWords splits a text between characters.
-func encodedWords(text string) []string {
+// encodedWords splits a text between characters. The first word comes after so many bytes of its
+// line: a line with an encoded word has at most 76 characters (RFC 2047, section 2). Words are as long
+// as can be, because some readers show a blank between two of them.
+func encodedWords(text string, used int) []string {
 	var out []string
+	room := min((foldAt-used-wordFrame)/4*3, wordBytes)
+	if room < utf8.UTFMax {
+		room = wordBytes // header begins a line with it
+	}
 	for len(text) > 0 {
-		n := cut(text, wordBytes)
+		n := min(room, len(text))
+		for n < len(text) && n > 0 && !utf8.RuneStart(text[n]) {
+			n--
+		}
 		out = append(out, "=?utf-8?B?"+encode(text[:n])+"?=")
-		text = text[n:]
+		text, room = text[n:], wordBytes
 	}
 	return out
-}
-
-// cut returns how many of at most n bytes of a text end between characters.
-func cut(text string, n int) int {
-	n = min(n, len(text))
-	for n < len(text) && n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return n
 }
 
 // listed returns elements with a comma after each but the last.
@@ -128,7 +124,11 @@ func addresses(b *bytes.Buffer, name string, boxes []kit.Mailbox) {
 	for i, box := range boxes {
 		word := box.Address()
 		if box.Name != "" {
-			list = append(list, phrase(box.Name)...)
+			used := len(" ") // each mailbox after the first may have a line of its own
+			if i == 0 {
+				used = len(name + ": ")
+			}
+			list = append(list, phrase(box.Name, used)...)
 			word = "<" + word + ">"
 		}
 		if i < len(boxes)-1 {
@@ -140,9 +140,9 @@ func addresses(b *bytes.Buffer, name string, boxes []kit.Mailbox) {
 }
 
 // phrase returns a display name as words: a quoted string, or encoded words.
-func phrase(name string) []string {
+func phrase(name string, used int) []string {
 	if !printable(name) {
-		return encodedWords(name)
+		return encodedWords(name, used)
 	}
 	return []string{mailbox.Quote(name)}
 }

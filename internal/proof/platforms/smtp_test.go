@@ -100,6 +100,17 @@ func TestSMTP(t *testing.T) {
 		}
 		w.once("plain words", s)
 	})
+	run("an e-mail answers that of another job, which comes first", with(smtptest.Options{}, smtptest.Defer), func(t *testing.T, w *mailWorld) {
+		first := w.Submit("first", email("first words"))
+		answer := email("second words")
+		answer.GetEmail().References = []string{"<earlier@example.net>"}
+		second := w.Submit("second", answer, platforms.ReplyTo(first))
+		w.UntilState(second, job.Succeeded)
+		id, stored := w.Job(first).Effect.ExternalID, w.relay.Stored()
+		if len(stored) != 2 || !strings.Contains(string(stored[1].Data), "\r\nIn-Reply-To: "+id+"\r\nReferences: <earlier@example.net>\r\n "+id+"\r\n") {
+			t.Errorf("the answer to %s: %+v", id, stored)
+		}
+	})
 	run("two identical jobs are two e-mails", smtptest.Options{}, func(t *testing.T, w *mailWorld) {
 		a, b := w.Submit("one", email("same words")), w.Submit("two", email("same words"))
 		x, y := w.UntilState(a, job.Succeeded), w.UntilState(b, job.Succeeded)
