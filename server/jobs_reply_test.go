@@ -107,6 +107,26 @@ func TestReplyRefused(t *testing.T) {
 	})
 }
 
+// TestReplyToTwo: content that answers something on the platform cannot answer a job too, which is
+// refused when the job is scheduled, though the other job has no effect yet.
+func TestReplyToTwo(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	first := f.schedule(f.request("first"))
+	for field, p := range map[string]*fireoncev1.Payload{
+		"payload.social_post.reply_to_id": {Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: "Hello", ReplyToId: "1"}}},
+		"payload.email.in_reply_to": {Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
+			Sender: "a@example.org", To: []string{"b@example.org"}, TextBody: "Hello", InReplyTo: "<1@example.org>",
+		}}},
+	} {
+		request := f.request("both", replyTo(first.GetJobId()), func(r *scheduleRequest) { r.Payload = p })
+		e := wantReason(t, overConnect(f).call(t.Context(), scheduleJob, request, &fireoncev1.ScheduleJobResponse{}), fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID)
+		if e.detail.GetViolations()[0].GetField() != field || !strings.Contains(e.msg, "goes not with reply_to_job_id") {
+			t.Errorf("%s: %s, %v", field, e.msg, e.detail)
+		}
+	}
+}
+
 // vanishing is a store that loses the predecessor between check and write.
 type vanishing struct{ server.Store }
 

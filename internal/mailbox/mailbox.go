@@ -18,8 +18,8 @@ import (
 
 // Rules of this file:
 //   - a name is what stands before the angle bracket. It is kept as it was given: people write
-//     parentheses, commas, dots and quotes in names, which RFC 5322 has for syntax. Whoever writes the
-//     name to a message quotes it. Only two forms are read as syntax, because programs write
+//     parentheses, commas, dots and quotes in names, which RFC 5322 has for syntax. A message has the
+//     name in quotes. Only two forms are read as syntax, because programs write
 //     them: one pair of quotes around the whole name, and encoded words (RFC 2047);
 //   - what could be read in two ways is refused, and the error has the text to write instead;
 //   - a mailbox becomes a header or a part of an envelope, so nothing in it can end a line, in any

@@ -16,9 +16,9 @@ import (
 )
 
 // Rules of this file:
-//   - a header that the connector or a server on the way writes is nobody else's: two Subjects or
-//     a second Content-Type are read differently by each reader. So the reserved names are
-//     refused, and threads and unsubscribing have fields of their own;
+//   - a header that the connector or a server on the way writes is reserved: two Subjects or
+//     a second Content-Type are read differently by each reader. Threads and unsubscribing have
+//     fields of their own;
 //   - values are text here. The connector encodes and folds them.
 
 // Limits of the headers of an e-mail, as the contract states them.

@@ -16,7 +16,7 @@ func plainEmail() *fireoncev1.Email {
 	return &fireoncev1.Email{Sender: "a@example.org", To: []string{"b@example.org"}, Subject: "Hello"}
 }
 
-// read reads an e-mail, and checks that an error is an *InputError at a path.
+// readEmail reads an e-mail, and checks that an error is an *InputError at a path.
 func readEmail(t *testing.T, e *fireoncev1.Email, replyTo, field string, reason connector.InputReason) kit.Email {
 	t.Helper()
 	r := emailRequest(t, e)
