@@ -70,9 +70,9 @@ const (
 	ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN ErrorReason = 113
 	// INVALID_ARGUMENT: the operator does not allow browsers to be sent to this URL.
 	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 114
-	// INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
-	// or a message has more than 1,000 unknown fields. Counted before the request is
-	// decoded; violations have the path of the list, metadata "limit" the number.
+	// INVALID_ARGUMENT: a list or a map has more elements than this contract allows, a
+	// body_json more values or levels, or a message more than 1,000 unknown fields. Counted
+	// before the request is decoded; violations have the path, metadata "limit" the number.
 	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 115
 	// INVALID_ARGUMENT: the request does not match this contract: it breaks a rule of a
 	// field, or cannot be decoded. ErrorDetail.violations has each fault.

@@ -188,69 +188,71 @@ func (Phase) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{1}
 }
 
-// Kind of a failure. New values may be added.
+// Kind of a failure. New values may be added, each in the hundred of its group: 100 refused,
+// 200 failed without effect, 300 the outcome is unknown, 400 Fireonce gave up, 500 the job is not
+// wanted any more. Treat an unknown value as its group.
 type FailureKind int32
 
 const (
 	FailureKind_FAILURE_KIND_UNSPECIFIED FailureKind = 0
 	// The credential was refused: the connection is put on hold and the job waits.
 	// A plain HTTP request's 401 or 403 is PERMANENT instead, and a webhook's TRANSIENT.
-	FailureKind_FAILURE_KIND_AUTH FailureKind = 1
+	FailureKind_FAILURE_KIND_AUTH FailureKind = 100
 	// Refused permanently (content policy, malformed, 4xx; of a webhook only 410).
-	FailureKind_FAILURE_KIND_PERMANENT FailureKind = 2
+	FailureKind_FAILURE_KIND_PERMANENT FailureKind = 101
 	// Refused with a proof of no effect; waits for the time that the platform names. Uses
 	// no attempt of the retry budget.
-	FailureKind_FAILURE_KIND_RATE_LIMITED FailureKind = 3
-	// Proven to have had no effect (for example no connection); retried.
-	FailureKind_FAILURE_KIND_TRANSIENT FailureKind = 4
-	// No proof either way; goes to AMBIGUOUS.
-	FailureKind_FAILURE_KIND_AMBIGUOUS FailureKind = 5
+	FailureKind_FAILURE_KIND_RATE_LIMITED FailureKind = 102
 	// The URL names an address that the egress policy blocks (loopback, link-local,
 	// private, metadata). A name that has only such addresses is TRANSIENT, like one that
 	// does not resolve: only the operator's log distinguishes the two.
-	FailureKind_FAILURE_KIND_EGRESS_DENIED FailureKind = 6
+	FailureKind_FAILURE_KIND_EGRESS_DENIED FailureKind = 103
+	// Proven to have had no effect (for example no connection); retried.
+	FailureKind_FAILURE_KIND_TRANSIENT FailureKind = 200
+	// No proof either way; goes to AMBIGUOUS.
+	FailureKind_FAILURE_KIND_AMBIGUOUS FailureKind = 300
 	// The attempts, or the time to keep trying, are used up.
-	FailureKind_FAILURE_KIND_ATTEMPTS_EXHAUSTED FailureKind = 7
-	// Workers lost their lease on this job repeatedly before they sent anything.
-	FailureKind_FAILURE_KIND_WORKER_CRASH FailureKind = 8
+	FailureKind_FAILURE_KIND_ATTEMPTS_EXHAUSTED FailureKind = 400
 	// The start window passed, or the wait window of a reply that still waited.
-	FailureKind_FAILURE_KIND_EXPIRED FailureKind = 9
+	FailureKind_FAILURE_KIND_EXPIRED FailureKind = 401
+	// Workers lost their lease on this job repeatedly before they sent anything.
+	FailureKind_FAILURE_KIND_WORKER_CRASH FailureKind = 402
 	// The job that this one replies to ended without success.
-	FailureKind_FAILURE_KIND_PREDECESSOR_ENDED FailureKind = 10
+	FailureKind_FAILURE_KIND_PREDECESSOR_ENDED FailureKind = 500
 	// skip_if_present: the content existed, and is no effect of this job, which was not sent,
 	// or not sent again.
-	FailureKind_FAILURE_KIND_ALREADY_PRESENT FailureKind = 11
+	FailureKind_FAILURE_KIND_ALREADY_PRESENT FailureKind = 501
 )
 
 // Enum value maps for FailureKind.
 var (
 	FailureKind_name = map[int32]string{
-		0:  "FAILURE_KIND_UNSPECIFIED",
-		1:  "FAILURE_KIND_AUTH",
-		2:  "FAILURE_KIND_PERMANENT",
-		3:  "FAILURE_KIND_RATE_LIMITED",
-		4:  "FAILURE_KIND_TRANSIENT",
-		5:  "FAILURE_KIND_AMBIGUOUS",
-		6:  "FAILURE_KIND_EGRESS_DENIED",
-		7:  "FAILURE_KIND_ATTEMPTS_EXHAUSTED",
-		8:  "FAILURE_KIND_WORKER_CRASH",
-		9:  "FAILURE_KIND_EXPIRED",
-		10: "FAILURE_KIND_PREDECESSOR_ENDED",
-		11: "FAILURE_KIND_ALREADY_PRESENT",
+		0:   "FAILURE_KIND_UNSPECIFIED",
+		100: "FAILURE_KIND_AUTH",
+		101: "FAILURE_KIND_PERMANENT",
+		102: "FAILURE_KIND_RATE_LIMITED",
+		103: "FAILURE_KIND_EGRESS_DENIED",
+		200: "FAILURE_KIND_TRANSIENT",
+		300: "FAILURE_KIND_AMBIGUOUS",
+		400: "FAILURE_KIND_ATTEMPTS_EXHAUSTED",
+		401: "FAILURE_KIND_EXPIRED",
+		402: "FAILURE_KIND_WORKER_CRASH",
+		500: "FAILURE_KIND_PREDECESSOR_ENDED",
+		501: "FAILURE_KIND_ALREADY_PRESENT",
 	}
 	FailureKind_value = map[string]int32{
 		"FAILURE_KIND_UNSPECIFIED":        0,
-		"FAILURE_KIND_AUTH":               1,
-		"FAILURE_KIND_PERMANENT":          2,
-		"FAILURE_KIND_RATE_LIMITED":       3,
-		"FAILURE_KIND_TRANSIENT":          4,
-		"FAILURE_KIND_AMBIGUOUS":          5,
-		"FAILURE_KIND_EGRESS_DENIED":      6,
-		"FAILURE_KIND_ATTEMPTS_EXHAUSTED": 7,
-		"FAILURE_KIND_WORKER_CRASH":       8,
-		"FAILURE_KIND_EXPIRED":            9,
-		"FAILURE_KIND_PREDECESSOR_ENDED":  10,
-		"FAILURE_KIND_ALREADY_PRESENT":    11,
+		"FAILURE_KIND_AUTH":               100,
+		"FAILURE_KIND_PERMANENT":          101,
+		"FAILURE_KIND_RATE_LIMITED":       102,
+		"FAILURE_KIND_EGRESS_DENIED":      103,
+		"FAILURE_KIND_TRANSIENT":          200,
+		"FAILURE_KIND_AMBIGUOUS":          300,
+		"FAILURE_KIND_ATTEMPTS_EXHAUSTED": 400,
+		"FAILURE_KIND_EXPIRED":            401,
+		"FAILURE_KIND_WORKER_CRASH":       402,
+		"FAILURE_KIND_PREDECESSOR_ENDED":  500,
+		"FAILURE_KIND_ALREADY_PRESENT":    501,
 	}
 )
 
@@ -355,7 +357,7 @@ const (
 	// Never sent a second time, and no person is asked: the job ends as SUCCEEDED, although
 	// the effect may be missing. effect.proof is ASSUMED.
 	Delivery_DELIVERY_AT_MOST_ONCE Delivery = 2
-	// Sent again in a new round: the effect MAY BE DUPLICATED. Every send counts against the
+	// Sent again, under a new effect key: the effect MAY BE DUPLICATED. Every send counts against the
 	// attempts, and keep_trying bounds them; then NEEDS_RESOLUTION.
 	Delivery_DELIVERY_AT_LEAST_ONCE Delivery = 3
 )
@@ -404,8 +406,8 @@ func (Delivery) EnumDescriptor() ([]byte, []int) {
 }
 
 // Why a connection is in its state, and what to do about it. New values may be added: in
-// the state AUTH_HOLD, treat an unknown value as CREDENTIAL_REFUSED. All except PAUSED,
-// RATE_LIMITED and DELETED are causes of AUTH_HOLD.
+// the state AUTH_HOLD, treat an unknown value as CREDENTIAL_REFUSED. Each value is in the hundred
+// of its group: 100 causes of AUTH_HOLD, 200 a person, 300 what ends by itself, 400 the end.
 type ConnectionStateCause int32
 
 const (
@@ -413,70 +415,70 @@ const (
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED ConnectionStateCause = 0
 	// The connection has no credential yet, and its connector needs one. Connect the
 	// account: RotateCredential or a login.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING ConnectionStateCause = 1
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING ConnectionStateCause = 100
 	// The platform refused the credential without a reason; it may be revoked or mistyped.
 	// Supply a new one: RotateCredential or a login.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED ConnectionStateCause = 2
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED ConnectionStateCause = 101
 	// The credential was refused after its end (credential_expire_time), or the platform
 	// reported that it has expired, and Fireonce could not renew it. Supply a new one; a
 	// login by OAuth with a refresh token is renewed automatically.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED ConnectionStateCause = 3
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED ConnectionStateCause = 102
 	// The login was revoked, or the platform does not renew it any more. The person logs in
 	// again: StartOAuth with this connection.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED ConnectionStateCause = 4
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED ConnectionStateCause = 103
 	// An answer of the platform was lost while the login was renewed, and the platform does
 	// not accept the old one any more. The login was not revoked. The person logs in again:
 	// StartOAuth with this connection.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_RENEWAL_LOST ConnectionStateCause = 5
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_RENEWAL_LOST ConnectionStateCause = 104
 	// The credential is valid, but lacks a scope or a right that the connection needs. Log
 	// in again with all the requested rights, or widen the rights of the app at the
 	// platform and replace the credential.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_PERMISSION_MISSING ConnectionStateCause = 6
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_PERMISSION_MISSING ConnectionStateCause = 105
 	// The platform has suspended, locked or closed the account. Its owner resolves that at
 	// the platform; then replace the credential, even by the same one.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_BARRED ConnectionStateCause = 7
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_BARRED ConnectionStateCause = 106
 	// The credential belongs to an account other than the connection's (account_identity);
 	// nothing was sent with it. Supply one of the right account, or make a new connection
 	// for the other one.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH ConnectionStateCause = 8
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH ConnectionStateCause = 107
 	// A person paused it. ResumeConnection.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED ConnectionStateCause = 9
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED ConnectionStateCause = 200
 	// The platform asked to wait, or cannot be asked. Ends automatically
 	// (rate_limit_end_time).
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED ConnectionStateCause = 10
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED ConnectionStateCause = 300
 	// The connection was deleted permanently.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED ConnectionStateCause = 11
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED ConnectionStateCause = 400
 )
 
 // Enum value maps for ConnectionStateCause.
 var (
 	ConnectionStateCause_name = map[int32]string{
-		0:  "CONNECTION_STATE_CAUSE_UNSPECIFIED",
-		1:  "CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING",
-		2:  "CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED",
-		3:  "CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED",
-		4:  "CONNECTION_STATE_CAUSE_LOGIN_ENDED",
-		5:  "CONNECTION_STATE_CAUSE_RENEWAL_LOST",
-		6:  "CONNECTION_STATE_CAUSE_PERMISSION_MISSING",
-		7:  "CONNECTION_STATE_CAUSE_ACCOUNT_BARRED",
-		8:  "CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH",
-		9:  "CONNECTION_STATE_CAUSE_PAUSED",
-		10: "CONNECTION_STATE_CAUSE_RATE_LIMITED",
-		11: "CONNECTION_STATE_CAUSE_DELETED",
+		0:   "CONNECTION_STATE_CAUSE_UNSPECIFIED",
+		100: "CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING",
+		101: "CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED",
+		102: "CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED",
+		103: "CONNECTION_STATE_CAUSE_LOGIN_ENDED",
+		104: "CONNECTION_STATE_CAUSE_RENEWAL_LOST",
+		105: "CONNECTION_STATE_CAUSE_PERMISSION_MISSING",
+		106: "CONNECTION_STATE_CAUSE_ACCOUNT_BARRED",
+		107: "CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH",
+		200: "CONNECTION_STATE_CAUSE_PAUSED",
+		300: "CONNECTION_STATE_CAUSE_RATE_LIMITED",
+		400: "CONNECTION_STATE_CAUSE_DELETED",
 	}
 	ConnectionStateCause_value = map[string]int32{
 		"CONNECTION_STATE_CAUSE_UNSPECIFIED":        0,
-		"CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING": 1,
-		"CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED": 2,
-		"CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED": 3,
-		"CONNECTION_STATE_CAUSE_LOGIN_ENDED":        4,
-		"CONNECTION_STATE_CAUSE_RENEWAL_LOST":       5,
-		"CONNECTION_STATE_CAUSE_PERMISSION_MISSING": 6,
-		"CONNECTION_STATE_CAUSE_ACCOUNT_BARRED":     7,
-		"CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH":   8,
-		"CONNECTION_STATE_CAUSE_PAUSED":             9,
-		"CONNECTION_STATE_CAUSE_RATE_LIMITED":       10,
-		"CONNECTION_STATE_CAUSE_DELETED":            11,
+		"CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING": 100,
+		"CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED": 101,
+		"CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED": 102,
+		"CONNECTION_STATE_CAUSE_LOGIN_ENDED":        103,
+		"CONNECTION_STATE_CAUSE_RENEWAL_LOST":       104,
+		"CONNECTION_STATE_CAUSE_PERMISSION_MISSING": 105,
+		"CONNECTION_STATE_CAUSE_ACCOUNT_BARRED":     106,
+		"CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH":   107,
+		"CONNECTION_STATE_CAUSE_PAUSED":             200,
+		"CONNECTION_STATE_CAUSE_RATE_LIMITED":       300,
+		"CONNECTION_STATE_CAUSE_DELETED":            400,
 	}
 )
 
@@ -632,74 +634,75 @@ func (BodyOmission) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
-// What the job waits for. New values may be added.
+// What the job waits for. New values may be added, each in the hundred of its group: 100
+// the operator, 200 the connection's owner, 300 what passes by itself, 400 another job.
 type BlockedReason_Kind int32
 
 const (
 	BlockedReason_KIND_UNSPECIFIED BlockedReason_Kind = 0
 	// Nothing is sent: the database may be a copy or an old state. An operator runs
 	// `fireonce recover`.
-	BlockedReason_KIND_QUARANTINED BlockedReason_Kind = 1
+	BlockedReason_KIND_QUARANTINED BlockedReason_Kind = 100
 	// Nothing is sent until the time of the database is believed again.
-	BlockedReason_KIND_CLOCK_DOUBTED BlockedReason_Kind = 2
-	// The job that it replies to (job_id) has not succeeded yet.
-	BlockedReason_KIND_PREDECESSOR BlockedReason_Kind = 3
-	// A person paused the connection; ResumeConnection lifts it.
-	BlockedReason_KIND_CONNECTION_PAUSED BlockedReason_Kind = 4
-	// The connection has no credential, or one that cannot be used; connection_cause has
-	// the reason and the remedy. RotateCredential or a login lifts it.
-	BlockedReason_KIND_CREDENTIAL BlockedReason_Kind = 5
+	BlockedReason_KIND_CLOCK_DOUBTED BlockedReason_Kind = 101
 	// No server that claimed the job has the key that seals the connection's credential.
 	// The operator adds it to the key file; the job then goes on automatically.
-	BlockedReason_KIND_SEALING_KEY_MISSING BlockedReason_Kind = 6
+	BlockedReason_KIND_SEALING_KEY_MISSING BlockedReason_Kind = 102
 	// The connection's seal does not fit it: it was changed in the database. Nothing is
 	// sent. The operator restores the row, or makes a new connection; the job then goes
 	// on automatically.
-	BlockedReason_KIND_SEAL_BROKEN BlockedReason_Kind = 7
+	BlockedReason_KIND_SEAL_BROKEN BlockedReason_Kind = 103
+	// A person paused the connection; ResumeConnection lifts it.
+	BlockedReason_KIND_CONNECTION_PAUSED BlockedReason_Kind = 200
+	// The connection has no credential, or one that cannot be used; connection_cause has
+	// the reason and the remedy. RotateCredential or a login lifts it.
+	BlockedReason_KIND_CREDENTIAL BlockedReason_Kind = 201
 	// The platform asked to wait, or cannot be asked, for every job of the connection.
 	// Lifts automatically (end_time).
-	BlockedReason_KIND_RATE_LIMITED BlockedReason_Kind = 8
+	BlockedReason_KIND_RATE_LIMITED BlockedReason_Kind = 300
 	// Another job with the same content is under way to the same account, and a look
 	// could not distinguish the two. Lifts automatically.
-	BlockedReason_KIND_SAME_CONTENT BlockedReason_Kind = 9
+	BlockedReason_KIND_SAME_CONTENT BlockedReason_Kind = 301
 	// This job's own next step was postponed; message has the reason. Goes on
 	// automatically (end_time).
-	BlockedReason_KIND_PUT_OFF BlockedReason_Kind = 10
+	BlockedReason_KIND_PUT_OFF BlockedReason_Kind = 302
 	// Another job of its connection or schedule was sent too recently: the cool-down of
 	// ConnectionLimits or SchedulePolicies. Goes on automatically (end_time), if its
 	// start window is open then.
-	BlockedReason_KIND_COOL_DOWN BlockedReason_Kind = 11
+	BlockedReason_KIND_COOL_DOWN BlockedReason_Kind = 303
+	// The job that it replies to (job_id) has not succeeded yet.
+	BlockedReason_KIND_PREDECESSOR BlockedReason_Kind = 400
 )
 
 // Enum value maps for BlockedReason_Kind.
 var (
 	BlockedReason_Kind_name = map[int32]string{
-		0:  "KIND_UNSPECIFIED",
-		1:  "KIND_QUARANTINED",
-		2:  "KIND_CLOCK_DOUBTED",
-		3:  "KIND_PREDECESSOR",
-		4:  "KIND_CONNECTION_PAUSED",
-		5:  "KIND_CREDENTIAL",
-		6:  "KIND_SEALING_KEY_MISSING",
-		7:  "KIND_SEAL_BROKEN",
-		8:  "KIND_RATE_LIMITED",
-		9:  "KIND_SAME_CONTENT",
-		10: "KIND_PUT_OFF",
-		11: "KIND_COOL_DOWN",
+		0:   "KIND_UNSPECIFIED",
+		100: "KIND_QUARANTINED",
+		101: "KIND_CLOCK_DOUBTED",
+		102: "KIND_SEALING_KEY_MISSING",
+		103: "KIND_SEAL_BROKEN",
+		200: "KIND_CONNECTION_PAUSED",
+		201: "KIND_CREDENTIAL",
+		300: "KIND_RATE_LIMITED",
+		301: "KIND_SAME_CONTENT",
+		302: "KIND_PUT_OFF",
+		303: "KIND_COOL_DOWN",
+		400: "KIND_PREDECESSOR",
 	}
 	BlockedReason_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":         0,
-		"KIND_QUARANTINED":         1,
-		"KIND_CLOCK_DOUBTED":       2,
-		"KIND_PREDECESSOR":         3,
-		"KIND_CONNECTION_PAUSED":   4,
-		"KIND_CREDENTIAL":          5,
-		"KIND_SEALING_KEY_MISSING": 6,
-		"KIND_SEAL_BROKEN":         7,
-		"KIND_RATE_LIMITED":        8,
-		"KIND_SAME_CONTENT":        9,
-		"KIND_PUT_OFF":             10,
-		"KIND_COOL_DOWN":           11,
+		"KIND_QUARANTINED":         100,
+		"KIND_CLOCK_DOUBTED":       101,
+		"KIND_SEALING_KEY_MISSING": 102,
+		"KIND_SEAL_BROKEN":         103,
+		"KIND_CONNECTION_PAUSED":   200,
+		"KIND_CREDENTIAL":          201,
+		"KIND_RATE_LIMITED":        300,
+		"KIND_SAME_CONTENT":        301,
+		"KIND_PUT_OFF":             302,
+		"KIND_COOL_DOWN":           303,
+		"KIND_PREDECESSOR":         400,
 	}
 )
 
@@ -971,8 +974,10 @@ type Job struct {
 	AttemptCount int32 `protobuf:"varint,19,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
 	// Failures that count against retry_policy.max_attempts. RetryJob sets it to 0.
 	FailureCount int32 `protobuf:"varint,20,opt,name=failure_count,json=failureCount,proto3" json:"failure_count,omitempty"`
-	// Starts at 1; rises when a person or delivery AT_LEAST_ONCE wants a new effect.
-	Round int32 `protobuf:"varint,21,opt,name=round,proto3" json:"round,omitempty"`
+	// How often a new effect was wanted although an earlier one could not be ruled out: by
+	// DECISION_RESEND, or by delivery AT_LEAST_ONCE. Above 0, the effect may exist more than
+	// once.
+	ResendCount int32 `protobuf:"varint,21,opt,name=resend_count,json=resendCount,proto3" json:"resend_count,omitempty"`
 	// The newest attempt. Left out of lists and events.
 	LastAttempt *Attempt `protobuf:"bytes,22,opt,name=last_attempt,json=lastAttempt,proto3" json:"last_attempt,omitempty"`
 	// The newest failure. Kept after a success.
@@ -1002,8 +1007,8 @@ type Job struct {
 	// When a reply that still waits for the job that it replies to becomes EXPIRED: its own
 	// time plus wait_window. Unset once that job has succeeded.
 	WaitDeadline *timestamppb.Timestamp `protobuf:"bytes,34,opt,name=wait_deadline,json=waitDeadline,proto3" json:"wait_deadline,omitempty"`
-	// The caller's own effect key, for the job's present effect (round). Unset: it is derived;
-	// attempts have theirs in Attempt.effect_key.
+	// The caller's own effect key, for the effect that is wanted now (see resend_count). Unset:
+	// it is derived; attempts have theirs in Attempt.effect_key.
 	EffectKey string `protobuf:"bytes,35,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	// The time that one request to the platform is allowed.
 	AttemptTimeout *durationpb.Duration `protobuf:"bytes,36,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
@@ -1220,9 +1225,9 @@ func (x *Job) GetFailureCount() int32 {
 	return 0
 }
 
-func (x *Job) GetRound() int32 {
+func (x *Job) GetResendCount() int32 {
 	if x != nil {
-		return x.Round
+		return x.ResendCount
 	}
 	return 0
 }
@@ -1716,52 +1721,48 @@ type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1, without gaps.
 	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// The job's round at that time.
-	Round int32 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	// The server process, under a name that reveals nothing about the machine. The server's
 	// log and GET /status map it to host and process id.
-	Worker    string                 `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`
-	ClaimTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=claim_time,json=claimTime,proto3" json:"claim_time,omitempty"`
+	Worker string `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
 	// When the intent became durable.
-	IntentTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=intent_time,json=intentTime,proto3" json:"intent_time,omitempty"`
-	// The last byte is written before this time, or the request is not sent.
-	SendDeadline *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=send_deadline,json=sendDeadline,proto3" json:"send_deadline,omitempty"`
+	IntentTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=intent_time,json=intentTime,proto3" json:"intent_time,omitempty"`
 	// The target works on the request no longer than until this: the end of the wait for its
 	// answer, or of the connection's max_handling_time if that is later.
-	AnswerDeadline *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=answer_deadline,json=answerDeadline,proto3" json:"answer_deadline,omitempty"`
+	AnswerDeadline *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=answer_deadline,json=answerDeadline,proto3" json:"answer_deadline,omitempty"`
 	// True if a byte of the request may have left. With an outcome of
 	// UNSPECIFIED or UNKNOWN, false proves nothing.
-	RequestWritten bool                   `protobuf:"varint,8,opt,name=request_written,json=requestWritten,proto3" json:"request_written,omitempty"`
-	EndTime        *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	Outcome        AttemptOutcome         `protobuf:"varint,10,opt,name=outcome,proto3,enum=fireonce.v1.AttemptOutcome" json:"outcome,omitempty"`
-	FailureKind    FailureKind            `protobuf:"varint,11,opt,name=failure_kind,json=failureKind,proto3,enum=fireonce.v1.FailureKind" json:"failure_kind,omitempty"`
+	RequestWritten bool                   `protobuf:"varint,5,opt,name=request_written,json=requestWritten,proto3" json:"request_written,omitempty"`
+	EndTime        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	Outcome        AttemptOutcome         `protobuf:"varint,7,opt,name=outcome,proto3,enum=fireonce.v1.AttemptOutcome" json:"outcome,omitempty"`
+	FailureKind    FailureKind            `protobuf:"varint,8,opt,name=failure_kind,json=failureKind,proto3,enum=fireonce.v1.FailureKind" json:"failure_kind,omitempty"`
 	// The platform's answer, or the failure. Redacted; at most 2,000 bytes. Left out without
 	// the scope payloads:read.
-	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,9,opt,name=detail,proto3" json:"detail,omitempty"`
 	// 0: there was no HTTP answer.
-	HttpStatus int32 `protobuf:"varint,13,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
+	HttpStatus int32 `protobuf:"varint,10,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
 	// The durable handle from the platform, if any.
-	Handle string `protobuf:"bytes,14,opt,name=handle,proto3" json:"handle,omitempty"`
+	Handle string `protobuf:"bytes,11,opt,name=handle,proto3" json:"handle,omitempty"`
 	// The key that a KEYED target dedupes on: "fo1_" and 52 characters, a digest of the
-	// installation's namespace, the project, the job's idempotency key and the
-	// round. A webhook sends it as webhook-id, an HTTP request as Idempotency-Key.
-	EffectKey string `protobuf:"bytes,15,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
+	// installation's namespace, the project, the job's idempotency key and the number of
+	// resends before it. Attempts with one key are repeats of one effect. A webhook sends it
+	// as webhook-id, an HTTP request as Idempotency-Key.
+	EffectKey string `protobuf:"bytes,12,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	// The target's answer, as far as the connection keeps it (keep_answer). Also of an
 	// attempt whose outcome is unknown, if an answer arrived. Only in GetJob and
 	// ListJobAttempts, never in lists and events, and not without the scope payloads:read.
 	// Removed with the job.
-	Answer *Answer `protobuf:"bytes,16,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer *Answer `protobuf:"bytes,13,opt,name=answer,proto3" json:"answer,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
-	ContentWithheld bool `protobuf:"varint,17,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	ContentWithheld bool `protobuf:"varint,14,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
 	// The trace that contains the request to the target: that of the call which submitted
 	// the job, or one of the server's own that is linked to it (docs/traces.md). 32
 	// hexadecimal digits in lower case, as in the traceparent of W3C Trace Context; empty:
 	// none.
-	TraceId string `protobuf:"bytes,18,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	TraceId string `protobuf:"bytes,15,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// The span of the request in that trace, 16 hexadecimal digits. The traceparent of a
 	// webhook or an HTTP request carries both.
-	SpanId        string `protobuf:"bytes,19,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
+	SpanId        string `protobuf:"bytes,16,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1803,13 +1804,6 @@ func (x *Attempt) GetNumber() int32 {
 	return 0
 }
 
-func (x *Attempt) GetRound() int32 {
-	if x != nil {
-		return x.Round
-	}
-	return 0
-}
-
 func (x *Attempt) GetWorker() string {
 	if x != nil {
 		return x.Worker
@@ -1817,23 +1811,9 @@ func (x *Attempt) GetWorker() string {
 	return ""
 }
 
-func (x *Attempt) GetClaimTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ClaimTime
-	}
-	return nil
-}
-
 func (x *Attempt) GetIntentTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.IntentTime
-	}
-	return nil
-}
-
-func (x *Attempt) GetSendDeadline() *timestamppb.Timestamp {
-	if x != nil {
-		return x.SendDeadline
 	}
 	return nil
 }
@@ -2074,18 +2054,16 @@ type Observation struct {
 	// When the look began.
 	Time    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	Verdict Observation_Verdict    `protobuf:"varint,3,opt,name=verdict,proto3,enum=fireonce.v1.Observation_Verdict" json:"verdict,omitempty"`
-	// True if the read reached back far enough to count.
-	Complete bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
 	// The finding, for a person. Left out without the scope payloads:read.
-	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	// With PRESENT: the object found.
-	ExternalId  string `protobuf:"bytes,6,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
-	ExternalUrl string `protobuf:"bytes,7,opt,name=external_url,json=externalUrl,proto3" json:"external_url,omitempty"`
+	ExternalId  string `protobuf:"bytes,5,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
+	ExternalUrl string `protobuf:"bytes,6,opt,name=external_url,json=externalUrl,proto3" json:"external_url,omitempty"`
 	// From 1, without gaps, in the order of the looks.
-	Number int32 `protobuf:"varint,8,opt,name=number,proto3" json:"number,omitempty"`
+	Number int32 `protobuf:"varint,7,opt,name=number,proto3" json:"number,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
-	ContentWithheld bool `protobuf:"varint,9,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	ContentWithheld bool `protobuf:"varint,8,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2139,13 +2117,6 @@ func (x *Observation) GetVerdict() Observation_Verdict {
 		return x.Verdict
 	}
 	return Observation_VERDICT_UNSPECIFIED
-}
-
-func (x *Observation) GetComplete() bool {
-	if x != nil {
-		return x.Complete
-	}
-	return false
 }
 
 func (x *Observation) GetDetail() string {
@@ -2509,7 +2480,7 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x12\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\x12\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
@@ -2536,8 +2507,8 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x11next_attempt_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\x12@\n" +
 	"\x0enext_look_time\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\fnextLookTime\x12#\n" +
 	"\rattempt_count\x18\x13 \x01(\x05R\fattemptCount\x12#\n" +
-	"\rfailure_count\x18\x14 \x01(\x05R\ffailureCount\x12\x14\n" +
-	"\x05round\x18\x15 \x01(\x05R\x05round\x127\n" +
+	"\rfailure_count\x18\x14 \x01(\x05R\ffailureCount\x12!\n" +
+	"\fresend_count\x18\x15 \x01(\x05R\vresendCount\x127\n" +
 	"\flast_attempt\x18\x16 \x01(\v2\x14.fireonce.v1.AttemptR\vlastAttempt\x124\n" +
 	"\n" +
 	"last_error\x18\x17 \x01(\v2\x15.fireonce.v1.JobErrorR\tlastError\x12+\n" +
@@ -2568,28 +2539,27 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10keep_trying_time\x18- \x01(\v2\x1a.google.protobuf.TimestampR\x0ekeepTryingTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc8\x04\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x125\n" +
 	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12L\n" +
 	"\x10connection_cause\x18\x05 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x0fconnectionCause\x12)\n" +
-	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\x99\x02\n" +
+	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\xa0\x02\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
-	"\x10KIND_QUARANTINED\x10\x01\x12\x16\n" +
-	"\x12KIND_CLOCK_DOUBTED\x10\x02\x12\x14\n" +
-	"\x10KIND_PREDECESSOR\x10\x03\x12\x1a\n" +
-	"\x16KIND_CONNECTION_PAUSED\x10\x04\x12\x13\n" +
-	"\x0fKIND_CREDENTIAL\x10\x05\x12\x1c\n" +
-	"\x18KIND_SEALING_KEY_MISSING\x10\x06\x12\x14\n" +
-	"\x10KIND_SEAL_BROKEN\x10\a\x12\x15\n" +
-	"\x11KIND_RATE_LIMITED\x10\b\x12\x15\n" +
-	"\x11KIND_SAME_CONTENT\x10\t\x12\x10\n" +
-	"\fKIND_PUT_OFF\x10\n" +
-	"\x12\x12\n" +
-	"\x0eKIND_COOL_DOWN\x10\v\"Y\n" +
+	"\x10KIND_QUARANTINED\x10d\x12\x16\n" +
+	"\x12KIND_CLOCK_DOUBTED\x10e\x12\x1c\n" +
+	"\x18KIND_SEALING_KEY_MISSING\x10f\x12\x14\n" +
+	"\x10KIND_SEAL_BROKEN\x10g\x12\x1b\n" +
+	"\x16KIND_CONNECTION_PAUSED\x10\xc8\x01\x12\x14\n" +
+	"\x0fKIND_CREDENTIAL\x10\xc9\x01\x12\x16\n" +
+	"\x11KIND_RATE_LIMITED\x10\xac\x02\x12\x16\n" +
+	"\x11KIND_SAME_CONTENT\x10\xad\x02\x12\x11\n" +
+	"\fKIND_PUT_OFF\x10\xae\x02\x12\x13\n" +
+	"\x0eKIND_COOL_DOWN\x10\xaf\x02\x12\x15\n" +
+	"\x10KIND_PREDECESSOR\x10\x90\x03\"Y\n" +
 	"\rSkipIfPresent\x12H\n" +
 	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\x06maxAge\"\xc2\x06\n" +
 	"\vRetryPolicy\x12,\n" +
@@ -2614,32 +2584,28 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\vhttp_status\x18\x03 \x01(\x05R\n" +
 	"httpStatus\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12)\n" +
-	"\x10content_withheld\x18\x05 \x01(\bR\x0fcontentWithheld\"\x9d\x06\n" +
+	"\x10content_withheld\x18\x05 \x01(\bR\x0fcontentWithheld\"\x8b\x05\n" +
 	"\aAttempt\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x05R\x05round\x12\x16\n" +
-	"\x06worker\x18\x03 \x01(\tR\x06worker\x129\n" +
-	"\n" +
-	"claim_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimTime\x12;\n" +
-	"\vintent_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"intentTime\x12?\n" +
-	"\rsend_deadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fsendDeadline\x12C\n" +
-	"\x0fanswer_deadline\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0eanswerDeadline\x12'\n" +
-	"\x0frequest_written\x18\b \x01(\bR\x0erequestWritten\x125\n" +
-	"\bend_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x125\n" +
-	"\aoutcome\x18\n" +
-	" \x01(\x0e2\x1b.fireonce.v1.AttemptOutcomeR\aoutcome\x12;\n" +
-	"\ffailure_kind\x18\v \x01(\x0e2\x18.fireonce.v1.FailureKindR\vfailureKind\x12\x16\n" +
-	"\x06detail\x18\f \x01(\tR\x06detail\x12\x1f\n" +
-	"\vhttp_status\x18\r \x01(\x05R\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x16\n" +
+	"\x06worker\x18\x02 \x01(\tR\x06worker\x12;\n" +
+	"\vintent_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"intentTime\x12C\n" +
+	"\x0fanswer_deadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0eanswerDeadline\x12'\n" +
+	"\x0frequest_written\x18\x05 \x01(\bR\x0erequestWritten\x125\n" +
+	"\bend_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x125\n" +
+	"\aoutcome\x18\a \x01(\x0e2\x1b.fireonce.v1.AttemptOutcomeR\aoutcome\x12;\n" +
+	"\ffailure_kind\x18\b \x01(\x0e2\x18.fireonce.v1.FailureKindR\vfailureKind\x12\x16\n" +
+	"\x06detail\x18\t \x01(\tR\x06detail\x12\x1f\n" +
+	"\vhttp_status\x18\n" +
+	" \x01(\x05R\n" +
 	"httpStatus\x12\x16\n" +
-	"\x06handle\x18\x0e \x01(\tR\x06handle\x12\x1d\n" +
+	"\x06handle\x18\v \x01(\tR\x06handle\x12\x1d\n" +
 	"\n" +
-	"effect_key\x18\x0f \x01(\tR\teffectKey\x12+\n" +
-	"\x06answer\x18\x10 \x01(\v2\x13.fireonce.v1.AnswerR\x06answer\x12)\n" +
-	"\x10content_withheld\x18\x11 \x01(\bR\x0fcontentWithheld\x12\x19\n" +
-	"\btrace_id\x18\x12 \x01(\tR\atraceId\x12\x17\n" +
-	"\aspan_id\x18\x13 \x01(\tR\x06spanId\"\xcd\x01\n" +
+	"effect_key\x18\f \x01(\tR\teffectKey\x12+\n" +
+	"\x06answer\x18\r \x01(\v2\x13.fireonce.v1.AnswerR\x06answer\x12)\n" +
+	"\x10content_withheld\x18\x0e \x01(\bR\x0fcontentWithheld\x12\x19\n" +
+	"\btrace_id\x18\x0f \x01(\tR\atraceId\x12\x17\n" +
+	"\aspan_id\x18\x10 \x01(\tR\x06spanId\"\xcd\x01\n" +
 	"\x06Answer\x12\x1f\n" +
 	"\vhttp_status\x18\x01 \x01(\x05R\n" +
 	"httpStatus\x123\n" +
@@ -2649,18 +2615,17 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\rbody_omission\x18\x05 \x01(\x0e2\x19.fireonce.v1.BodyOmissionR\fbodyOmission\"8\n" +
 	"\fAnswerHeader\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xe2\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xc6\x03\n" +
 	"\vObservation\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12:\n" +
-	"\averdict\x18\x03 \x01(\x0e2 .fireonce.v1.Observation.VerdictR\averdict\x12\x1a\n" +
-	"\bcomplete\x18\x04 \x01(\bR\bcomplete\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x1f\n" +
-	"\vexternal_id\x18\x06 \x01(\tR\n" +
+	"\averdict\x18\x03 \x01(\x0e2 .fireonce.v1.Observation.VerdictR\averdict\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x1f\n" +
+	"\vexternal_id\x18\x05 \x01(\tR\n" +
 	"externalId\x12!\n" +
-	"\fexternal_url\x18\a \x01(\tR\vexternalUrl\x12\x16\n" +
-	"\x06number\x18\b \x01(\x05R\x06number\x12)\n" +
-	"\x10content_withheld\x18\t \x01(\bR\x0fcontentWithheld\"\x91\x01\n" +
+	"\fexternal_url\x18\x06 \x01(\tR\vexternalUrl\x12\x16\n" +
+	"\x06number\x18\a \x01(\x05R\x06number\x12)\n" +
+	"\x10content_withheld\x18\b \x01(\bR\x0fcontentWithheld\"\x91\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fVERDICT_PRESENT\x10\x01\x12\x12\n" +
@@ -2735,21 +2700,20 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\rPHASE_WAITING\x10\x01\x12\x11\n" +
 	"\rPHASE_RUNNING\x10\x02\x12\x11\n" +
 	"\rPHASE_UNKNOWN\x10\x03\x12\x0f\n" +
-	"\vPHASE_ENDED\x10\x04*\xf9\x02\n" +
+	"\vPHASE_ENDED\x10\x04*\x80\x03\n" +
 	"\vFailureKind\x12\x1c\n" +
 	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11FAILURE_KIND_AUTH\x10\x01\x12\x1a\n" +
-	"\x16FAILURE_KIND_PERMANENT\x10\x02\x12\x1d\n" +
-	"\x19FAILURE_KIND_RATE_LIMITED\x10\x03\x12\x1a\n" +
-	"\x16FAILURE_KIND_TRANSIENT\x10\x04\x12\x1a\n" +
-	"\x16FAILURE_KIND_AMBIGUOUS\x10\x05\x12\x1e\n" +
-	"\x1aFAILURE_KIND_EGRESS_DENIED\x10\x06\x12#\n" +
-	"\x1fFAILURE_KIND_ATTEMPTS_EXHAUSTED\x10\a\x12\x1d\n" +
-	"\x19FAILURE_KIND_WORKER_CRASH\x10\b\x12\x18\n" +
-	"\x14FAILURE_KIND_EXPIRED\x10\t\x12\"\n" +
-	"\x1eFAILURE_KIND_PREDECESSOR_ENDED\x10\n" +
-	"\x12 \n" +
-	"\x1cFAILURE_KIND_ALREADY_PRESENT\x10\v*\x92\x01\n" +
+	"\x11FAILURE_KIND_AUTH\x10d\x12\x1a\n" +
+	"\x16FAILURE_KIND_PERMANENT\x10e\x12\x1d\n" +
+	"\x19FAILURE_KIND_RATE_LIMITED\x10f\x12\x1e\n" +
+	"\x1aFAILURE_KIND_EGRESS_DENIED\x10g\x12\x1b\n" +
+	"\x16FAILURE_KIND_TRANSIENT\x10\xc8\x01\x12\x1b\n" +
+	"\x16FAILURE_KIND_AMBIGUOUS\x10\xac\x02\x12$\n" +
+	"\x1fFAILURE_KIND_ATTEMPTS_EXHAUSTED\x10\x90\x03\x12\x19\n" +
+	"\x14FAILURE_KIND_EXPIRED\x10\x91\x03\x12\x1e\n" +
+	"\x19FAILURE_KIND_WORKER_CRASH\x10\x92\x03\x12#\n" +
+	"\x1eFAILURE_KIND_PREDECESSOR_ENDED\x10\xf4\x03\x12!\n" +
+	"\x1cFAILURE_KIND_ALREADY_PRESENT\x10\xf5\x03*\x92\x01\n" +
 	"\vEffectClass\x12\x1c\n" +
 	"\x18EFFECT_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12EFFECT_CLASS_KEYED\x10\x01\x12\x17\n" +
@@ -2760,21 +2724,20 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x14DELIVERY_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DELIVERY_ONCE_OR_ASK\x10\x01\x12\x19\n" +
 	"\x15DELIVERY_AT_MOST_ONCE\x10\x02\x12\x1a\n" +
-	"\x16DELIVERY_AT_LEAST_ONCE\x10\x03*\x93\x04\n" +
+	"\x16DELIVERY_AT_LEAST_ONCE\x10\x03*\x96\x04\n" +
 	"\x14ConnectionStateCause\x12&\n" +
 	"\"CONNECTION_STATE_CAUSE_UNSPECIFIED\x10\x00\x12-\n" +
-	")CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING\x10\x01\x12-\n" +
-	")CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED\x10\x02\x12-\n" +
-	")CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED\x10\x03\x12&\n" +
-	"\"CONNECTION_STATE_CAUSE_LOGIN_ENDED\x10\x04\x12'\n" +
-	"#CONNECTION_STATE_CAUSE_RENEWAL_LOST\x10\x05\x12-\n" +
-	")CONNECTION_STATE_CAUSE_PERMISSION_MISSING\x10\x06\x12)\n" +
-	"%CONNECTION_STATE_CAUSE_ACCOUNT_BARRED\x10\a\x12+\n" +
-	"'CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH\x10\b\x12!\n" +
-	"\x1dCONNECTION_STATE_CAUSE_PAUSED\x10\t\x12'\n" +
-	"#CONNECTION_STATE_CAUSE_RATE_LIMITED\x10\n" +
-	"\x12\"\n" +
-	"\x1eCONNECTION_STATE_CAUSE_DELETED\x10\v*\x83\x02\n" +
+	")CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING\x10d\x12-\n" +
+	")CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED\x10e\x12-\n" +
+	")CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED\x10f\x12&\n" +
+	"\"CONNECTION_STATE_CAUSE_LOGIN_ENDED\x10g\x12'\n" +
+	"#CONNECTION_STATE_CAUSE_RENEWAL_LOST\x10h\x12-\n" +
+	")CONNECTION_STATE_CAUSE_PERMISSION_MISSING\x10i\x12)\n" +
+	"%CONNECTION_STATE_CAUSE_ACCOUNT_BARRED\x10j\x12+\n" +
+	"'CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH\x10k\x12\"\n" +
+	"\x1dCONNECTION_STATE_CAUSE_PAUSED\x10\xc8\x01\x12(\n" +
+	"#CONNECTION_STATE_CAUSE_RATE_LIMITED\x10\xac\x02\x12#\n" +
+	"\x1eCONNECTION_STATE_CAUSE_DELETED\x10\x90\x03*\x83\x02\n" +
 	"\x0eAttemptOutcome\x12\x1f\n" +
 	"\x1bATTEMPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ATTEMPT_OUTCOME_SUCCEEDED\x10\x01\x12\x1c\n" +
@@ -2875,35 +2838,33 @@ var file_fireonce_v1_job_proto_depIdxs = []int32{
 	27, // 36: fireonce.v1.RetryPolicy.keep_trying:type_name -> google.protobuf.Duration
 	2,  // 37: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
 	26, // 38: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
-	26, // 39: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
-	26, // 40: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
-	26, // 41: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
-	26, // 42: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
-	26, // 43: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
-	6,  // 44: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
-	2,  // 45: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
-	18, // 46: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
-	19, // 47: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
-	7,  // 48: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
-	26, // 49: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
-	9,  // 50: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
-	26, // 51: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
-	10, // 52: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
-	11, // 53: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
-	26, // 54: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
-	0,  // 55: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
-	3,  // 56: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
-	26, // 57: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
-	26, // 58: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
-	26, // 59: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
-	10, // 60: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
-	26, // 61: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
-	26, // 62: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	26, // 39: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
+	26, // 40: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
+	26, // 41: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
+	6,  // 42: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
+	2,  // 43: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
+	18, // 44: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
+	19, // 45: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
+	7,  // 46: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
+	26, // 47: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	9,  // 48: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
+	26, // 49: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
+	10, // 50: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
+	11, // 51: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
+	26, // 52: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
+	0,  // 53: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
+	3,  // 54: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
+	26, // 55: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
+	26, // 56: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
+	26, // 57: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
+	10, // 58: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
+	26, // 59: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
+	26, // 60: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_proto_init() }

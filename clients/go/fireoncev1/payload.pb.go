@@ -1069,7 +1069,9 @@ func (x *MediaRef) GetFileName() string {
 }
 
 // An e-mail. Addresses are "ada@example.org" or "Ada <ada@example.org>", at
-// most 320 characters, without control characters (header injection).
+// most 320 characters, without control characters (header injection). A name is shown as it is
+// given, with every sign in it: "Support (Billing) <help@example.org>" needs no quotes. One pair
+// of quotes around the whole name is read as RFC 5322 has it.
 type Email struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Sender string                 `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
@@ -1080,10 +1082,29 @@ type Email struct {
 	// Where answers are sent, if not to sender.
 	ReplyTo []string `protobuf:"bytes,5,rep,name=reply_to,json=replyTo,proto3" json:"reply_to,omitempty"`
 	// One line, at most 998 characters.
-	Subject       string      `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
-	TextBody      string      `protobuf:"bytes,7,opt,name=text_body,json=textBody,proto3" json:"text_body,omitempty"`
-	HtmlBody      string      `protobuf:"bytes,8,opt,name=html_body,json=htmlBody,proto3" json:"html_body,omitempty"`
-	Attachments   []*MediaRef `protobuf:"bytes,9,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	Subject     string      `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
+	TextBody    string      `protobuf:"bytes,7,opt,name=text_body,json=textBody,proto3" json:"text_body,omitempty"`
+	HtmlBody    string      `protobuf:"bytes,8,opt,name=html_body,json=htmlBody,proto3" json:"html_body,omitempty"`
+	Attachments []*MediaRef `protobuf:"bytes,9,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	// Headers that are added, in this order. At most 20.
+	//
+	// Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, case-insensitively, since other fields
+	// of this message, the connector or the servers on the way write them: From, Sender, Reply-To,
+	// To, Cc, Bcc, Subject, Date, Message-ID, In-Reply-To, References, List-Unsubscribe,
+	// List-Unsubscribe-Post, MIME-*, Content-*, Resent-*, Received, Received-SPF, Return-Path, Delivered-To,
+	// DKIM-*, DomainKey-*, ARC-*, Authentication-Results. The connector resend refuses Resend-*
+	// and a second header of the same name too.
+	Headers []*EmailHeader `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
+	// The Message-ID of the e-mail that this one answers, with its angle brackets:
+	// "<1234@example.org>". It becomes In-Reply-To and the last of References (RFC 5322, section
+	// 3.6.4). To answer the e-mail of another job, leave it empty and set
+	// ScheduleJobRequest.reply_to_job_id or reply_to_key.
+	InReplyTo string `protobuf:"bytes,11,opt,name=in_reply_to,json=inReplyTo,proto3" json:"in_reply_to,omitempty"`
+	// The Message-IDs of the e-mails before that one in the thread, the oldest first: what that
+	// e-mail has in its own References. At most 50.
+	References []string `protobuf:"bytes,12,rep,name=references,proto3" json:"references,omitempty"`
+	// How a recipient asks for no more e-mails. Large mailbox providers require it of bulk mail.
+	Unsubscribe   *Unsubscribe `protobuf:"bytes,13,opt,name=unsubscribe,proto3" json:"unsubscribe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1181,6 +1202,157 @@ func (x *Email) GetAttachments() []*MediaRef {
 	return nil
 }
 
+func (x *Email) GetHeaders() []*EmailHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Email) GetInReplyTo() string {
+	if x != nil {
+		return x.InReplyTo
+	}
+	return ""
+}
+
+func (x *Email) GetReferences() []string {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+func (x *Email) GetUnsubscribe() *Unsubscribe {
+	if x != nil {
+		return x.Unsubscribe
+	}
+	return nil
+}
+
+// One header of an e-mail.
+type EmailHeader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// One line of text, at most 998 characters. A long one is folded at its blanks (RFC 5322, section
+	// 2.2.3). One with characters beyond ASCII is written in encoded words (RFC 2047).
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmailHeader) Reset() {
+	*x = EmailHeader{}
+	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmailHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmailHeader) ProtoMessage() {}
+
+func (x *EmailHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmailHeader.ProtoReflect.Descriptor instead.
+func (*EmailHeader) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EmailHeader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EmailHeader) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// How a recipient asks for no more e-mails: the headers List-Unsubscribe (RFC 2369, section 3.2) and
+// List-Unsubscribe-Post (RFC 8058). Set url, mailto or both.
+type Unsubscribe struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// https. At most 900 characters.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// The address to write to, as RFC 6068 has it: "mailto:leave@example.org?subject=leave". Only subject
+	// and body may follow the address. At most 900 characters.
+	Mailto string `protobuf:"bytes,2,opt,name=mailto,proto3" json:"mailto,omitempty"`
+	// A POST to url with the body "List-Unsubscribe=One-Click" unsubscribes, without another question and
+	// without cookies (RFC 8058, section 3.1). The recipient's provider sends it. It needs url, and
+	// a DKIM signature that covers both headers: the relay's task.
+	OneClick      bool `protobuf:"varint,3,opt,name=one_click,json=oneClick,proto3" json:"one_click,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unsubscribe) Reset() {
+	*x = Unsubscribe{}
+	mi := &file_fireonce_v1_payload_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unsubscribe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unsubscribe) ProtoMessage() {}
+
+func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_payload_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unsubscribe.ProtoReflect.Descriptor instead.
+func (*Unsubscribe) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Unsubscribe) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Unsubscribe) GetMailto() string {
+	if x != nil {
+		return x.Mailto
+	}
+	return ""
+}
+
+func (x *Unsubscribe) GetOneClick() bool {
+	if x != nil {
+		return x.OneClick
+	}
+	return false
+}
+
 // A signed POST (Standard Webhooks): the headers webhook-id (the effect key),
 // webhook-timestamp and webhook-signature are added when it is sent. Redirects
 // are not followed.
@@ -1214,7 +1386,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1398,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1411,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Webhook) GetUrl() string {
@@ -1362,7 +1534,7 @@ type HttpRequest struct {
 
 func (x *HttpRequest) Reset() {
 	*x = HttpRequest{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[11]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1546,7 @@ func (x *HttpRequest) String() string {
 func (*HttpRequest) ProtoMessage() {}
 
 func (x *HttpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[11]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1559,7 @@ func (x *HttpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpRequest.ProtoReflect.Descriptor instead.
 func (*HttpRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{11}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HttpRequest) GetMethod() HttpMethod {
@@ -1496,7 +1668,7 @@ type HttpHeader struct {
 
 func (x *HttpHeader) Reset() {
 	*x = HttpHeader{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[12]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1680,7 @@ func (x *HttpHeader) String() string {
 func (*HttpHeader) ProtoMessage() {}
 
 func (x *HttpHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[12]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1693,7 @@ func (x *HttpHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpHeader.ProtoReflect.Descriptor instead.
 func (*HttpHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HttpHeader) GetName() string {
@@ -1552,7 +1724,7 @@ type CustomPayload struct {
 
 func (x *CustomPayload) Reset() {
 	*x = CustomPayload{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[13]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1736,7 @@ func (x *CustomPayload) String() string {
 func (*CustomPayload) ProtoMessage() {}
 
 func (x *CustomPayload) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[13]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1749,7 @@ func (x *CustomPayload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomPayload.ProtoReflect.Descriptor instead.
 func (*CustomPayload) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CustomPayload) GetSchema() string {
@@ -1687,7 +1859,7 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\n" +
 	"media_type\x18\x03 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\tmediaType\x12I\n" +
 	"\balt_text\x18\x04 \x01(\tB.\xbaH+r)\x18\xd0\x0f2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\aaltText\x12;\n" +
-	"\tfile_name\x18\x05 \x01(\tB\x1e\xbaH\x1br\x19\x18\xff\x012\x14^[^/\\x00-\\x1f\\x7f]*$R\bfileName\"\xc2\x05\n" +
+	"\tfile_name\x18\x05 \x01(\tB\x1e\xbaH\x1br\x19\x18\xff\x012\x14^[^/\\x00-\\x1f\\x7f]*$R\bfileName\"\xd2\a\n" +
 	"\x05Email\x12J\n" +
 	"\x06sender\x18\x01 \x01(\tB2\xbaH/\xc8\x01\x01r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x06sender\x12F\n" +
 	"\x02to\x18\x02 \x03(\tB6\xbaH3\x92\x010\x102\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x02to\x12F\n" +
@@ -1698,8 +1870,25 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\asubject\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\asubject\x12&\n" +
 	"\ttext_body\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\btextBody\x12&\n" +
 	"\thtml_body\x18\b \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\bhtmlBody\x12A\n" +
-	"\vattachments\x18\t \x03(\v2\x15.fireonce.v1.MediaRefB\b\xbaH\x05\x92\x01\x02\x10\x14R\vattachments:t\xbaHq\x1ao\n" +
-	"\x10email.recipients\x12'at least one recipient in to, cc or bcc\x1a2size(this.to) + size(this.cc) + size(this.bcc) > 0\"\xe2\x03\n" +
+	"\vattachments\x18\t \x03(\v2\x15.fireonce.v1.MediaRefB\b\xbaH\x05\x92\x01\x02\x10\x14R\vattachments\x12<\n" +
+	"\aheaders\x18\n" +
+	" \x03(\v2\x18.fireonce.v1.EmailHeaderB\b\xbaH\x05\x92\x01\x02\x10\x14R\aheaders\x12F\n" +
+	"\vin_reply_to\x18\v \x01(\tB&\xbaH#r!\x18\xfa\x032\x1c^(<[!-;=?-~]+@[!-;=?-~]+>)?$R\tinReplyTo\x12L\n" +
+	"\n" +
+	"references\x18\f \x03(\tB,\xbaH)\x92\x01&\x102\x18\x01\" r\x1e\x18\xfa\x032\x19^<[!-;=?-~]+@[!-;=?-~]+>$R\n" +
+	"references\x12:\n" +
+	"\vunsubscribe\x18\r \x01(\v2\x18.fireonce.v1.UnsubscribeR\vunsubscribe:t\xbaHq\x1ao\n" +
+	"\x10email.recipients\x12'at least one recipient in to, cc or bcc\x1a2size(this.to) + size(this.cc) + size(this.bcc) > 0\"\x82\x01\n" +
+	"\vEmailHeader\x12<\n" +
+	"\x04name\x18\x01 \x01(\tB(\xbaH%r#\x10\x01\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x125\n" +
+	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\x87\x04\n" +
+	"\vUnsubscribe\x12\xea\x01\n" +
+	"\x03url\x18\x01 \x01(\tB\xd7\x01\xbaH\xd3\x01\xba\x01\xc4\x01\n" +
+	"\x11unsubscribe.https\x12Wurl must be https, without user info, white space, angle brackets or control characters\x1aVthis.matches('^https://[^@/?#<>\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^<>\\\\x00-\\\\x20\\\\x7f]*)?$')\xd8\x01\x01r\x06\x18\x84\a\x88\x01\x01R\x03url\x12C\n" +
+	"\x06mailto\x18\x02 \x01(\tB+\xbaH(r&\x18\x84\a2!^(mailto:[!-;=?-~]+@[!-;=?-~]+)?$R\x06mailto\x12\x1b\n" +
+	"\tone_click\x18\x03 \x01(\bR\boneClick:\xa8\x01\xbaH\xa4\x01\x1aQ\n" +
+	"\x0funsubscribe.way\x12\x19url or mailto must be set\x1a#this.url != '' || this.mailto != ''\x1aO\n" +
+	"\x15unsubscribe.one_click\x12\x13one_click needs url\x1a!!this.one_click || this.url != ''\"\xe2\x03\n" +
 	"\aWebhook\x12\xd6\x01\n" +
 	"\x03url\x18\x01 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
 	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12\x1f\n" +
@@ -1751,7 +1940,7 @@ func file_fireonce_v1_payload_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_payload_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fireonce_v1_payload_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_fireonce_v1_payload_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_fireonce_v1_payload_proto_goTypes = []any{
 	(HttpMethod)(0),                 // 0: fireonce.v1.HttpMethod
 	(MastodonOptions_Visibility)(0), // 1: fireonce.v1.MastodonOptions.Visibility
@@ -1767,19 +1956,21 @@ var file_fireonce_v1_payload_proto_goTypes = []any{
 	(*DirectMessage)(nil),           // 11: fireonce.v1.DirectMessage
 	(*MediaRef)(nil),                // 12: fireonce.v1.MediaRef
 	(*Email)(nil),                   // 13: fireonce.v1.Email
-	(*Webhook)(nil),                 // 14: fireonce.v1.Webhook
-	(*HttpRequest)(nil),             // 15: fireonce.v1.HttpRequest
-	(*HttpHeader)(nil),              // 16: fireonce.v1.HttpHeader
-	(*CustomPayload)(nil),           // 17: fireonce.v1.CustomPayload
-	(*structpb.Value)(nil),          // 18: google.protobuf.Value
+	(*EmailHeader)(nil),             // 14: fireonce.v1.EmailHeader
+	(*Unsubscribe)(nil),             // 15: fireonce.v1.Unsubscribe
+	(*Webhook)(nil),                 // 16: fireonce.v1.Webhook
+	(*HttpRequest)(nil),             // 17: fireonce.v1.HttpRequest
+	(*HttpHeader)(nil),              // 18: fireonce.v1.HttpHeader
+	(*CustomPayload)(nil),           // 19: fireonce.v1.CustomPayload
+	(*structpb.Value)(nil),          // 20: google.protobuf.Value
 }
 var file_fireonce_v1_payload_proto_depIdxs = []int32{
 	5,  // 0: fireonce.v1.Payload.social_post:type_name -> fireonce.v1.SocialPost
 	13, // 1: fireonce.v1.Payload.email:type_name -> fireonce.v1.Email
-	14, // 2: fireonce.v1.Payload.webhook:type_name -> fireonce.v1.Webhook
+	16, // 2: fireonce.v1.Payload.webhook:type_name -> fireonce.v1.Webhook
 	11, // 3: fireonce.v1.Payload.direct_message:type_name -> fireonce.v1.DirectMessage
-	15, // 4: fireonce.v1.Payload.http_request:type_name -> fireonce.v1.HttpRequest
-	17, // 5: fireonce.v1.Payload.custom:type_name -> fireonce.v1.CustomPayload
+	17, // 4: fireonce.v1.Payload.http_request:type_name -> fireonce.v1.HttpRequest
+	19, // 5: fireonce.v1.Payload.custom:type_name -> fireonce.v1.CustomPayload
 	12, // 6: fireonce.v1.SocialPost.media:type_name -> fireonce.v1.MediaRef
 	6,  // 7: fireonce.v1.SocialPost.mastodon:type_name -> fireonce.v1.MastodonOptions
 	7,  // 8: fireonce.v1.SocialPost.tiktok:type_name -> fireonce.v1.TikTokOptions
@@ -1790,16 +1981,18 @@ var file_fireonce_v1_payload_proto_depIdxs = []int32{
 	2,  // 13: fireonce.v1.TikTokOptions.privacy:type_name -> fireonce.v1.TikTokOptions.Privacy
 	3,  // 14: fireonce.v1.XOptions.reply_settings:type_name -> fireonce.v1.XOptions.ReplySettings
 	12, // 15: fireonce.v1.Email.attachments:type_name -> fireonce.v1.MediaRef
-	18, // 16: fireonce.v1.Webhook.body_json:type_name -> google.protobuf.Value
-	16, // 17: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
-	0,  // 18: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
-	16, // 19: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
-	18, // 20: fireonce.v1.HttpRequest.body_json:type_name -> google.protobuf.Value
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	14, // 16: fireonce.v1.Email.headers:type_name -> fireonce.v1.EmailHeader
+	15, // 17: fireonce.v1.Email.unsubscribe:type_name -> fireonce.v1.Unsubscribe
+	20, // 18: fireonce.v1.Webhook.body_json:type_name -> google.protobuf.Value
+	18, // 19: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
+	0,  // 20: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
+	18, // 21: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
+	20, // 22: fireonce.v1.HttpRequest.body_json:type_name -> google.protobuf.Value
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_payload_proto_init() }
@@ -1822,12 +2015,12 @@ func file_fireonce_v1_payload_proto_init() {
 		(*SocialPost_Bluesky)(nil),
 		(*SocialPost_Slack)(nil),
 	}
-	file_fireonce_v1_payload_proto_msgTypes[10].OneofWrappers = []any{
+	file_fireonce_v1_payload_proto_msgTypes[12].OneofWrappers = []any{
 		(*Webhook_Body)(nil),
 		(*Webhook_BodyText)(nil),
 		(*Webhook_BodyJson)(nil),
 	}
-	file_fireonce_v1_payload_proto_msgTypes[11].OneofWrappers = []any{
+	file_fireonce_v1_payload_proto_msgTypes[13].OneofWrappers = []any{
 		(*HttpRequest_Body)(nil),
 		(*HttpRequest_BodyText)(nil),
 		(*HttpRequest_BodyJson)(nil),
@@ -1838,7 +2031,7 @@ func file_fireonce_v1_payload_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_payload_proto_rawDesc), len(file_fireonce_v1_payload_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -325,9 +325,9 @@ export enum ErrorReason {
   REDIRECT_NOT_ALLOWED = 114,
 
   /**
-   * INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
-   * or a message has more than 1,000 unknown fields. Counted before the request is
-   * decoded; violations have the path of the list, metadata "limit" the number.
+   * INVALID_ARGUMENT: a list or a map has more elements than this contract allows, a
+   * body_json more values or levels, or a message more than 1,000 unknown fields. Counted
+   * before the request is decoded; violations have the path, metadata "limit" the number.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_ELEMENTS = 115;
    */

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/job.proto.
  */
 export const file_fireonce_v1_job: GenFile = /*@__PURE__*/
-  fileDesc("ChVmaXJlb25jZS92MS9qb2IucHJvdG8SC2ZpcmVvbmNlLnYxIucNCgNKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSFgoOY29ubmVjdGlvbl9rZXkYKiABKAkSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSMQoNc2NoZWR1bGVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoMc3RhcnRfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKDnN0YXJ0X2RlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0aW1lX3pvbmUYCSABKAkSLgoMcmV0cnlfcG9saWN5GAogASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSJwoIZGVsaXZlcnkYCyABKA4yFS5maXJlb25jZS52MS5EZWxpdmVyeRIsCgZsYWJlbHMYDCADKAsyHC5maXJlb25jZS52MS5Kb2IuTGFiZWxzRW50cnkSFwoPcmVwbHlfdG9fam9iX2lkGA0gASgJEhMKC3NjaGVkdWxlX2lkGA4gASgJEhQKDHNjaGVkdWxlX2tleRgrIAEoCRIkCgVzdGF0ZRgPIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiEKBXBoYXNlGCwgASgOMhIuZmlyZW9uY2UudjEuUGhhc2USLgoMZWZmZWN0X2NsYXNzGBAgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSNQoRbmV4dF9hdHRlbXB0X3RpbWUYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDm5leHRfbG9va190aW1lGBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hdHRlbXB0X2NvdW50GBMgASgFEhUKDWZhaWx1cmVfY291bnQYFCABKAUSDQoFcm91bmQYFSABKAUSKgoMbGFzdF9hdHRlbXB0GBYgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIpCgpsYXN0X2Vycm9yGBcgASgLMhUuZmlyZW9uY2UudjEuSm9iRXJyb3ISIwoGZWZmZWN0GBggASgLMhMuZmlyZW9uY2UudjEuRWZmZWN0EisKCnJlc29sdXRpb24YGSABKAsyFy5maXJlb25jZS52MS5SZXNvbHV0aW9uEjcKE2NhbmNlbF9yZXF1ZXN0X3RpbWUYGiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGBsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgcIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYHSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2tleV9leHBpcmVfdGltZRgeIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYHyABKAMSDAoEZXRhZxggIAEoCRIuCgt3YWl0X3dpbmRvdxghIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIxCg13YWl0X2RlYWRsaW5lGCIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgplZmZlY3Rfa2V5GCMgASgJEjIKD2F0dGVtcHRfdGltZW91dBgkIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIyCg5ibG9ja2VkX3JlYXNvbhglIAEoCzIaLmZpcmVvbmNlLnYxLkJsb2NrZWRSZWFzb24SNwoTcmVzZW5kX2FsbG93ZWRfdGltZRgmIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQY29udGVudF93aXRoaGVsZBgnIAEoCBIjCgZmaXJpbmcYKCABKAsyEy5maXJlb25jZS52MS5GaXJpbmcSMwoPc2tpcF9pZl9wcmVzZW50GCkgASgLMhouZmlyZW9uY2UudjEuU2tpcElmUHJlc2VudBI0ChBrZWVwX3RyeWluZ190aW1lGC0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoAECg1CbG9ja2VkUmVhc29uEi0KBGtpbmQYASABKA4yHy5maXJlb25jZS52MS5CbG9ja2VkUmVhc29uLktpbmQSDwoHbWVzc2FnZRgCIAEoCRIOCgZqb2JfaWQYAyABKAkSLAoIZW5kX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjsKEGNvbm5lY3Rpb25fY2F1c2UYBSABKA4yIS5maXJlb25jZS52MS5Db25uZWN0aW9uU3RhdGVDYXVzZRIYChBjb250ZW50X3dpdGhoZWxkGAYgASgIIpkCCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIUChBLSU5EX1FVQVJBTlRJTkVEEAESFgoSS0lORF9DTE9DS19ET1VCVEVEEAISFAoQS0lORF9QUkVERUNFU1NPUhADEhoKFktJTkRfQ09OTkVDVElPTl9QQVVTRUQQBBITCg9LSU5EX0NSRURFTlRJQUwQBRIcChhLSU5EX1NFQUxJTkdfS0VZX01JU1NJTkcQBhIUChBLSU5EX1NFQUxfQlJPS0VOEAcSFQoRS0lORF9SQVRFX0xJTUlURUQQCBIVChFLSU5EX1NBTUVfQ09OVEVOVBAJEhAKDEtJTkRfUFVUX09GRhAKEhIKDktJTkRfQ09PTF9ET1dOEAsiOwoNU2tpcElmUHJlc2VudBIqCgdtYXhfYWdlGAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIvIBCgtSZXRyeVBvbGljeRIUCgxtYXhfYXR0ZW1wdHMYASABKAUSLgoLbWluX2JhY2tvZmYYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLbWF4X2JhY2tvZmYYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEgoKbXVsdGlwbGllchgEIAEoARIpCgZkZWxheXMYBSADKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLa2VlcF90cnlpbmcYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24inAEKCEpvYkVycm9yEiYKBGtpbmQYASABKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIPCgdtZXNzYWdlGAIgASgJEhMKC2h0dHBfc3RhdHVzGAMgASgFEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGNvbnRlbnRfd2l0aGhlbGQYBSABKAgi0QQKB0F0dGVtcHQSDgoGbnVtYmVyGAEgASgFEg0KBXJvdW5kGAIgASgFEg4KBndvcmtlchgDIAEoCRIuCgpjbGFpbV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtpbnRlbnRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNc2VuZF9kZWFkbGluZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPYW5zd2VyX2RlYWRsaW5lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIXCg9yZXF1ZXN0X3dyaXR0ZW4YCCABKAgSLAoIZW5kX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKB291dGNvbWUYCiABKA4yGy5maXJlb25jZS52MS5BdHRlbXB0T3V0Y29tZRIuCgxmYWlsdXJlX2tpbmQYCyABKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIOCgZkZXRhaWwYDCABKAkSEwoLaHR0cF9zdGF0dXMYDSABKAUSDgoGaGFuZGxlGA4gASgJEhIKCmVmZmVjdF9rZXkYDyABKAkSIwoGYW5zd2VyGBAgASgLMhMuZmlyZW9uY2UudjEuQW5zd2VyEhgKEGNvbnRlbnRfd2l0aGhlbGQYESABKAgSEAoIdHJhY2VfaWQYEiABKAkSDwoHc3Bhbl9pZBgTIAEoCSKbAQoGQW5zd2VyEhMKC2h0dHBfc3RhdHVzGAEgASgFEioKB2hlYWRlcnMYAiADKAsyGS5maXJlb25jZS52MS5BbnN3ZXJIZWFkZXISDAoEYm9keRgDIAEoCRIQCghib2R5X2N1dBgEIAEoCBIwCg1ib2R5X29taXNzaW9uGAUgASgOMhkuZmlyZW9uY2UudjEuQm9keU9taXNzaW9uIisKDEFuc3dlckhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIoYDCgtPYnNlcnZhdGlvbhIPCgdhdHRlbXB0GAEgASgFEigKBHRpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKB3ZlcmRpY3QYAyABKA4yIC5maXJlb25jZS52MS5PYnNlcnZhdGlvbi5WZXJkaWN0EhAKCGNvbXBsZXRlGAQgASgIEg4KBmRldGFpbBgFIAEoCRITCgtleHRlcm5hbF9pZBgGIAEoCRIUCgxleHRlcm5hbF91cmwYByABKAkSDgoGbnVtYmVyGAggASgFEhgKEGNvbnRlbnRfd2l0aGhlbGQYCSABKAgikQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhMKD1ZFUkRJQ1RfUFJFU0VOVBABEhIKDlZFUkRJQ1RfQUJTRU5UEAISGAoUVkVSRElDVF9JTkNPTkNMVVNJVkUQAxIWChJWRVJESUNUX0NBTkRJREFURVMQBBISCg5WRVJESUNUX0hBTkRMRRAFIsECCgZFZmZlY3QSEwoLZXh0ZXJuYWxfaWQYASABKAkSFAoMZXh0ZXJuYWxfdXJsGAIgASgJEi8KC2VmZmVjdF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgVwcm9vZhgEIAEoDjIZLmZpcmVvbmNlLnYxLkVmZmVjdC5Qcm9vZhIPCgdhdHRlbXB0GAUgASgFEhoKEnNoYXJlZF93aXRoX2pvYl9pZBgGIAEoCSKDAQoFUHJvb2YSFQoRUFJPT0ZfVU5TUEVDSUZJRUQQABISCg5QUk9PRl9SRVNQT05TRRABEhIKDlBST09GX09CU0VSVkVEEAISFAoQUFJPT0ZfS0VZX1JFUExBWRADEhIKDlBST09GX09QRVJBVE9SEAQSEQoNUFJPT0ZfQVNTVU1FRBAFIokCCgpSZXNvbHV0aW9uEjIKCGRlY2lzaW9uGAEgASgOMiAuZmlyZW9uY2UudjEuUmVzb2x1dGlvbi5EZWNpc2lvbhINCgVhY3RvchgCIAEoCRIMCgRub3RlGAMgASgJEjAKDHJlc29sdmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieAoIRGVjaXNpb24SGAoUREVDSVNJT05fVU5TUEVDSUZJRUQQABIRCg1ERUNJU0lPTl9TRU5UEAESFQoRREVDSVNJT05fTk9UX1NFTlQQAhITCg9ERUNJU0lPTl9SRVNFTkQQAxITCg9ERUNJU0lPTl9DQU5DRUwQBCKEBAoJRXJhc2VkSm9iEg4KBmpvYl9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEh4KFmlkZW1wb3RlbmN5X2tleV9kaWdlc3QYAyABKAwSJAoFc3RhdGUYBCABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRIuCgxlZmZlY3RfY2xhc3MYBSABKA4yGC5maXJlb25jZS52MS5FZmZlY3RDbGFzcxIVCg1hdHRlbXB0X2NvdW50GAYgASgFEjEKDXNjaGVkdWxlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoFcHJvb2YYCiABKA4yGS5maXJlb25jZS52MS5FZmZlY3QuUHJvb2YSLwoLZWZmZWN0X3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmV4dGVybmFsX2lkX2RpZ2VzdBgMIAEoDBIuCgplcmFzZV90aW1lGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgOIAEoCSqzAgoISm9iU3RhdGUSGQoVSk9CX1NUQVRFX1VOU1BFQ0lGSUVEEAASFwoTSk9CX1NUQVRFX1NDSEVEVUxFRBABEhUKEUpPQl9TVEFURV9DTEFJTUVEEAISFQoRSk9CX1NUQVRFX1NFTkRJTkcQAxIWChJKT0JfU1RBVEVfQUNDRVBURUQQBBIXChNKT0JfU1RBVEVfQU1CSUdVT1VTEAUSFgoSSk9CX1NUQVRFX1JFVFJZSU5HEAYSHgoaSk9CX1NUQVRFX05FRURTX1JFU09MVVRJT04QBxIXChNKT0JfU1RBVEVfU1VDQ0VFREVEEAgSFAoQSk9CX1NUQVRFX0ZBSUxFRBAJEhYKEkpPQl9TVEFURV9DQU5DRUxFRBAKEhUKEUpPQl9TVEFURV9FWFBJUkVEEAsqaAoFUGhhc2USFQoRUEhBU0VfVU5TUEVDSUZJRUQQABIRCg1QSEFTRV9XQUlUSU5HEAESEQoNUEhBU0VfUlVOTklORxACEhEKDVBIQVNFX1VOS05PV04QAxIPCgtQSEFTRV9FTkRFRBAEKvkCCgtGYWlsdXJlS2luZBIcChhGQUlMVVJFX0tJTkRfVU5TUEVDSUZJRUQQABIVChFGQUlMVVJFX0tJTkRfQVVUSBABEhoKFkZBSUxVUkVfS0lORF9QRVJNQU5FTlQQAhIdChlGQUlMVVJFX0tJTkRfUkFURV9MSU1JVEVEEAMSGgoWRkFJTFVSRV9LSU5EX1RSQU5TSUVOVBAEEhoKFkZBSUxVUkVfS0lORF9BTUJJR1VPVVMQBRIeChpGQUlMVVJFX0tJTkRfRUdSRVNTX0RFTklFRBAGEiMKH0ZBSUxVUkVfS0lORF9BVFRFTVBUU19FWEhBVVNURUQQBxIdChlGQUlMVVJFX0tJTkRfV09SS0VSX0NSQVNIEAgSGAoURkFJTFVSRV9LSU5EX0VYUElSRUQQCRIiCh5GQUlMVVJFX0tJTkRfUFJFREVDRVNTT1JfRU5ERUQQChIgChxGQUlMVVJFX0tJTkRfQUxSRUFEWV9QUkVTRU5UEAsqkgEKC0VmZmVjdENsYXNzEhwKGEVGRkVDVF9DTEFTU19VTlNQRUNJRklFRBAAEhYKEkVGRkVDVF9DTEFTU19LRVlFRBABEhcKE0VGRkVDVF9DTEFTU19IQU5ETEUQAhIbChdFRkZFQ1RfQ0xBU1NfT0JTRVJWQUJMRRADEhcKE0VGRkVDVF9DTEFTU19PUEFRVUUQBCp1CghEZWxpdmVyeRIYChRERUxJVkVSWV9VTlNQRUNJRklFRBAAEhgKFERFTElWRVJZX09OQ0VfT1JfQVNLEAESGQoVREVMSVZFUllfQVRfTU9TVF9PTkNFEAISGgoWREVMSVZFUllfQVRfTEVBU1RfT05DRRADKpMEChRDb25uZWN0aW9uU3RhdGVDYXVzZRImCiJDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1VOU1BFQ0lGSUVEEAASLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9DUkVERU5USUFMX01JU1NJTkcQARItCilDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0NSRURFTlRJQUxfUkVGVVNFRBACEi0KKUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfQ1JFREVOVElBTF9FWFBJUkVEEAMSJgoiQ09OTkVDVElPTl9TVEFURV9DQVVTRV9MT0dJTl9FTkRFRBAEEicKI0NPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfUkVORVdBTF9MT1NUEAUSLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QRVJNSVNTSU9OX01JU1NJTkcQBhIpCiVDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0FDQ09VTlRfQkFSUkVEEAcSKwonQ09OTkVDVElPTl9TVEFURV9DQVVTRV9BQ0NPVU5UX01JU01BVENIEAgSIQodQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QQVVTRUQQCRInCiNDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1JBVEVfTElNSVRFRBAKEiIKHkNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfREVMRVRFRBALKoMCCg5BdHRlbXB0T3V0Y29tZRIfChtBVFRFTVBUX09VVENPTUVfVU5TUEVDSUZJRUQQABIdChlBVFRFTVBUX09VVENPTUVfU1VDQ0VFREVEEAESHAoYQVRURU1QVF9PVVRDT01FX1JFSkVDVEVEEAISHAoYQVRURU1QVF9PVVRDT01FX05PVF9TRU5UEAMSGwoXQVRURU1QVF9PVVRDT01FX1VOS05PV04QBBIcChhBVFRFTVBUX09VVENPTUVfQUNDRVBURUQQBRIeChpBVFRFTVBUX09VVENPTUVfU1VQRVJTRURFRBAGEhoKFkFUVEVNUFRfT1VUQ09NRV9BQlNFTlQQBypiCgxCb2R5T21pc3Npb24SHQoZQk9EWV9PTUlTU0lPTl9VTlNQRUNJRklFRBAAEhgKFEJPRFlfT01JU1NJT05fQklOQVJZEAESGQoVQk9EWV9PTUlTU0lPTl9FTkNPREVEEAJCiAEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIISm9iUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_firing, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChVmaXJlb25jZS92MS9qb2IucHJvdG8SC2ZpcmVvbmNlLnYxIu4NCgNKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSFgoOY29ubmVjdGlvbl9rZXkYKiABKAkSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSMQoNc2NoZWR1bGVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoMc3RhcnRfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKDnN0YXJ0X2RlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0aW1lX3pvbmUYCSABKAkSLgoMcmV0cnlfcG9saWN5GAogASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSJwoIZGVsaXZlcnkYCyABKA4yFS5maXJlb25jZS52MS5EZWxpdmVyeRIsCgZsYWJlbHMYDCADKAsyHC5maXJlb25jZS52MS5Kb2IuTGFiZWxzRW50cnkSFwoPcmVwbHlfdG9fam9iX2lkGA0gASgJEhMKC3NjaGVkdWxlX2lkGA4gASgJEhQKDHNjaGVkdWxlX2tleRgrIAEoCRIkCgVzdGF0ZRgPIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiEKBXBoYXNlGCwgASgOMhIuZmlyZW9uY2UudjEuUGhhc2USLgoMZWZmZWN0X2NsYXNzGBAgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSNQoRbmV4dF9hdHRlbXB0X3RpbWUYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDm5leHRfbG9va190aW1lGBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hdHRlbXB0X2NvdW50GBMgASgFEhUKDWZhaWx1cmVfY291bnQYFCABKAUSFAoMcmVzZW5kX2NvdW50GBUgASgFEioKDGxhc3RfYXR0ZW1wdBgWIAEoCzIULmZpcmVvbmNlLnYxLkF0dGVtcHQSKQoKbGFzdF9lcnJvchgXIAEoCzIVLmZpcmVvbmNlLnYxLkpvYkVycm9yEiMKBmVmZmVjdBgYIAEoCzITLmZpcmVvbmNlLnYxLkVmZmVjdBIrCgpyZXNvbHV0aW9uGBkgASgLMhcuZmlyZW9uY2UudjEuUmVzb2x1dGlvbhI3ChNjYW5jZWxfcmVxdWVzdF90aW1lGBogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtjcmVhdGVfdGltZRgbIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYHCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGB0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIzCg9rZXlfZXhwaXJlX3RpbWUYHiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHNlcXVlbmNlGB8gASgDEgwKBGV0YWcYICABKAkSLgoLd2FpdF93aW5kb3cYISABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMQoNd2FpdF9kZWFkbGluZRgiIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKZWZmZWN0X2tleRgjIAEoCRIyCg9hdHRlbXB0X3RpbWVvdXQYJCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMgoOYmxvY2tlZF9yZWFzb24YJSABKAsyGi5maXJlb25jZS52MS5CbG9ja2VkUmVhc29uEjcKE3Jlc2VuZF9hbGxvd2VkX3RpbWUYJiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGNvbnRlbnRfd2l0aGhlbGQYJyABKAgSIwoGZmlyaW5nGCggASgLMhMuZmlyZW9uY2UudjEuRmlyaW5nEjMKD3NraXBfaWZfcHJlc2VudBgpIAEoCzIaLmZpcmVvbmNlLnYxLlNraXBJZlByZXNlbnQSNAoQa2VlcF90cnlpbmdfdGltZRgtIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKHBAoNQmxvY2tlZFJlYXNvbhItCgRraW5kGAEgASgOMh8uZmlyZW9uY2UudjEuQmxvY2tlZFJlYXNvbi5LaW5kEg8KB21lc3NhZ2UYAiABKAkSDgoGam9iX2lkGAMgASgJEiwKCGVuZF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI7ChBjb25uZWN0aW9uX2NhdXNlGAUgASgOMiEuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlQ2F1c2USGAoQY29udGVudF93aXRoaGVsZBgGIAEoCCKgAgoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASFAoQS0lORF9RVUFSQU5USU5FRBBkEhYKEktJTkRfQ0xPQ0tfRE9VQlRFRBBlEhwKGEtJTkRfU0VBTElOR19LRVlfTUlTU0lORxBmEhQKEEtJTkRfU0VBTF9CUk9LRU4QZxIbChZLSU5EX0NPTk5FQ1RJT05fUEFVU0VEEMgBEhQKD0tJTkRfQ1JFREVOVElBTBDJARIWChFLSU5EX1JBVEVfTElNSVRFRBCsAhIWChFLSU5EX1NBTUVfQ09OVEVOVBCtAhIRCgxLSU5EX1BVVF9PRkYQrgISEwoOS0lORF9DT09MX0RPV04QrwISFQoQS0lORF9QUkVERUNFU1NPUhCQAyI7Cg1Ta2lwSWZQcmVzZW50EioKB21heF9hZ2UYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i8gEKC1JldHJ5UG9saWN5EhQKDG1heF9hdHRlbXB0cxgBIAEoBRIuCgttaW5fYmFja29mZhgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIuCgttYXhfYmFja29mZhgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhISCgptdWx0aXBsaWVyGAQgASgBEikKBmRlbGF5cxgFIAMoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIuCgtrZWVwX3RyeWluZxgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKcAQoISm9iRXJyb3ISJgoEa2luZBgBIAEoDjIYLmZpcmVvbmNlLnYxLkZhaWx1cmVLaW5kEg8KB21lc3NhZ2UYAiABKAkSEwoLaHR0cF9zdGF0dXMYAyABKAUSKAoEdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQY29udGVudF93aXRoaGVsZBgFIAEoCCLfAwoHQXR0ZW1wdBIOCgZudW1iZXIYASABKAUSDgoGd29ya2VyGAIgASgJEi8KC2ludGVudF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIzCg9hbnN3ZXJfZGVhZGxpbmUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD3JlcXVlc3Rfd3JpdHRlbhgFIAEoCBIsCghlbmRfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoHb3V0Y29tZRgHIAEoDjIbLmZpcmVvbmNlLnYxLkF0dGVtcHRPdXRjb21lEi4KDGZhaWx1cmVfa2luZBgIIAEoDjIYLmZpcmVvbmNlLnYxLkZhaWx1cmVLaW5kEg4KBmRldGFpbBgJIAEoCRITCgtodHRwX3N0YXR1cxgKIAEoBRIOCgZoYW5kbGUYCyABKAkSEgoKZWZmZWN0X2tleRgMIAEoCRIjCgZhbnN3ZXIYDSABKAsyEy5maXJlb25jZS52MS5BbnN3ZXISGAoQY29udGVudF93aXRoaGVsZBgOIAEoCBIQCgh0cmFjZV9pZBgPIAEoCRIPCgdzcGFuX2lkGBAgASgJIpsBCgZBbnN3ZXISEwoLaHR0cF9zdGF0dXMYASABKAUSKgoHaGVhZGVycxgCIAMoCzIZLmZpcmVvbmNlLnYxLkFuc3dlckhlYWRlchIMCgRib2R5GAMgASgJEhAKCGJvZHlfY3V0GAQgASgIEjAKDWJvZHlfb21pc3Npb24YBSABKA4yGS5maXJlb25jZS52MS5Cb2R5T21pc3Npb24iKwoMQW5zd2VySGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAki9AIKC09ic2VydmF0aW9uEg8KB2F0dGVtcHQYASABKAUSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoHdmVyZGljdBgDIAEoDjIgLmZpcmVvbmNlLnYxLk9ic2VydmF0aW9uLlZlcmRpY3QSDgoGZGV0YWlsGAQgASgJEhMKC2V4dGVybmFsX2lkGAUgASgJEhQKDGV4dGVybmFsX3VybBgGIAEoCRIOCgZudW1iZXIYByABKAUSGAoQY29udGVudF93aXRoaGVsZBgIIAEoCCKRAQoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEwoPVkVSRElDVF9QUkVTRU5UEAESEgoOVkVSRElDVF9BQlNFTlQQAhIYChRWRVJESUNUX0lOQ09OQ0xVU0lWRRADEhYKElZFUkRJQ1RfQ0FORElEQVRFUxAEEhIKDlZFUkRJQ1RfSEFORExFEAUiwQIKBkVmZmVjdBITCgtleHRlcm5hbF9pZBgBIAEoCRIUCgxleHRlcm5hbF91cmwYAiABKAkSLwoLZWZmZWN0X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBXByb29mGAQgASgOMhkuZmlyZW9uY2UudjEuRWZmZWN0LlByb29mEg8KB2F0dGVtcHQYBSABKAUSGgoSc2hhcmVkX3dpdGhfam9iX2lkGAYgASgJIoMBCgVQcm9vZhIVChFQUk9PRl9VTlNQRUNJRklFRBAAEhIKDlBST09GX1JFU1BPTlNFEAESEgoOUFJPT0ZfT0JTRVJWRUQQAhIUChBQUk9PRl9LRVlfUkVQTEFZEAMSEgoOUFJPT0ZfT1BFUkFUT1IQBBIRCg1QUk9PRl9BU1NVTUVEEAUiiQIKClJlc29sdXRpb24SMgoIZGVjaXNpb24YASABKA4yIC5maXJlb25jZS52MS5SZXNvbHV0aW9uLkRlY2lzaW9uEg0KBWFjdG9yGAIgASgJEgwKBG5vdGUYAyABKAkSMAoMcmVzb2x2ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ4CghEZWNpc2lvbhIYChRERUNJU0lPTl9VTlNQRUNJRklFRBAAEhEKDURFQ0lTSU9OX1NFTlQQARIVChFERUNJU0lPTl9OT1RfU0VOVBACEhMKD0RFQ0lTSU9OX1JFU0VORBADEhMKD0RFQ0lTSU9OX0NBTkNFTBAEIoQECglFcmFzZWRKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSHgoWaWRlbXBvdGVuY3lfa2V5X2RpZ2VzdBgDIAEoDBIkCgVzdGF0ZRgEIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi4KDGVmZmVjdF9jbGFzcxgFIAEoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhUKDWF0dGVtcHRfY291bnQYBiABKAUSMQoNc2NoZWR1bGVfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLY3JlYXRlX3RpbWUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgVwcm9vZhgKIAEoDjIZLmZpcmVvbmNlLnYxLkVmZmVjdC5Qcm9vZhIvCgtlZmZlY3RfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGgoSZXh0ZXJuYWxfaWRfZGlnZXN0GAwgASgMEi4KCmVyYXNlX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWFjdG9yGA4gASgJKrMCCghKb2JTdGF0ZRIZChVKT0JfU1RBVEVfVU5TUEVDSUZJRUQQABIXChNKT0JfU1RBVEVfU0NIRURVTEVEEAESFQoRSk9CX1NUQVRFX0NMQUlNRUQQAhIVChFKT0JfU1RBVEVfU0VORElORxADEhYKEkpPQl9TVEFURV9BQ0NFUFRFRBAEEhcKE0pPQl9TVEFURV9BTUJJR1VPVVMQBRIWChJKT0JfU1RBVEVfUkVUUllJTkcQBhIeChpKT0JfU1RBVEVfTkVFRFNfUkVTT0xVVElPThAHEhcKE0pPQl9TVEFURV9TVUNDRUVERUQQCBIUChBKT0JfU1RBVEVfRkFJTEVEEAkSFgoSSk9CX1NUQVRFX0NBTkNFTEVEEAoSFQoRSk9CX1NUQVRFX0VYUElSRUQQCypoCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEhEKDVBIQVNFX1dBSVRJTkcQARIRCg1QSEFTRV9SVU5OSU5HEAISEQoNUEhBU0VfVU5LTk9XThADEg8KC1BIQVNFX0VOREVEEAQqgAMKC0ZhaWx1cmVLaW5kEhwKGEZBSUxVUkVfS0lORF9VTlNQRUNJRklFRBAAEhUKEUZBSUxVUkVfS0lORF9BVVRIEGQSGgoWRkFJTFVSRV9LSU5EX1BFUk1BTkVOVBBlEh0KGUZBSUxVUkVfS0lORF9SQVRFX0xJTUlURUQQZhIeChpGQUlMVVJFX0tJTkRfRUdSRVNTX0RFTklFRBBnEhsKFkZBSUxVUkVfS0lORF9UUkFOU0lFTlQQyAESGwoWRkFJTFVSRV9LSU5EX0FNQklHVU9VUxCsAhIkCh9GQUlMVVJFX0tJTkRfQVRURU1QVFNfRVhIQVVTVEVEEJADEhkKFEZBSUxVUkVfS0lORF9FWFBJUkVEEJEDEh4KGUZBSUxVUkVfS0lORF9XT1JLRVJfQ1JBU0gQkgMSIwoeRkFJTFVSRV9LSU5EX1BSRURFQ0VTU09SX0VOREVEEPQDEiEKHEZBSUxVUkVfS0lORF9BTFJFQURZX1BSRVNFTlQQ9QMqkgEKC0VmZmVjdENsYXNzEhwKGEVGRkVDVF9DTEFTU19VTlNQRUNJRklFRBAAEhYKEkVGRkVDVF9DTEFTU19LRVlFRBABEhcKE0VGRkVDVF9DTEFTU19IQU5ETEUQAhIbChdFRkZFQ1RfQ0xBU1NfT0JTRVJWQUJMRRADEhcKE0VGRkVDVF9DTEFTU19PUEFRVUUQBCp1CghEZWxpdmVyeRIYChRERUxJVkVSWV9VTlNQRUNJRklFRBAAEhgKFERFTElWRVJZX09OQ0VfT1JfQVNLEAESGQoVREVMSVZFUllfQVRfTU9TVF9PTkNFEAISGgoWREVMSVZFUllfQVRfTEVBU1RfT05DRRADKpYEChRDb25uZWN0aW9uU3RhdGVDYXVzZRImCiJDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1VOU1BFQ0lGSUVEEAASLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9DUkVERU5USUFMX01JU1NJTkcQZBItCilDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0NSRURFTlRJQUxfUkVGVVNFRBBlEi0KKUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfQ1JFREVOVElBTF9FWFBJUkVEEGYSJgoiQ09OTkVDVElPTl9TVEFURV9DQVVTRV9MT0dJTl9FTkRFRBBnEicKI0NPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfUkVORVdBTF9MT1NUEGgSLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QRVJNSVNTSU9OX01JU1NJTkcQaRIpCiVDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0FDQ09VTlRfQkFSUkVEEGoSKwonQ09OTkVDVElPTl9TVEFURV9DQVVTRV9BQ0NPVU5UX01JU01BVENIEGsSIgodQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QQVVTRUQQyAESKAojQ09OTkVDVElPTl9TVEFURV9DQVVTRV9SQVRFX0xJTUlURUQQrAISIwoeQ09OTkVDVElPTl9TVEFURV9DQVVTRV9ERUxFVEVEEJADKoMCCg5BdHRlbXB0T3V0Y29tZRIfChtBVFRFTVBUX09VVENPTUVfVU5TUEVDSUZJRUQQABIdChlBVFRFTVBUX09VVENPTUVfU1VDQ0VFREVEEAESHAoYQVRURU1QVF9PVVRDT01FX1JFSkVDVEVEEAISHAoYQVRURU1QVF9PVVRDT01FX05PVF9TRU5UEAMSGwoXQVRURU1QVF9PVVRDT01FX1VOS05PV04QBBIcChhBVFRFTVBUX09VVENPTUVfQUNDRVBURUQQBRIeChpBVFRFTVBUX09VVENPTUVfU1VQRVJTRURFRBAGEhoKFkFUVEVNUFRfT1VUQ09NRV9BQlNFTlQQBypiCgxCb2R5T21pc3Npb24SHQoZQk9EWV9PTUlTU0lPTl9VTlNQRUNJRklFRBAAEhgKFEJPRFlfT01JU1NJT05fQklOQVJZEAESGQoVQk9EWV9PTUlTU0lPTl9FTkNPREVEEAJCiAEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIISm9iUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_firing, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * One side effect at one time. All times have microseconds and come from the
@@ -184,11 +184,13 @@ export type Job = Message<"fireonce.v1.Job"> & {
   failureCount: number;
 
   /**
-   * Starts at 1; rises when a person or delivery AT_LEAST_ONCE wants a new effect.
+   * How often a new effect was wanted although an earlier one could not be ruled out: by
+   * DECISION_RESEND, or by delivery AT_LEAST_ONCE. Above 0, the effect may exist more than
+   * once.
    *
-   * @generated from field: int32 round = 21;
+   * @generated from field: int32 resend_count = 21;
    */
-  round: number;
+  resendCount: number;
 
   /**
    * The newest attempt. Left out of lists and events.
@@ -284,8 +286,8 @@ export type Job = Message<"fireonce.v1.Job"> & {
   waitDeadline?: Timestamp;
 
   /**
-   * The caller's own effect key, for the job's present effect (round). Unset: it is derived;
-   * attempts have theirs in Attempt.effect_key.
+   * The caller's own effect key, for the effect that is wanted now (see resend_count). Unset:
+   * it is derived; attempts have theirs in Attempt.effect_key.
    *
    * @generated from field: string effect_key = 35;
    */
@@ -414,7 +416,8 @@ export const BlockedReasonSchema: GenMessage<BlockedReason> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 1);
 
 /**
- * What the job waits for. New values may be added.
+ * What the job waits for. New values may be added, each in the hundred of its group: 100
+ * the operator, 200 the connection's owner, 300 what passes by itself, 400 another job.
  *
  * @generated from enum fireonce.v1.BlockedReason.Kind
  */
@@ -428,88 +431,88 @@ export enum BlockedReason_Kind {
    * Nothing is sent: the database may be a copy or an old state. An operator runs
    * `fireonce recover`.
    *
-   * @generated from enum value: KIND_QUARANTINED = 1;
+   * @generated from enum value: KIND_QUARANTINED = 100;
    */
-  QUARANTINED = 1,
+  QUARANTINED = 100,
 
   /**
    * Nothing is sent until the time of the database is believed again.
    *
-   * @generated from enum value: KIND_CLOCK_DOUBTED = 2;
+   * @generated from enum value: KIND_CLOCK_DOUBTED = 101;
    */
-  CLOCK_DOUBTED = 2,
-
-  /**
-   * The job that it replies to (job_id) has not succeeded yet.
-   *
-   * @generated from enum value: KIND_PREDECESSOR = 3;
-   */
-  PREDECESSOR = 3,
-
-  /**
-   * A person paused the connection; ResumeConnection lifts it.
-   *
-   * @generated from enum value: KIND_CONNECTION_PAUSED = 4;
-   */
-  CONNECTION_PAUSED = 4,
-
-  /**
-   * The connection has no credential, or one that cannot be used; connection_cause has
-   * the reason and the remedy. RotateCredential or a login lifts it.
-   *
-   * @generated from enum value: KIND_CREDENTIAL = 5;
-   */
-  CREDENTIAL = 5,
+  CLOCK_DOUBTED = 101,
 
   /**
    * No server that claimed the job has the key that seals the connection's credential.
    * The operator adds it to the key file; the job then goes on automatically.
    *
-   * @generated from enum value: KIND_SEALING_KEY_MISSING = 6;
+   * @generated from enum value: KIND_SEALING_KEY_MISSING = 102;
    */
-  SEALING_KEY_MISSING = 6,
+  SEALING_KEY_MISSING = 102,
 
   /**
    * The connection's seal does not fit it: it was changed in the database. Nothing is
    * sent. The operator restores the row, or makes a new connection; the job then goes
    * on automatically.
    *
-   * @generated from enum value: KIND_SEAL_BROKEN = 7;
+   * @generated from enum value: KIND_SEAL_BROKEN = 103;
    */
-  SEAL_BROKEN = 7,
+  SEAL_BROKEN = 103,
+
+  /**
+   * A person paused the connection; ResumeConnection lifts it.
+   *
+   * @generated from enum value: KIND_CONNECTION_PAUSED = 200;
+   */
+  CONNECTION_PAUSED = 200,
+
+  /**
+   * The connection has no credential, or one that cannot be used; connection_cause has
+   * the reason and the remedy. RotateCredential or a login lifts it.
+   *
+   * @generated from enum value: KIND_CREDENTIAL = 201;
+   */
+  CREDENTIAL = 201,
 
   /**
    * The platform asked to wait, or cannot be asked, for every job of the connection.
    * Lifts automatically (end_time).
    *
-   * @generated from enum value: KIND_RATE_LIMITED = 8;
+   * @generated from enum value: KIND_RATE_LIMITED = 300;
    */
-  RATE_LIMITED = 8,
+  RATE_LIMITED = 300,
 
   /**
    * Another job with the same content is under way to the same account, and a look
    * could not distinguish the two. Lifts automatically.
    *
-   * @generated from enum value: KIND_SAME_CONTENT = 9;
+   * @generated from enum value: KIND_SAME_CONTENT = 301;
    */
-  SAME_CONTENT = 9,
+  SAME_CONTENT = 301,
 
   /**
    * This job's own next step was postponed; message has the reason. Goes on
    * automatically (end_time).
    *
-   * @generated from enum value: KIND_PUT_OFF = 10;
+   * @generated from enum value: KIND_PUT_OFF = 302;
    */
-  PUT_OFF = 10,
+  PUT_OFF = 302,
 
   /**
    * Another job of its connection or schedule was sent too recently: the cool-down of
    * ConnectionLimits or SchedulePolicies. Goes on automatically (end_time), if its
    * start window is open then.
    *
-   * @generated from enum value: KIND_COOL_DOWN = 11;
+   * @generated from enum value: KIND_COOL_DOWN = 303;
    */
-  COOL_DOWN = 11,
+  COOL_DOWN = 303,
+
+  /**
+   * The job that it replies to (job_id) has not succeeded yet.
+   *
+   * @generated from enum value: KIND_PREDECESSOR = 400;
+   */
+  PREDECESSOR = 400,
 }
 
 /**
@@ -679,44 +682,25 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   number: number;
 
   /**
-   * The job's round at that time.
-   *
-   * @generated from field: int32 round = 2;
-   */
-  round: number;
-
-  /**
    * The server process, under a name that reveals nothing about the machine. The server's
    * log and GET /status map it to host and process id.
    *
-   * @generated from field: string worker = 3;
+   * @generated from field: string worker = 2;
    */
   worker: string;
 
   /**
-   * @generated from field: google.protobuf.Timestamp claim_time = 4;
-   */
-  claimTime?: Timestamp;
-
-  /**
    * When the intent became durable.
    *
-   * @generated from field: google.protobuf.Timestamp intent_time = 5;
+   * @generated from field: google.protobuf.Timestamp intent_time = 3;
    */
   intentTime?: Timestamp;
-
-  /**
-   * The last byte is written before this time, or the request is not sent.
-   *
-   * @generated from field: google.protobuf.Timestamp send_deadline = 6;
-   */
-  sendDeadline?: Timestamp;
 
   /**
    * The target works on the request no longer than until this: the end of the wait for its
    * answer, or of the connection's max_handling_time if that is later.
    *
-   * @generated from field: google.protobuf.Timestamp answer_deadline = 7;
+   * @generated from field: google.protobuf.Timestamp answer_deadline = 4;
    */
   answerDeadline?: Timestamp;
 
@@ -724,22 +708,22 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
    * True if a byte of the request may have left. With an outcome of
    * UNSPECIFIED or UNKNOWN, false proves nothing.
    *
-   * @generated from field: bool request_written = 8;
+   * @generated from field: bool request_written = 5;
    */
   requestWritten: boolean;
 
   /**
-   * @generated from field: google.protobuf.Timestamp end_time = 9;
+   * @generated from field: google.protobuf.Timestamp end_time = 6;
    */
   endTime?: Timestamp;
 
   /**
-   * @generated from field: fireonce.v1.AttemptOutcome outcome = 10;
+   * @generated from field: fireonce.v1.AttemptOutcome outcome = 7;
    */
   outcome: AttemptOutcome;
 
   /**
-   * @generated from field: fireonce.v1.FailureKind failure_kind = 11;
+   * @generated from field: fireonce.v1.FailureKind failure_kind = 8;
    */
   failureKind: FailureKind;
 
@@ -747,30 +731,31 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
    * The platform's answer, or the failure. Redacted; at most 2,000 bytes. Left out without
    * the scope payloads:read.
    *
-   * @generated from field: string detail = 12;
+   * @generated from field: string detail = 9;
    */
   detail: string;
 
   /**
    * 0: there was no HTTP answer.
    *
-   * @generated from field: int32 http_status = 13;
+   * @generated from field: int32 http_status = 10;
    */
   httpStatus: number;
 
   /**
    * The durable handle from the platform, if any.
    *
-   * @generated from field: string handle = 14;
+   * @generated from field: string handle = 11;
    */
   handle: string;
 
   /**
    * The key that a KEYED target dedupes on: "fo1_" and 52 characters, a digest of the
-   * installation's namespace, the project, the job's idempotency key and the
-   * round. A webhook sends it as webhook-id, an HTTP request as Idempotency-Key.
+   * installation's namespace, the project, the job's idempotency key and the number of
+   * resends before it. Attempts with one key are repeats of one effect. A webhook sends it
+   * as webhook-id, an HTTP request as Idempotency-Key.
    *
-   * @generated from field: string effect_key = 15;
+   * @generated from field: string effect_key = 12;
    */
   effectKey: string;
 
@@ -780,7 +765,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
    * ListJobAttempts, never in lists and events, and not without the scope payloads:read.
    * Removed with the job.
    *
-   * @generated from field: fireonce.v1.Answer answer = 16;
+   * @generated from field: fireonce.v1.Answer answer = 13;
    */
   answer?: Answer;
 
@@ -788,7 +773,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
    * True: fields of this message that need the scope payloads:read were left out, because
    * the caller lacks it.
    *
-   * @generated from field: bool content_withheld = 17;
+   * @generated from field: bool content_withheld = 14;
    */
   contentWithheld: boolean;
 
@@ -798,7 +783,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
    * hexadecimal digits in lower case, as in the traceparent of W3C Trace Context; empty:
    * none.
    *
-   * @generated from field: string trace_id = 18;
+   * @generated from field: string trace_id = 15;
    */
   traceId: string;
 
@@ -806,7 +791,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
    * The span of the request in that trace, 16 hexadecimal digits. The traceparent of a
    * webhook or an HTTP request carries both.
    *
-   * @generated from field: string span_id = 19;
+   * @generated from field: string span_id = 16;
    */
   spanId: string;
 };
@@ -919,35 +904,28 @@ export type Observation = Message<"fireonce.v1.Observation"> & {
   verdict: Observation_Verdict;
 
   /**
-   * True if the read reached back far enough to count.
-   *
-   * @generated from field: bool complete = 4;
-   */
-  complete: boolean;
-
-  /**
    * The finding, for a person. Left out without the scope payloads:read.
    *
-   * @generated from field: string detail = 5;
+   * @generated from field: string detail = 4;
    */
   detail: string;
 
   /**
    * With PRESENT: the object found.
    *
-   * @generated from field: string external_id = 6;
+   * @generated from field: string external_id = 5;
    */
   externalId: string;
 
   /**
-   * @generated from field: string external_url = 7;
+   * @generated from field: string external_url = 6;
    */
   externalUrl: string;
 
   /**
    * From 1, without gaps, in the order of the looks.
    *
-   * @generated from field: int32 number = 8;
+   * @generated from field: int32 number = 7;
    */
   number: number;
 
@@ -955,7 +933,7 @@ export type Observation = Message<"fireonce.v1.Observation"> & {
    * True: fields of this message that need the scope payloads:read were left out, because
    * the caller lacks it.
    *
-   * @generated from field: bool content_withheld = 9;
+   * @generated from field: bool content_withheld = 8;
    */
   contentWithheld: boolean;
 };
@@ -1469,7 +1447,9 @@ export const PhaseSchema: GenEnum<Phase> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_job, 1);
 
 /**
- * Kind of a failure. New values may be added.
+ * Kind of a failure. New values may be added, each in the hundred of its group: 100 refused,
+ * 200 failed without effect, 300 the outcome is unknown, 400 Fireonce gave up, 500 the job is not
+ * wanted any more. Treat an unknown value as its group.
  *
  * @generated from enum fireonce.v1.FailureKind
  */
@@ -1483,83 +1463,83 @@ export enum FailureKind {
    * The credential was refused: the connection is put on hold and the job waits.
    * A plain HTTP request's 401 or 403 is PERMANENT instead, and a webhook's TRANSIENT.
    *
-   * @generated from enum value: FAILURE_KIND_AUTH = 1;
+   * @generated from enum value: FAILURE_KIND_AUTH = 100;
    */
-  AUTH = 1,
+  AUTH = 100,
 
   /**
    * Refused permanently (content policy, malformed, 4xx; of a webhook only 410).
    *
-   * @generated from enum value: FAILURE_KIND_PERMANENT = 2;
+   * @generated from enum value: FAILURE_KIND_PERMANENT = 101;
    */
-  PERMANENT = 2,
+  PERMANENT = 101,
 
   /**
    * Refused with a proof of no effect; waits for the time that the platform names. Uses
    * no attempt of the retry budget.
    *
-   * @generated from enum value: FAILURE_KIND_RATE_LIMITED = 3;
+   * @generated from enum value: FAILURE_KIND_RATE_LIMITED = 102;
    */
-  RATE_LIMITED = 3,
-
-  /**
-   * Proven to have had no effect (for example no connection); retried.
-   *
-   * @generated from enum value: FAILURE_KIND_TRANSIENT = 4;
-   */
-  TRANSIENT = 4,
-
-  /**
-   * No proof either way; goes to AMBIGUOUS.
-   *
-   * @generated from enum value: FAILURE_KIND_AMBIGUOUS = 5;
-   */
-  AMBIGUOUS = 5,
+  RATE_LIMITED = 102,
 
   /**
    * The URL names an address that the egress policy blocks (loopback, link-local,
    * private, metadata). A name that has only such addresses is TRANSIENT, like one that
    * does not resolve: only the operator's log distinguishes the two.
    *
-   * @generated from enum value: FAILURE_KIND_EGRESS_DENIED = 6;
+   * @generated from enum value: FAILURE_KIND_EGRESS_DENIED = 103;
    */
-  EGRESS_DENIED = 6,
+  EGRESS_DENIED = 103,
+
+  /**
+   * Proven to have had no effect (for example no connection); retried.
+   *
+   * @generated from enum value: FAILURE_KIND_TRANSIENT = 200;
+   */
+  TRANSIENT = 200,
+
+  /**
+   * No proof either way; goes to AMBIGUOUS.
+   *
+   * @generated from enum value: FAILURE_KIND_AMBIGUOUS = 300;
+   */
+  AMBIGUOUS = 300,
 
   /**
    * The attempts, or the time to keep trying, are used up.
    *
-   * @generated from enum value: FAILURE_KIND_ATTEMPTS_EXHAUSTED = 7;
+   * @generated from enum value: FAILURE_KIND_ATTEMPTS_EXHAUSTED = 400;
    */
-  ATTEMPTS_EXHAUSTED = 7,
-
-  /**
-   * Workers lost their lease on this job repeatedly before they sent anything.
-   *
-   * @generated from enum value: FAILURE_KIND_WORKER_CRASH = 8;
-   */
-  WORKER_CRASH = 8,
+  ATTEMPTS_EXHAUSTED = 400,
 
   /**
    * The start window passed, or the wait window of a reply that still waited.
    *
-   * @generated from enum value: FAILURE_KIND_EXPIRED = 9;
+   * @generated from enum value: FAILURE_KIND_EXPIRED = 401;
    */
-  EXPIRED = 9,
+  EXPIRED = 401,
+
+  /**
+   * Workers lost their lease on this job repeatedly before they sent anything.
+   *
+   * @generated from enum value: FAILURE_KIND_WORKER_CRASH = 402;
+   */
+  WORKER_CRASH = 402,
 
   /**
    * The job that this one replies to ended without success.
    *
-   * @generated from enum value: FAILURE_KIND_PREDECESSOR_ENDED = 10;
+   * @generated from enum value: FAILURE_KIND_PREDECESSOR_ENDED = 500;
    */
-  PREDECESSOR_ENDED = 10,
+  PREDECESSOR_ENDED = 500,
 
   /**
    * skip_if_present: the content existed, and is no effect of this job, which was not sent,
    * or not sent again.
    *
-   * @generated from enum value: FAILURE_KIND_ALREADY_PRESENT = 11;
+   * @generated from enum value: FAILURE_KIND_ALREADY_PRESENT = 501;
    */
-  ALREADY_PRESENT = 11,
+  ALREADY_PRESENT = 501,
 }
 
 /**
@@ -1646,7 +1626,7 @@ export enum Delivery {
   AT_MOST_ONCE = 2,
 
   /**
-   * Sent again in a new round: the effect MAY BE DUPLICATED. Every send counts against the
+   * Sent again, under a new effect key: the effect MAY BE DUPLICATED. Every send counts against the
    * attempts, and keep_trying bounds them; then NEEDS_RESOLUTION.
    *
    * @generated from enum value: DELIVERY_AT_LEAST_ONCE = 3;
@@ -1662,8 +1642,8 @@ export const DeliverySchema: GenEnum<Delivery> = /*@__PURE__*/
 
 /**
  * Why a connection is in its state, and what to do about it. New values may be added: in
- * the state AUTH_HOLD, treat an unknown value as CREDENTIAL_REFUSED. All except PAUSED,
- * RATE_LIMITED and DELETED are causes of AUTH_HOLD.
+ * the state AUTH_HOLD, treat an unknown value as CREDENTIAL_REFUSED. Each value is in the hundred
+ * of its group: 100 causes of AUTH_HOLD, 200 a person, 300 what ends by itself, 400 the end.
  *
  * @generated from enum fireonce.v1.ConnectionStateCause
  */
@@ -1679,91 +1659,91 @@ export enum ConnectionStateCause {
    * The connection has no credential yet, and its connector needs one. Connect the
    * account: RotateCredential or a login.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING = 1;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING = 100;
    */
-  CREDENTIAL_MISSING = 1,
+  CREDENTIAL_MISSING = 100,
 
   /**
    * The platform refused the credential without a reason; it may be revoked or mistyped.
    * Supply a new one: RotateCredential or a login.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED = 2;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED = 101;
    */
-  CREDENTIAL_REFUSED = 2,
+  CREDENTIAL_REFUSED = 101,
 
   /**
    * The credential was refused after its end (credential_expire_time), or the platform
    * reported that it has expired, and Fireonce could not renew it. Supply a new one; a
    * login by OAuth with a refresh token is renewed automatically.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED = 3;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED = 102;
    */
-  CREDENTIAL_EXPIRED = 3,
+  CREDENTIAL_EXPIRED = 102,
 
   /**
    * The login was revoked, or the platform does not renew it any more. The person logs in
    * again: StartOAuth with this connection.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_LOGIN_ENDED = 4;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_LOGIN_ENDED = 103;
    */
-  LOGIN_ENDED = 4,
+  LOGIN_ENDED = 103,
 
   /**
    * An answer of the platform was lost while the login was renewed, and the platform does
    * not accept the old one any more. The login was not revoked. The person logs in again:
    * StartOAuth with this connection.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_RENEWAL_LOST = 5;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_RENEWAL_LOST = 104;
    */
-  RENEWAL_LOST = 5,
+  RENEWAL_LOST = 104,
 
   /**
    * The credential is valid, but lacks a scope or a right that the connection needs. Log
    * in again with all the requested rights, or widen the rights of the app at the
    * platform and replace the credential.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_PERMISSION_MISSING = 6;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_PERMISSION_MISSING = 105;
    */
-  PERMISSION_MISSING = 6,
+  PERMISSION_MISSING = 105,
 
   /**
    * The platform has suspended, locked or closed the account. Its owner resolves that at
    * the platform; then replace the credential, even by the same one.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_ACCOUNT_BARRED = 7;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_ACCOUNT_BARRED = 106;
    */
-  ACCOUNT_BARRED = 7,
+  ACCOUNT_BARRED = 106,
 
   /**
    * The credential belongs to an account other than the connection's (account_identity);
    * nothing was sent with it. Supply one of the right account, or make a new connection
    * for the other one.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH = 8;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH = 107;
    */
-  ACCOUNT_MISMATCH = 8,
+  ACCOUNT_MISMATCH = 107,
 
   /**
    * A person paused it. ResumeConnection.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_PAUSED = 9;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_PAUSED = 200;
    */
-  PAUSED = 9,
+  PAUSED = 200,
 
   /**
    * The platform asked to wait, or cannot be asked. Ends automatically
    * (rate_limit_end_time).
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_RATE_LIMITED = 10;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_RATE_LIMITED = 300;
    */
-  RATE_LIMITED = 10,
+  RATE_LIMITED = 300,
 
   /**
    * The connection was deleted permanently.
    *
-   * @generated from enum value: CONNECTION_STATE_CAUSE_DELETED = 11;
+   * @generated from enum value: CONNECTION_STATE_CAUSE_DELETED = 400;
    */
-  DELETED = 11,
+  DELETED = 400,
 }
 
 /**

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/payload.proto.
  */
 export const file_fireonce_v1_payload: GenFile = /*@__PURE__*/
-  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSKlAgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgGIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kItsCCgpTb2NpYWxQb3N0EgwKBHRleHQYASABKAkSJAoFbWVkaWEYAiADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhITCgtyZXBseV90b19pZBgDIAEoCRIQCghsYW5ndWFnZRgEIAEoCRIwCghtYXN0b2RvbhgFIAEoCzIcLmZpcmVvbmNlLnYxLk1hc3RvZG9uT3B0aW9uc0gAEiwKBnRpa3RvaxgGIAEoCzIaLmZpcmVvbmNlLnYxLlRpa1Rva09wdGlvbnNIABIiCgF4GAcgASgLMhUuZmlyZW9uY2UudjEuWE9wdGlvbnNIABIuCgdibHVlc2t5GAggASgLMhsuZmlyZW9uY2UudjEuQmx1ZXNreU9wdGlvbnNIABIqCgVzbGFjaxgJIAEoCzIZLmZpcmVvbmNlLnYxLlNsYWNrT3B0aW9uc0gAQhIKEHBsYXRmb3JtX29wdGlvbnMihAIKD01hc3RvZG9uT3B0aW9ucxI7Cgp2aXNpYmlsaXR5GAEgASgOMicuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zLlZpc2liaWxpdHkSFwoPY29udGVudF93YXJuaW5nGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCCKHAQoKVmlzaWJpbGl0eRIaChZWSVNJQklMSVRZX1VOU1BFQ0lGSUVEEAASFQoRVklTSUJJTElUWV9QVUJMSUMQARIXChNWSVNJQklMSVRZX1VOTElTVEVEEAISFgoSVklTSUJJTElUWV9QUklWQVRFEAMSFQoRVklTSUJJTElUWV9ESVJFQ1QQBCLzAgoNVGlrVG9rT3B0aW9ucxIzCgdwcml2YWN5GAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9ucy5Qcml2YWN5EhcKD2Rpc2FibGVfY29tbWVudBgCIAEoCBIUCgxkaXNhYmxlX2R1ZXQYAyABKAgSFgoOZGlzYWJsZV9zdGl0Y2gYBCABKAgSFwoPYnJhbmRlZF9jb250ZW50GAUgASgIEhEKCW93bl9icmFuZBgGIAEoCBIaChJjb3Zlcl90aW1lc3RhbXBfbXMYByABKAUinQEKB1ByaXZhY3kSFwoTUFJJVkFDWV9VTlNQRUNJRklFRBAAEh4KGlBSSVZBQ1lfUFVCTElDX1RPX0VWRVJZT05FEAESIQodUFJJVkFDWV9NVVRVQUxfRk9MTE9XX0ZSSUVORFMQAhIfChtQUklWQUNZX0ZPTExPV0VSX09GX0NSRUFUT1IQAxIVChFQUklWQUNZX1NFTEZfT05MWRAEIo8CCghYT3B0aW9ucxI7Cg5yZXBseV9zZXR0aW5ncxgBIAEoDjIjLmZpcmVvbmNlLnYxLlhPcHRpb25zLlJlcGx5U2V0dGluZ3MSFQoNcXVvdGVfcG9zdF9pZBgCIAEoCSKuAQoNUmVwbHlTZXR0aW5ncxIeChpSRVBMWV9TRVRUSU5HU19VTlNQRUNJRklFRBAAEhwKGFJFUExZX1NFVFRJTkdTX0ZPTExPV0lORxABEiIKHlJFUExZX1NFVFRJTkdTX01FTlRJT05FRF9VU0VSUxACEh4KGlJFUExZX1NFVFRJTkdTX1NVQlNDUklCRVJTEAMSGwoXUkVQTFlfU0VUVElOR1NfVkVSSUZJRUQQBCJLCg5CbHVlc2t5T3B0aW9ucxIRCglxdW90ZV91cmkYASABKAkSEQoJcXVvdGVfY2lkGAIgASgJEhMKC3NlbGZfbGFiZWxzGAMgAygJIkgKDFNsYWNrT3B0aW9ucxIPCgdjaGFubmVsGAEgASgJEhcKD3JlcGx5X2Jyb2FkY2FzdBgCIAEoCBIOCgZ1bmZ1cmwYAyABKAgiMwoNRGlyZWN0TWVzc2FnZRIUCgxyZWNpcGllbnRfaWQYASABKAkSDAoEdGV4dBgCIAEoCSJgCghNZWRpYVJlZhILCgN1cmwYASABKAkSDgoGc2hhMjU2GAIgASgMEhIKCm1lZGlhX3R5cGUYAyABKAkSEAoIYWx0X3RleHQYBCABKAkSEQoJZmlsZV9uYW1lGAUgASgJIrEBCgVFbWFpbBIOCgZzZW5kZXIYASABKAkSCgoCdG8YAiADKAkSCgoCY2MYAyADKAkSCwoDYmNjGAQgAygJEhAKCHJlcGx5X3RvGAUgAygJEg8KB3N1YmplY3QYBiABKAkSEQoJdGV4dF9ib2R5GAcgASgJEhEKCWh0bWxfYm9keRgIIAEoCRIqCgthdHRhY2htZW50cxgJIAMoCzIVLmZpcmVvbmNlLnYxLk1lZGlhUmVmIrMBCgdXZWJob29rEgsKA3VybBgBIAEoCRIOCgRib2R5GAIgASgMSAASEwoJYm9keV90ZXh0GAMgASgJSAASKwoJYm9keV9qc29uGAYgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlSAASFAoMY29udGVudF90eXBlGAQgASgJEigKB2hlYWRlcnMYBSADKAsyFy5maXJlb25jZS52MS5IdHRwSGVhZGVyQgkKB2NvbnRlbnQi+QEKC0h0dHBSZXF1ZXN0EicKBm1ldGhvZBgBIAEoDjIXLmZpcmVvbmNlLnYxLkh0dHBNZXRob2QSCwoDdXJsGAIgASgJEigKB2hlYWRlcnMYAyADKAsyFy5maXJlb25jZS52MS5IdHRwSGVhZGVyEg4KBGJvZHkYBCABKAxIABITCglib2R5X3RleHQYBSABKAlIABIrCglib2R5X2pzb24YCCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVIABIUCgxjb250ZW50X3R5cGUYBiABKAkSFwoPaWRfanNvbl9wb2ludGVyGAcgASgJQgkKB2NvbnRlbnQiKQoKSHR0cEhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIkMKDUN1c3RvbVBheWxvYWQSDgoGc2NoZW1hGAEgASgJEhQKDGNvbnRlbnRfdHlwZRgCIAEoCRIMCgRkYXRhGAMgASgMKpgBCgpIdHRwTWV0aG9kEhsKF0hUVFBfTUVUSE9EX1VOU1BFQ0lGSUVEEAASFAoQSFRUUF9NRVRIT0RfUE9TVBABEhMKD0hUVFBfTUVUSE9EX1BVVBACEhUKEUhUVFBfTUVUSE9EX1BBVENIEAMSFgoSSFRUUF9NRVRIT0RfREVMRVRFEAQSEwoPSFRUUF9NRVRIT0RfR0VUEAVCjAEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIMUGF5bG9hZFByb3RvUAFaMmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9maXJlb25jZXYxogIDRk9YqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_google_protobuf_struct]);
+  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSKlAgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgGIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kItsCCgpTb2NpYWxQb3N0EgwKBHRleHQYASABKAkSJAoFbWVkaWEYAiADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhITCgtyZXBseV90b19pZBgDIAEoCRIQCghsYW5ndWFnZRgEIAEoCRIwCghtYXN0b2RvbhgFIAEoCzIcLmZpcmVvbmNlLnYxLk1hc3RvZG9uT3B0aW9uc0gAEiwKBnRpa3RvaxgGIAEoCzIaLmZpcmVvbmNlLnYxLlRpa1Rva09wdGlvbnNIABIiCgF4GAcgASgLMhUuZmlyZW9uY2UudjEuWE9wdGlvbnNIABIuCgdibHVlc2t5GAggASgLMhsuZmlyZW9uY2UudjEuQmx1ZXNreU9wdGlvbnNIABIqCgVzbGFjaxgJIAEoCzIZLmZpcmVvbmNlLnYxLlNsYWNrT3B0aW9uc0gAQhIKEHBsYXRmb3JtX29wdGlvbnMihAIKD01hc3RvZG9uT3B0aW9ucxI7Cgp2aXNpYmlsaXR5GAEgASgOMicuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zLlZpc2liaWxpdHkSFwoPY29udGVudF93YXJuaW5nGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCCKHAQoKVmlzaWJpbGl0eRIaChZWSVNJQklMSVRZX1VOU1BFQ0lGSUVEEAASFQoRVklTSUJJTElUWV9QVUJMSUMQARIXChNWSVNJQklMSVRZX1VOTElTVEVEEAISFgoSVklTSUJJTElUWV9QUklWQVRFEAMSFQoRVklTSUJJTElUWV9ESVJFQ1QQBCLzAgoNVGlrVG9rT3B0aW9ucxIzCgdwcml2YWN5GAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9ucy5Qcml2YWN5EhcKD2Rpc2FibGVfY29tbWVudBgCIAEoCBIUCgxkaXNhYmxlX2R1ZXQYAyABKAgSFgoOZGlzYWJsZV9zdGl0Y2gYBCABKAgSFwoPYnJhbmRlZF9jb250ZW50GAUgASgIEhEKCW93bl9icmFuZBgGIAEoCBIaChJjb3Zlcl90aW1lc3RhbXBfbXMYByABKAUinQEKB1ByaXZhY3kSFwoTUFJJVkFDWV9VTlNQRUNJRklFRBAAEh4KGlBSSVZBQ1lfUFVCTElDX1RPX0VWRVJZT05FEAESIQodUFJJVkFDWV9NVVRVQUxfRk9MTE9XX0ZSSUVORFMQAhIfChtQUklWQUNZX0ZPTExPV0VSX09GX0NSRUFUT1IQAxIVChFQUklWQUNZX1NFTEZfT05MWRAEIo8CCghYT3B0aW9ucxI7Cg5yZXBseV9zZXR0aW5ncxgBIAEoDjIjLmZpcmVvbmNlLnYxLlhPcHRpb25zLlJlcGx5U2V0dGluZ3MSFQoNcXVvdGVfcG9zdF9pZBgCIAEoCSKuAQoNUmVwbHlTZXR0aW5ncxIeChpSRVBMWV9TRVRUSU5HU19VTlNQRUNJRklFRBAAEhwKGFJFUExZX1NFVFRJTkdTX0ZPTExPV0lORxABEiIKHlJFUExZX1NFVFRJTkdTX01FTlRJT05FRF9VU0VSUxACEh4KGlJFUExZX1NFVFRJTkdTX1NVQlNDUklCRVJTEAMSGwoXUkVQTFlfU0VUVElOR1NfVkVSSUZJRUQQBCJLCg5CbHVlc2t5T3B0aW9ucxIRCglxdW90ZV91cmkYASABKAkSEQoJcXVvdGVfY2lkGAIgASgJEhMKC3NlbGZfbGFiZWxzGAMgAygJIkgKDFNsYWNrT3B0aW9ucxIPCgdjaGFubmVsGAEgASgJEhcKD3JlcGx5X2Jyb2FkY2FzdBgCIAEoCBIOCgZ1bmZ1cmwYAyABKAgiMwoNRGlyZWN0TWVzc2FnZRIUCgxyZWNpcGllbnRfaWQYASABKAkSDAoEdGV4dBgCIAEoCSJgCghNZWRpYVJlZhILCgN1cmwYASABKAkSDgoGc2hhMjU2GAIgASgMEhIKCm1lZGlhX3R5cGUYAyABKAkSEAoIYWx0X3RleHQYBCABKAkSEQoJZmlsZV9uYW1lGAUgASgJIrQCCgVFbWFpbBIOCgZzZW5kZXIYASABKAkSCgoCdG8YAiADKAkSCgoCY2MYAyADKAkSCwoDYmNjGAQgAygJEhAKCHJlcGx5X3RvGAUgAygJEg8KB3N1YmplY3QYBiABKAkSEQoJdGV4dF9ib2R5GAcgASgJEhEKCWh0bWxfYm9keRgIIAEoCRIqCgthdHRhY2htZW50cxgJIAMoCzIVLmZpcmVvbmNlLnYxLk1lZGlhUmVmEikKB2hlYWRlcnMYCiADKAsyGC5maXJlb25jZS52MS5FbWFpbEhlYWRlchITCgtpbl9yZXBseV90bxgLIAEoCRISCgpyZWZlcmVuY2VzGAwgAygJEi0KC3Vuc3Vic2NyaWJlGA0gASgLMhguZmlyZW9uY2UudjEuVW5zdWJzY3JpYmUiKgoLRW1haWxIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSI9CgtVbnN1YnNjcmliZRILCgN1cmwYASABKAkSDgoGbWFpbHRvGAIgASgJEhEKCW9uZV9jbGljaxgDIAEoCCKzAQoHV2ViaG9vaxILCgN1cmwYASABKAkSDgoEYm9keRgCIAEoDEgAEhMKCWJvZHlfdGV4dBgDIAEoCUgAEisKCWJvZHlfanNvbhgGIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAEhQKDGNvbnRlbnRfdHlwZRgEIAEoCRIoCgdoZWFkZXJzGAUgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlckIJCgdjb250ZW50IvkBCgtIdHRwUmVxdWVzdBInCgZtZXRob2QYASABKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEgsKA3VybBgCIAEoCRIoCgdoZWFkZXJzGAMgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlchIOCgRib2R5GAQgASgMSAASEwoJYm9keV90ZXh0GAUgASgJSAASKwoJYm9keV9qc29uGAggASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlSAASFAoMY29udGVudF90eXBlGAYgASgJEhcKD2lkX2pzb25fcG9pbnRlchgHIAEoCUIJCgdjb250ZW50IikKCkh0dHBIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJDCg1DdXN0b21QYXlsb2FkEg4KBnNjaGVtYRgBIAEoCRIUCgxjb250ZW50X3R5cGUYAiABKAkSDAoEZGF0YRgDIAEoDCqYAQoKSHR0cE1ldGhvZBIbChdIVFRQX01FVEhPRF9VTlNQRUNJRklFRBAAEhQKEEhUVFBfTUVUSE9EX1BPU1QQARITCg9IVFRQX01FVEhPRF9QVVQQAhIVChFIVFRQX01FVEhPRF9QQVRDSBADEhYKEkhUVFBfTUVUSE9EX0RFTEVURRAEEhMKD0hUVFBfTUVUSE9EX0dFVBAFQowBChVpby5naXRodWIuZmlyZW9uY2UudjFCDFBheWxvYWRQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_google_protobuf_struct]);
 
 /**
  * The content of a job. Exactly one kind is set. Adding a kind is a
@@ -553,7 +553,9 @@ export const MediaRefSchema: GenMessage<MediaRef> = /*@__PURE__*/
 
 /**
  * An e-mail. Addresses are "ada@example.org" or "Ada <ada@example.org>", at
- * most 320 characters, without control characters (header injection).
+ * most 320 characters, without control characters (header injection). A name is shown as it is
+ * given, with every sign in it: "Support (Billing) <help@example.org>" needs no quotes. One pair
+ * of quotes around the whole name is read as RFC 5322 has it.
  *
  * @generated from message fireonce.v1.Email
  */
@@ -608,6 +610,45 @@ export type Email = Message<"fireonce.v1.Email"> & {
    * @generated from field: repeated fireonce.v1.MediaRef attachments = 9;
    */
   attachments: MediaRef[];
+
+  /**
+   * Headers that are added, in this order. At most 20.
+   *
+   * Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, case-insensitively, since other fields
+   * of this message, the connector or the servers on the way write them: From, Sender, Reply-To,
+   * To, Cc, Bcc, Subject, Date, Message-ID, In-Reply-To, References, List-Unsubscribe,
+   * List-Unsubscribe-Post, MIME-*, Content-*, Resent-*, Received, Received-SPF, Return-Path, Delivered-To,
+   * DKIM-*, DomainKey-*, ARC-*, Authentication-Results. The connector resend refuses Resend-*
+   * and a second header of the same name too.
+   *
+   * @generated from field: repeated fireonce.v1.EmailHeader headers = 10;
+   */
+  headers: EmailHeader[];
+
+  /**
+   * The Message-ID of the e-mail that this one answers, with its angle brackets:
+   * "<1234@example.org>". It becomes In-Reply-To and the last of References (RFC 5322, section
+   * 3.6.4). To answer the e-mail of another job, leave it empty and set
+   * ScheduleJobRequest.reply_to_job_id or reply_to_key.
+   *
+   * @generated from field: string in_reply_to = 11;
+   */
+  inReplyTo: string;
+
+  /**
+   * The Message-IDs of the e-mails before that one in the thread, the oldest first: what that
+   * e-mail has in its own References. At most 50.
+   *
+   * @generated from field: repeated string references = 12;
+   */
+  references: string[];
+
+  /**
+   * How a recipient asks for no more e-mails. Large mailbox providers require it of bulk mail.
+   *
+   * @generated from field: fireonce.v1.Unsubscribe unsubscribe = 13;
+   */
+  unsubscribe?: Unsubscribe;
 };
 
 /**
@@ -616,6 +657,72 @@ export type Email = Message<"fireonce.v1.Email"> & {
  */
 export const EmailSchema: GenMessage<Email> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 9);
+
+/**
+ * One header of an e-mail.
+ *
+ * @generated from message fireonce.v1.EmailHeader
+ */
+export type EmailHeader = Message<"fireonce.v1.EmailHeader"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * One line of text, at most 998 characters. A long one is folded at its blanks (RFC 5322, section
+   * 2.2.3). One with characters beyond ASCII is written in encoded words (RFC 2047).
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message fireonce.v1.EmailHeader.
+ * Use `create(EmailHeaderSchema)` to create a new message.
+ */
+export const EmailHeaderSchema: GenMessage<EmailHeader> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_payload, 10);
+
+/**
+ * How a recipient asks for no more e-mails: the headers List-Unsubscribe (RFC 2369, section 3.2) and
+ * List-Unsubscribe-Post (RFC 8058). Set url, mailto or both.
+ *
+ * @generated from message fireonce.v1.Unsubscribe
+ */
+export type Unsubscribe = Message<"fireonce.v1.Unsubscribe"> & {
+  /**
+   * https. At most 900 characters.
+   *
+   * @generated from field: string url = 1;
+   */
+  url: string;
+
+  /**
+   * The address to write to, as RFC 6068 has it: "mailto:leave@example.org?subject=leave". Only subject
+   * and body may follow the address. At most 900 characters.
+   *
+   * @generated from field: string mailto = 2;
+   */
+  mailto: string;
+
+  /**
+   * A POST to url with the body "List-Unsubscribe=One-Click" unsubscribes, without another question and
+   * without cookies (RFC 8058, section 3.1). The recipient's provider sends it. It needs url, and
+   * a DKIM signature that covers both headers: the relay's task.
+   *
+   * @generated from field: bool one_click = 3;
+   */
+  oneClick: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.Unsubscribe.
+ * Use `create(UnsubscribeSchema)` to create a new message.
+ */
+export const UnsubscribeSchema: GenMessage<Unsubscribe> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_payload, 11);
 
 /**
  * A signed POST (Standard Webhooks): the headers webhook-id (the effect key),
@@ -701,7 +808,7 @@ export type Webhook = Message<"fireonce.v1.Webhook"> & {
  * Use `create(WebhookSchema)` to create a new message.
  */
 export const WebhookSchema: GenMessage<Webhook> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 10);
+  messageDesc(file_fireonce_v1_payload, 12);
 
 /**
  * A plain HTTP request, for example a payment call. Each attempt is one request;
@@ -783,7 +890,7 @@ export type HttpRequest = Message<"fireonce.v1.HttpRequest"> & {
  * Use `create(HttpRequestSchema)` to create a new message.
  */
 export const HttpRequestSchema: GenMessage<HttpRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 11);
+  messageDesc(file_fireonce_v1_payload, 13);
 
 /**
  * One header of a request.
@@ -809,7 +916,7 @@ export type HttpHeader = Message<"fireonce.v1.HttpHeader"> & {
  * Use `create(HttpHeaderSchema)` to create a new message.
  */
 export const HttpHeaderSchema: GenMessage<HttpHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 12);
+  messageDesc(file_fireonce_v1_payload, 14);
 
 /**
  * A payload that only its connector understands.
@@ -842,7 +949,7 @@ export type CustomPayload = Message<"fireonce.v1.CustomPayload"> & {
  * Use `create(CustomPayloadSchema)` to create a new message.
  */
 export const CustomPayloadSchema: GenMessage<CustomPayload> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 13);
+  messageDesc(file_fireonce_v1_payload, 15);
 
 /**
  * The method of an HttpRequest.
