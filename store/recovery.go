@@ -15,12 +15,6 @@ type Recovery interface {
 	// been sent, so it must not expire as one without an effect.
 	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
 
-	// Enlist announces that a server works here under a worker's name until this Store is
-	// closed: no claim or attempt of that worker is an orphan then. It returns when every
-	// other server can know. A repeat changes nothing. It fails with ErrUnavailable; the name
-	// is then announced as soon as that is possible.
-	Enlist(ctx context.Context, worker string) error
-
 	// Orphans reads jobs of workers that are enlisted neither here nor by any other live
 	// server: CLAIMED jobs none of whose earlier claims died, and KEYED jobs that are SENDING
 	// and have no cancel request. They are in the order of the end of their lease or fence

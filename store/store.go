@@ -63,6 +63,7 @@ type Store interface {
 
 	Work
 	Recovery
+	Fleet
 
 	Schedules
 	ScheduleItems

@@ -283,3 +283,12 @@ type ScheduleItem struct {
 	CreatedBy   string
 	UpdatedBy   string
 }
+
+type Server struct {
+	Worker    string
+	Version   string
+	Host      string
+	Pid       int64
+	StartedAt time.Time
+	Draining  bool
+}

@@ -53,6 +53,15 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]job
 	return items, nil
 }
 
+const drainServer = `-- name: DrainServer :exec
+UPDATE servers SET draining = TRUE WHERE worker = $1
+`
+
+func (q *Queries) DrainServer(ctx context.Context, worker string) error {
+	_, err := q.db.Exec(ctx, drainServer, worker)
+	return err
+}
+
 const dueLooks = `-- name: DueLooks :many
 SELECT job_id FROM job_state WHERE state IN (4, 5) AND next_at <= $1
 ORDER BY next_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
@@ -82,6 +91,17 @@ func (q *Queries) DueLooks(ctx context.Context, arg DueLooksParams) ([]job.ID, e
 		return nil, err
 	}
 	return items, nil
+}
+
+const forgetServers = `-- name: ForgetServers :exec
+DELETE FROM servers WHERE worker = ANY ($1::text[])
+    AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.state IN (2, 3) AND s.worker = servers.worker)
+`
+
+// Removes what is known of servers that have ended, but for those that left jobs under way.
+func (q *Queries) ForgetServers(ctx context.Context, workers []string) error {
+	_, err := q.db.Exec(ctx, forgetServers, workers)
+	return err
 }
 
 const leaseLooks = `-- name: LeaseLooks :exec
@@ -232,6 +252,30 @@ func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]job.I
 	return items, nil
 }
 
+const putServer = `-- name: PutServer :exec
+INSERT INTO servers (worker, version, host, pid, started_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (worker) DO NOTHING
+`
+
+type PutServerParams struct {
+	Worker    string
+	Version   string
+	Host      string
+	Pid       int64
+	StartedAt time.Time
+}
+
+func (q *Queries) PutServer(ctx context.Context, arg PutServerParams) error {
+	_, err := q.db.Exec(ctx, putServer,
+		arg.Worker,
+		arg.Version,
+		arg.Host,
+		arg.Pid,
+		arg.StartedAt,
+	)
+	return err
+}
+
 const replyIDs = `-- name: ReplyIDs :many
 SELECT job_id, external_id FROM effects WHERE job_id = ANY ($1::uuid[])
 `
@@ -251,6 +295,38 @@ func (q *Queries) ReplyIDs(ctx context.Context, ids []job.ID) ([]ReplyIDsRow, er
 	for rows.Next() {
 		var i ReplyIDsRow
 		if err := rows.Scan(&i.JobID, &i.ExternalID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const servers = `-- name: Servers :many
+SELECT worker, version, host, pid, started_at, draining FROM servers ORDER BY started_at DESC, worker LIMIT $1
+`
+
+// The newest, should there be too many.
+func (q *Queries) Servers(ctx context.Context, maxRows int32) ([]Server, error) {
+	rows, err := q.db.Query(ctx, servers, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Server
+	for rows.Next() {
+		var i Server
+		if err := rows.Scan(
+			&i.Worker,
+			&i.Version,
+			&i.Host,
+			&i.Pid,
+			&i.StartedAt,
+			&i.Draining,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -285,6 +361,50 @@ func (q *Queries) WindowOverIDs(ctx context.Context, arg WindowOverIDsParams) ([
 			return nil, err
 		}
 		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const workByWorker = `-- name: WorkByWorker :many
+SELECT worker,
+    sum(CASE WHEN state = 2 THEN 1 ELSE 0 END)::bigint AS claimed,
+    sum(CASE WHEN state = 3 THEN 1 ELSE 0 END)::bigint AS sending,
+    max(CASE WHEN state = 2 THEN claimed_at ELSE armed_at END)::timestamptz AS seen_at,
+    max(next_at)::timestamptz AS takeover_at
+FROM job_state WHERE state IN (2, 3) GROUP BY worker ORDER BY worker LIMIT $1
+`
+
+type WorkByWorkerRow struct {
+	Worker     string
+	Claimed    int64
+	Sending    int64
+	SeenAt     time.Time
+	TakeoverAt time.Time
+}
+
+// Their jobs under way: how many, when they got the last one, and when the last lease or fence ends.
+func (q *Queries) WorkByWorker(ctx context.Context, maxRows int32) ([]WorkByWorkerRow, error) {
+	rows, err := q.db.Query(ctx, workByWorker, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WorkByWorkerRow
+	for rows.Next() {
+		var i WorkByWorkerRow
+		if err := rows.Scan(
+			&i.Worker,
+			&i.Claimed,
+			&i.Sending,
+			&i.SeenAt,
+			&i.TakeoverAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

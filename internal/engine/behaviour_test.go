@@ -174,7 +174,7 @@ func TestAWorkerThatDiesBeforeTheArmIsReplaced(t *testing.T) {
 	inEach(t, func(t *testing.T, w *world) {
 		id := w.submit("orphan")
 		// A worker that claims, stands still, and is never seen again.
-		if err := w.store.Enlist(t.Context(), "dead"); err != nil {
+		if err := w.store.Enlist(t.Context(), store.Process{Worker: "dead"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.store.Claim(t.Context(), store.ClaimParams{Worker: "dead", Lease: time.Minute, Limit: 1}); err != nil {

@@ -232,7 +232,7 @@ func (s *instant) Apply(_ context.Context, items []store.Change) ([]store.Applie
 func (*instant) ClaimLooks(context.Context, store.ClaimParams) ([]store.Leased, error) {
 	return nil, nil
 }
-func (*instant) Enlist(context.Context, string) error { return nil }
+func (*instant) Enlist(context.Context, store.Process) error { return nil }
 
 func (*instant) Orphans(context.Context, store.Place, int) ([]store.Leased, error) { return nil, nil }
 

@@ -196,8 +196,8 @@ func (b *bridge) Apply(ctx context.Context, items []store.Change) ([]store.Appli
 	return wrote(ctx, b, func(ctx context.Context) ([]store.Applied, error) { return b.Store.Apply(ctx, items) })
 }
 
-func (b *bridge) Enlist(ctx context.Context, worker string) error {
-	_, err := over(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Store.Enlist(ctx, worker) })
+func (b *bridge) Enlist(ctx context.Context, p store.Process) error {
+	_, err := over(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Store.Enlist(ctx, p) })
 	return err
 }
 

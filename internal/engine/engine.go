@@ -34,6 +34,7 @@ import (
 type Store interface {
 	store.Work
 	store.Recovery
+	Enlist(ctx context.Context, p store.Process) error
 	store.Notifier
 	Job(ctx context.Context, ref store.Ref) (job.Snapshot, error)
 	Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error)
@@ -74,8 +75,10 @@ type Config struct {
 	Refresh Refresher
 	// Namespace is the installation's (store.Meta): a part of every effect key.
 	Namespace string
-	// Worker names this process in attempts and logs.
-	Worker string
+	// Worker names this process in attempts and logs. Process describes it further to the
+	// other servers; its Worker is the engine's.
+	Worker  string
+	Process store.Process
 	// Clock is the clock of deadlines; nil: this machine's.
 	Clock Clock
 	// NewID makes claim and arm tokens.
@@ -146,6 +149,7 @@ func New(c Config) (*Engine, error) {
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64 // spreads load; guards no secret
 	}
+	c.Process.Worker = c.Worker
 	setDefault(&c.Senders, defaultSenders)
 	setDefault(&c.Lookers, defaultLookers)
 	setDefault(&c.Lease, defaultLease)

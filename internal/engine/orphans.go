@@ -34,7 +34,7 @@ const (
 func (e *Engine) enlist(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, enlistTimeout)
 	defer cancel()
-	if err := e.Store.Enlist(ctx, e.Worker); err != nil {
+	if err := e.Store.Enlist(ctx, e.Process); err != nil {
 		e.Log.Warn("the other servers cannot see that this one is alive, and may take up its jobs early", "err", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
 // In each of these tests a database was restored to a state with a job's first attempt,
@@ -56,7 +57,7 @@ func TestALookAfterARestoreWaitsForWhatTheLostStateArmed(t *testing.T) {
 			observable(t, func(t *testing.T, w *world) {
 				id := w.submit("restored")
 				w.armAsTheDead()
-				if err := w.store.Enlist(t.Context(), "dead"); err != nil { // it lives in the state that is lost
+				if err := w.store.Enlist(t.Context(), store.Process{Worker: "dead"}); err != nil { // it lives in the state that is lost
 					t.Fatal(err)
 				}
 				w.start()

@@ -110,9 +110,10 @@ type Store struct {
 	rows         map[runnableKey]*runnableRow
 	logins       map[string]store.Login
 	renewals     map[job.ID]store.RenewalRow
-	// enlisted has the live workers.
-	enlisted map[string]bool
-	turn     int64
+	// enlisted has the live workers, and processes what was said of them and of those before.
+	enlisted  map[string]bool
+	processes map[string]process
+	turn      int64
 }
 
 var _ store.Store = (*Store)(nil)
@@ -147,7 +148,7 @@ func Open(opts Options) *Store {
 		schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
 		projects: map[string]*store.Project{"default": {ID: "default"}}, apiKeys: make(map[string]*store.APIKey),
-		enlisted: make(map[string]bool), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
+		enlisted: make(map[string]bool), processes: make(map[string]process), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
 		rows: make(map[runnableKey]*runnableRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
 		lags:    make(map[job.ID]time.Duration),
 		erased:  make(map[job.ID]store.ErasedJob),

@@ -9,15 +9,6 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Enlist implements store.Store.
-func (s *Store) Enlist(ctx context.Context, worker string) error {
-	_, err := call(ctx, s, "enlist", func(t *tx) (struct{}, error) {
-		t.enlisted[worker] = true
-		return struct{}{}, nil
-	})
-	return err
-}
-
 // Dismiss treats a worker as gone, as after the end of its process or its session.
 func (s *Store) Dismiss(worker string) {
 	s.mu.Lock()

@@ -149,8 +149,8 @@ func (r *workerRegistry) missed(absent []string) (gone []string) {
 	return gone
 }
 
-// Enlist implements store.Store.
-func (s *Store) Enlist(ctx context.Context, worker string) error {
+// enlist announces a worker, and returns when its lock is held.
+func (s *Store) enlist(ctx context.Context, worker string) error {
 	select {
 	case <-s.registry.add(worker):
 		return nil
@@ -168,7 +168,19 @@ func (v sharedView) Gone(ctx context.Context, workers []string) ([]string, error
 	if len(others) == 0 {
 		return v.s.registry.missed(nil), nil
 	}
-	rows, err := v.conn.Query(ctx, absentSQL, append(others, own...), workerLock)
+	absent, err := v.Absent(ctx, append(others, own...))
+	if err != nil {
+		return nil, err
+	}
+	return v.s.registry.missed(absent), nil
+}
+
+// Absent implements sqlstore.Reading.
+func (v sharedView) Absent(ctx context.Context, workers []string) ([]string, error) {
+	if len(workers) == 0 {
+		return nil, nil
+	}
+	rows, err := v.conn.Query(ctx, absentSQL, workers, workerLock)
 	if err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
@@ -176,5 +188,5 @@ func (v sharedView) Gone(ctx context.Context, workers []string) ([]string, error
 	if err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
-	return v.s.registry.missed(absent), nil
+	return absent, nil
 }

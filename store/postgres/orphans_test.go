@@ -18,10 +18,10 @@ func TestOrphansOfAServer(t *testing.T) {
 	f := newFleet(t, 2)
 	conn := f.connect()
 	sender, other := f.stores[0], f.stores[1]
-	if err := sender.Enlist(t.Context(), "sender"); err != nil {
+	if err := sender.Enlist(t.Context(), store.Process{Worker: "sender"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Enlist(t.Context(), "other"); err != nil {
+	if err := other.Enlist(t.Context(), store.Process{Worker: "other"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sender.Create(t.Context(), []store.NewJob{newSpec(conn)}); err != nil {

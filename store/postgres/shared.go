@@ -15,7 +15,7 @@ import (
 func (s *Store) shared() sqlstore.Roles {
 	none := struct{}{}
 	return sqlstore.New(sqlstore.Engine{
-		StepRows: store.MaxBatch, FireTime: time.Second, FiresOnce: true,
+		Enlist: s.enlist, StepRows: store.MaxBatch, FireTime: time.Second, FiresOnce: true,
 		Read: func(ctx context.Context, name string, fn func(context.Context, sqlstore.View) error) error {
 			_, err := read(ctx, s, name, func(ctx context.Context, v view) (struct{}, error) { return none, fn(ctx, v.shared()) })
 			return err

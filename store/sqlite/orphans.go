@@ -19,8 +19,8 @@ type enlisted struct {
 	names []string
 }
 
-// Enlist implements store.Store.
-func (s *Store) Enlist(_ context.Context, worker string) error {
+// enlist remembers a worker of this process.
+func (s *Store) enlist(_ context.Context, worker string) error {
 	select {
 	case <-s.closed:
 		return fmt.Errorf("enlist: %w", sqlstore.ErrClosed)
@@ -35,7 +35,12 @@ func (s *Store) Enlist(_ context.Context, worker string) error {
 }
 
 // Gone implements sqlstore.Reading.
-func (v sharedView) Gone(_ context.Context, workers []string) ([]string, error) {
+func (v sharedView) Gone(ctx context.Context, workers []string) ([]string, error) {
+	return v.Absent(ctx, workers)
+}
+
+// Absent implements sqlstore.Reading.
+func (v sharedView) Absent(_ context.Context, workers []string) ([]string, error) {
 	v.s.enlisted.mu.Lock()
 	defer v.s.enlisted.mu.Unlock()
 	return slices.DeleteFunc(workers, func(w string) bool { return slices.Contains(v.s.enlisted.names, w) }), nil

@@ -47,12 +47,12 @@ func TestPlans(t *testing.T) {
 	}
 	// These run once per process or by an operator, or are bounded by their table.
 	walks := map[string]bool{
-		"LastTurn": true, "EndClaimLeases": true, "EndLookLeases": true, "RaiseFences": true,
+		"LastTurn": true, "EndClaimLeases": true, "EndLookLeases": true, "RaiseFences": true, "Servers": true,
 	}
 	// A connection has few holds and a job few looks, and few jobs and logins are under way; of
 	// the others DoubtfulIDs sorts one page.
 	// Schedules are locked when claims begin again.
-	sorts := map[string]bool{"DoubtfulIDs": true, "Connections": true, "Observations": true, "LoginKeyUse": true, "Workers": true, "LockSchedules": true}
+	sorts := map[string]bool{"DoubtfulIDs": true, "Connections": true, "Observations": true, "LoginKeyUse": true, "Workers": true, "WorkByWorker": true, "LockSchedules": true}
 	for name, query := range queries {
 		args := slices.Repeat([]any{1}, strings.Count(query, "?")+1)
 		plan := planOf(t, db, name, query, args)

@@ -23,7 +23,7 @@ func (s *Store) shared() sqlstore.Roles {
 		return err
 	}
 	return sqlstore.New(sqlstore.Engine{
-		StepRows: stepRows, FireTime: 22 * time.Millisecond,
+		Enlist: s.enlist, StepRows: stepRows, FireTime: 22 * time.Millisecond,
 		Read: reading, ReadOne: reading,
 		Write: func(ctx context.Context, name string, fn func(context.Context, sqlstore.Tx) error) error {
 			return writeOnly(ctx, s, name, func(ctx context.Context, t *tx) error { return fn(ctx, t.shared()) })

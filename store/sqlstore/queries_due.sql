@@ -4,6 +4,31 @@
 -- The workers that claimed or armed the jobs under way.
 SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3);
 
+-- name: WorkByWorker :many
+-- Their jobs under way: how many, when they got the last one, and when the last lease or fence ends.
+SELECT worker,
+    sum(CASE WHEN state = 2 THEN 1 ELSE 0 END)::bigint AS claimed,
+    sum(CASE WHEN state = 3 THEN 1 ELSE 0 END)::bigint AS sending,
+    max(CASE WHEN state = 2 THEN claimed_at ELSE armed_at END)::timestamptz AS seen_at,
+    max(next_at)::timestamptz AS takeover_at
+FROM job_state WHERE state IN (2, 3) GROUP BY worker ORDER BY worker LIMIT @max_rows;
+
+-- name: Servers :many
+-- The newest, should there be too many.
+SELECT worker, version, host, pid, started_at, draining FROM servers ORDER BY started_at DESC, worker LIMIT @max_rows;
+
+-- name: PutServer :exec
+INSERT INTO servers (worker, version, host, pid, started_at) VALUES (@worker, @version, @host, @pid, @started_at)
+ON CONFLICT (worker) DO NOTHING;
+
+-- name: DrainServer :exec
+UPDATE servers SET draining = TRUE WHERE worker = @worker;
+
+-- name: ForgetServers :exec
+-- Removes what is known of servers that have ended, but for those that left jobs under way.
+DELETE FROM servers WHERE worker = ANY (@workers::text[])
+    AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.state IN (2, 3) AND s.worker = servers.worker);
+
 -- name: OrphanIDs :many
 -- Class 1 is KEYED.
 SELECT job_id FROM job_state

@@ -43,9 +43,12 @@ type View struct {
 // Reading is what an engine reads its own way.
 type Reading interface {
 	// Gone returns those of the workers that count as gone (see store.Store.Orphans).
-	// PostgreSQL: those whose server holds no lock. SQLite: all that are not of this process,
-	// which has the file for itself.
+	// PostgreSQL: those whose server has held no lock for a while. SQLite: the absent ones.
 	Gone(ctx context.Context, workers []string) ([]string, error)
+	// Absent returns those of the workers that are not enlisted now. PostgreSQL: those whose
+	// server holds no lock. SQLite: all that are not of this process, which has the file for
+	// itself.
+	Absent(ctx context.Context, workers []string) ([]string, error)
 	// At returns the present, of which server is the database's own clock. PostgreSQL: a call of
 	// ReadOne learns it from the statement. SQLite: Now.
 	At(server time.Time) time.Time
@@ -133,6 +136,9 @@ type Writing interface {
 
 // Engine runs bodies.
 type Engine struct {
+	// Enlist announces a worker. PostgreSQL: it waits until the session has its lock. SQLite:
+	// the process remembers it.
+	Enlist func(ctx context.Context, worker string) error
 	// Read runs fn on one state of the database. PostgreSQL: REPEATABLE READ, READ ONLY.
 	Read func(ctx context.Context, name string, fn func(context.Context, View) error) error
 	// ReadOne runs fn, whose statements need no common state of the database and no time: Now

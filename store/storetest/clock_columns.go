@@ -69,6 +69,7 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		firings: nominal_at`,
 	ClockRecords: `
 		meta: created_at released_at
+		servers: started_at
 		projects: created_at erased_at
 		connections: created_at updated_at deleted_at
 		connection_labels: created_at

@@ -27,7 +27,7 @@ var orphanTests = []test{
 // and not from some moment later on the test's clock.
 func (f *fixture) orphans() []store.Leased {
 	f.Helper()
-	f.ok(f.s.Enlist(f.ctx, "who asks"))
+	f.ok(f.s.Enlist(f.ctx, store.Process{Worker: "who asks"}))
 	f.clock.advance(2 * time.Second) // and later than after a start
 	_, err := f.s.Orphans(f.ctx, store.Place{}, 0)
 	f.ok(err)
@@ -38,15 +38,15 @@ func (f *fixture) orphans() []store.Leased {
 }
 
 func orphansOfTheLost(f *fixture) {
-	f.ok(f.s.Enlist(f.ctx, "another"))
+	f.ok(f.s.Enlist(f.ctx, store.Process{Worker: "another"}))
 	s := f.sending().Snapshot
 	got := f.orphans()
 	f.is(len(got), 1, "orphans")
 	f.is(got[0].Snapshot, f.job(s.ID), "the job")
 	f.is([]any{got[0].Connection.ID, got[0].Connection.KeyWindow, got[0].ClaimToken}, []any{f.conn.ID, f.conn.KeyWindow, job.ID{}}, "its connection, and no lease")
 	f.unchanged(s)
-	f.ok(f.s.Enlist(f.ctx, "worker"))
-	f.ok(f.s.Enlist(f.ctx, "worker"))
+	f.ok(f.s.Enlist(f.ctx, store.Process{Worker: "worker"}))
+	f.ok(f.s.Enlist(f.ctx, store.Process{Worker: "worker"}))
 	f.is(len(f.orphans()), 0, "orphans of an enlisted worker")
 	f.sending()
 	f.is(len(f.orphans()), 0, "what it arms later")

@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Due", dueTests},
 		{"KeepTrying", keepTryingTests},
 		{"Orphans", orphanTests},
+		{"Fleet", fleetTests},
 		{"Reply", replyTests},
 		{"Reschedule", rescheduleTests},
 		{"Update", updateTests},

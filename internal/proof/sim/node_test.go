@@ -110,7 +110,7 @@ func (w *simWorld) hide(n *node) {
 	w.store.Dismiss(n.name)
 	w.director.plan(w.pause(), "session again", func() {
 		if !n.dead.Load() {
-			_ = w.store.Enlist(context.Background(), n.name)
+			_ = w.store.Enlist(context.Background(), store.Process{Worker: n.name})
 		}
 	})
 }

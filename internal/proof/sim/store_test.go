@@ -132,9 +132,9 @@ func (s nodeStore) Overdue(ctx context.Context, limit int) ([]job.Snapshot, erro
 		func(ctx context.Context) ([]job.Snapshot, error) { return s.w.store.Overdue(ctx, limit) })
 }
 
-func (s nodeStore) Enlist(ctx context.Context, worker string) error {
+func (s nodeStore) Enlist(ctx context.Context, p store.Process) error {
 	_, err := parkCall(s.node, call{op: "Enlist", ctx: ctx, writes: true},
-		func(ctx context.Context) (struct{}, error) { return struct{}{}, s.w.store.Enlist(ctx, worker) })
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, s.w.store.Enlist(ctx, p) })
 	return err
 }
 

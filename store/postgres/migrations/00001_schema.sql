@@ -97,6 +97,20 @@ CREATE TABLE clock_doubts (
     beats  bigint NOT NULL
 );
 
+-- The servers that have started (store.Fleet): what is known of a process beside its worker's
+-- name. A row says nothing about whether its server lives: its session's lock does (orphans.go).
+-- The next start removes rows of servers that have ended and left no job under way.
+CREATE TABLE servers (
+    -- As in job_state.
+    worker     text        PRIMARY KEY,
+    version    text        NOT NULL,
+    host       text        NOT NULL,
+    pid        bigint      NOT NULL,
+    started_at timestamptz NOT NULL,
+    -- It is shutting down.
+    draining   boolean     NOT NULL DEFAULT FALSE
+);
+
 --
 -- Projects, connections and their credentials
 --

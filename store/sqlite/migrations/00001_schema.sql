@@ -63,6 +63,19 @@ CREATE TABLE clock (
     stepping INTEGER NOT NULL DEFAULT 0 CHECK (stepping IN (0, 1))
 ) STRICT;
 
+-- The processes that have served this file (store.Fleet): what is known of one beside its worker's
+-- name. The next start removes rows of those that left no job under way.
+CREATE TABLE servers (
+    -- As in job_state.
+    worker     TEXT    PRIMARY KEY NOT NULL,
+    version    TEXT    NOT NULL,
+    host       TEXT    NOT NULL,
+    pid        INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    -- It is shutting down.
+    draining   INTEGER NOT NULL DEFAULT FALSE CHECK (draining IN (0, 1))
+) STRICT;
+
 --
 -- Projects, connections and their credentials
 --
