@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
@@ -115,8 +116,6 @@ var accessOf = map[string]access{
 
 	fireoncev1connect.JobServiceDeleteJobProcedure: {scope: ScopeJobsDelete}, // names no person
 
-	fireoncev1connect.JobServiceRunDueProcedure: {scope: ScopeWorkRun}, // has a count and a time
-
 	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   {scope: ScopeConnectionsRead},
 	fireoncev1connect.ConnectionServiceListConnectionsProcedure: {scope: ScopeConnectionsRead},
 	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  {scope: ScopeConnectionsRead},
@@ -174,6 +173,8 @@ var accessOf = map[string]access{
 	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: {scope: ScopeAdmin},
 	fireoncev1connect.AccessServiceListProjectsProcedure:     {scope: ScopeAdmin},
 	fireoncev1connect.AccessServiceEraseProjectProcedure:     {scope: ScopeAdmin}, // has counts
+	adminv1connect.ServerServiceListServersProcedure:         {scope: ScopeAdmin},
+	adminv1connect.ServerServiceRunDueProcedure:              {scope: ScopeWorkRun}, // has a count and a time
 	statusPath: {scope: ScopeAdmin},
 }
 

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/server"
@@ -104,7 +105,6 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 		},
 		jobsPath + "CancelJob":          &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: jobID}},
 		jobsPath + "DeleteJob":          deleteByID(jobID),
-		jobsPath + "RunDue":             &fireoncev1.RunDueRequest{},
 		jobsPath + "RescheduleJob":      &fireoncev1.RescheduleJobRequest{Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: jobID}, ScheduleTime: timestamppb.New(now.AsTime().AddDate(1, 0, 0))},
 		jobsPath + "RunJobNow":          &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: jobID}},
 		jobsPath + "RetryJob":           &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: jobID}, Etag: "1"},
@@ -189,6 +189,8 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 		accessPath + "RotateSealingKey": &fireoncev1.RotateSealingKeyRequest{},
 		accessPath + "ListProjects":     &fireoncev1.ListProjectsRequest{},
 		accessPath + "EraseProject":     &fireoncev1.EraseProjectRequest{ProjectId: cmp.Or(project, "scoped")},
+		serversPath + "ListServers":     &adminv1.ListServersRequest{},
+		serversPath + "RunDue":          &adminv1.RunDueRequest{},
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
@@ -143,9 +144,10 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 	stats := fireoncev1connect.NewStatsServiceClient(h, "http://"+f.addr, opts...)
 	access := fireoncev1connect.NewAccessServiceClient(h, "http://"+f.addr, opts...)
 	schedules := fireoncev1connect.NewScheduleServiceClient(h, "http://"+f.addr, opts...)
+	servers := adminv1connect.NewServerServiceClient(h, "http://"+f.addr, opts...)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
-			return callMethod(ctx, []any{jobs, conns, stats, access, schedules}, procedure, req, res)
+			return callMethod(ctx, []any{jobs, conns, stats, access, schedules, servers}, procedure, req, res)
 		},
 		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
 			s, err := jobs.StreamJobEvents(ctx, req)

@@ -157,10 +157,12 @@ func TestNoPatternIsShown(t *testing.T) {
 			}
 		}
 	}
-	protoregistry.GlobalFiles.RangeFilesByPackage("fireonce.v1", func(file protoreflect.FileDescriptor) bool {
-		walk(file.Messages())
-		return true
-	})
+	for _, pkg := range []protoreflect.FullName{"fireonce.v1", "fireonce.admin.v1"} {
+		protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(file protoreflect.FileDescriptor) bool {
+			walk(file.Messages())
+			return true
+		})
+	}
 	if patterns < 40 {
 		t.Errorf("only %d patterns were found", patterns)
 	}

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/grpcreflect"
 	"github.com/rs/cors"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/server/wire"
@@ -42,7 +43,7 @@ const TryPath = "/try"
 // services are the names that health and reflection tell about.
 var services = []string{
 	fireoncev1connect.JobServiceName, fireoncev1connect.ConnectionServiceName, fireoncev1connect.StatsServiceName,
-	fireoncev1connect.AccessServiceName, fireoncev1connect.ScheduleServiceName,
+	fireoncev1connect.AccessServiceName, fireoncev1connect.ScheduleServiceName, adminv1connect.ServerServiceName,
 }
 
 // HTTPServer makes the server for the address: see NewHTTPServer.
@@ -93,6 +94,7 @@ func (s *Server) routes() http.Handler {
 	api(fireoncev1connect.NewScheduleServiceHandler(s.services.Schedules, options...))
 	api(fireoncev1connect.NewStatsServiceHandler(s.services.Stats, options...))
 	api(fireoncev1connect.NewAccessServiceHandler(s.services.Access, options...))
+	api(adminv1connect.NewServerServiceHandler(s.services.Servers, options...))
 	small, few := connect.WithReadMaxBytes(MaxProbeMessage), connect.WithInterceptors(questionLimit{})
 	probe := func(path string, h http.Handler) { mux.Handle(path, protected(s.checkSite(refuseCompressed(h)))) }
 	probe(grpchealth.NewHandler(s.health, small))

@@ -18,11 +18,12 @@ import (
 )
 
 const (
-	jobsPath   = "/fireonce.v1.JobService/"
-	connsPath  = "/fireonce.v1.ConnectionService/"
-	statsPath  = "/fireonce.v1.StatsService/"
-	accessPath = "/fireonce.v1.AccessService/"
-	schedsPath = "/fireonce.v1.ScheduleService/"
+	jobsPath    = "/fireonce.v1.JobService/"
+	connsPath   = "/fireonce.v1.ConnectionService/"
+	statsPath   = "/fireonce.v1.StatsService/"
+	accessPath  = "/fireonce.v1.AccessService/"
+	schedsPath  = "/fireonce.v1.ScheduleService/"
+	serversPath = "/fireonce.admin.v1.ServerService/"
 )
 
 // served are the RPCs that this server implements.
@@ -32,7 +33,7 @@ var served = []string{
 	jobsPath + "ListJobObservations", jobsPath + "ListJobEvents", jobsPath + "DeleteJob",
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	jobsPath + "BulkCancelJobs", jobsPath + "BulkRetryJobs", jobsPath + "BulkRescheduleJobs", jobsPath + "BulkResolveJobs", statsPath + "GetStats",
-	jobsPath + "RunDue",
+	serversPath + "ListServers", serversPath + "RunDue",
 	statsPath + "CountJobs", statsPath + "QueryStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
 	connsPath + "UpdateConnection", connsPath + "RotateCredential", connsPath + "TestConnection",

@@ -24,6 +24,7 @@ var (
 	pointReads = []string{
 		"Job", "JobNames", "Attempts", "Observations", "Watch", "Schedule", "NextFiring", "Item", "Connection", "Hold", "Missed",
 		"Credential", "CredentialKeys", "ReadLogin", "APIKey", "StoredJobs", "Holdings", "ErasedJob", "Meta",
+		"Servers", // costs as much as there is under way
 	}
 	storeWrites = []string{
 		"Create", "Apply", "CreateSchedule", "ChangeSchedule", "Fire", "AddItem", "ChangeItem", "CreateConnection",

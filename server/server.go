@@ -271,7 +271,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.services = Services{
 		Jobs: &jobService{Server: s}, Connections: &connectionService{Server: s}, Schedules: &scheduleService{Server: s},
-		Stats: newStatsService(s), Access: &accessService{Server: s},
+		Stats: newStatsService(s), Access: &accessService{Server: s}, Servers: &serverService{Server: s},
 	}
 	s.handler = s.routes()
 	s.cfg.Metrics.Gauge("streams", "Event streams that are open.", nil, func() float64 { return float64(s.streams.count()) })

@@ -23,6 +23,7 @@ type Store interface {
 	store.Quotas
 	store.Erasure
 	Meta(ctx context.Context) (store.Meta, error)
+	Servers(ctx context.Context) ([]store.Server, error)
 }
 
 // Creator stores jobs that are submitted; see store.Jobs.

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/grpchealth"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/tracing"
@@ -30,6 +31,7 @@ type Services struct {
 	Schedules   fireoncev1connect.ScheduleServiceHandler
 	Stats       fireoncev1connect.StatsServiceHandler
 	Access      fireoncev1connect.AccessServiceHandler
+	Servers     adminv1connect.ServerServiceHandler
 }
 
 // Transport serves the API over a transport of its own: grpcserver's.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	fireonce "github.com/fireonce/fireonce/clients/go"
+	_ "github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -40,7 +41,7 @@ func TestGoPackages(t *testing.T) {
 		}
 		return true
 	})
-	for name, least := range map[string]int{"fireonce.v1": 100, "fireonce.connector.v1": 30} {
+	for name, least := range map[string]int{"fireonce.v1": 100, "fireonce.admin.v1": 5, "fireonce.connector.v1": 30} {
 		if messages[name] < least {
 			t.Errorf("%s: %d messages", name, messages[name])
 		}

@@ -13,7 +13,7 @@
 // [Client.Events] follows a project's events across lost connections.
 //
 // The module has all generated Go code of the contract: fireoncev1 for clients, with gRPC's
-// own stubs in fireoncev1grpc, and connectorv1 for connectors. One program may use all of
+// own stubs in fireoncev1grpc, adminv1 for operators, and connectorv1 for connectors. One program may use all of
 // them, and the server has them from here. The messages carry the contract's rules: with
 // buf.build/go/protovalidate, a program can check a request as the server does before it calls.
 package fireonce
@@ -27,6 +27,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
@@ -58,6 +59,7 @@ type Client struct {
 	Connections fireoncev1connect.ConnectionServiceClient
 	Stats       fireoncev1connect.StatsServiceClient
 	Access      fireoncev1connect.AccessServiceClient
+	Servers     adminv1connect.ServerServiceClient
 
 	patience time.Duration
 }
@@ -88,6 +90,7 @@ func New(server string, o Options) (*Client, error) {
 		Connections: fireoncev1connect.NewConnectionServiceClient(o.HTTPClient, server, options...),
 		Stats:       fireoncev1connect.NewStatsServiceClient(o.HTTPClient, server, options...),
 		Access:      fireoncev1connect.NewAccessServiceClient(o.HTTPClient, server, options...),
+		Servers:     adminv1connect.NewServerServiceClient(o.HTTPClient, server, options...),
 		patience:    o.Patience,
 	}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	_ "github.com/fireonce/fireonce/clients/go/adminv1"
 	_ "github.com/fireonce/fireonce/clients/go/connectorv1"
 	_ "github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
@@ -125,7 +126,7 @@ func TestFileOptions(t *testing.T) {
 			CsharpNamespace:    proto.String(strings.Join(parts, ".")),
 			PhpNamespace:       proto.String(strings.Join(parts, `\`)),
 			RubyPackage:        proto.String(strings.Join(parts, "::")),
-			ObjcClassPrefix:    proto.String(map[bool]string{true: "FOC", false: "FOX"}[strings.Contains(pkg, "connector")]),
+			ObjcClassPrefix:    proto.String(map[string]string{"fireonce.connector.v1": "FOC", "fireonce.admin.v1": "FOA", "fireonce.v1": "FOX"}[pkg]),
 		}
 		if !proto.Equal(o, want) {
 			t.Errorf("%s: options\n%v\nwant\n%v", f.Path(), o, want)

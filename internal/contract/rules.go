@@ -3,12 +3,14 @@ package contract
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
@@ -24,14 +26,19 @@ var Rules = sync.OnceValues(func() (protovalidate.Validator, error) {
 	return v, nil
 })
 
-// contractPackage is the package of the contract.
-var contractPackage = fireoncev1.File_fireonce_v1_job_service_proto.Package()
+// served are the packages whose services a server has.
+var served = []protoreflect.FullName{
+	fireoncev1.File_fireonce_v1_job_service_proto.Package(), adminv1.File_fireonce_admin_v1_server_service_proto.Package(),
+}
 
-// Methods returns every RPC of every service of the contract's package, so that none is
+// Methods returns every RPC of every service of the contract's packages, so that none is
 // forgotten.
 func Methods() iter.Seq[protoreflect.MethodDescriptor] {
 	return func(yield func(protoreflect.MethodDescriptor) bool) {
-		protoregistry.GlobalFiles.RangeFilesByPackage(contractPackage, func(file protoreflect.FileDescriptor) bool {
+		protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+			if !slices.Contains(served, file.Package()) {
+				return true
+			}
 			for i := range file.Services().Len() {
 				list := file.Services().Get(i).Methods()
 				for j := range list.Len() {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/wirelimit"
 )
 
@@ -393,18 +394,11 @@ func TestUnboundedTypes(t *testing.T) {
 // requests yields the types of all requests of the contract.
 func requests() func(yield func(protoreflect.MessageDescriptor) bool) {
 	return func(yield func(protoreflect.MessageDescriptor) bool) {
-		contract := fireoncev1.File_fireonce_v1_job_service_proto.Package()
-		protoregistry.GlobalFiles.RangeFilesByPackage(contract, func(file protoreflect.FileDescriptor) bool {
-			for i := range file.Services().Len() {
-				methods := file.Services().Get(i).Methods()
-				for j := range methods.Len() {
-					if !yield(methods.Get(j).Input()) {
-						return false
-					}
-				}
+		for m := range contract.Methods() {
+			if !yield(m.Input()) {
+				return
 			}
-			return true
-		})
+		}
 	}
 }
 
@@ -484,7 +478,7 @@ func FuzzBinary(f *testing.F) {
 			f.Add(uint(i), data)
 		}
 	}
-	types, plans := contract(f)
+	types, plans := requestTypes(f)
 	f.Fuzz(func(t *testing.T, kind uint, data []byte) {
 		md, p := types[kind%uint(len(types))], plans[kind%uint(len(types))]
 		passed := p.Binary(data)
@@ -523,7 +517,7 @@ func FuzzJSON(f *testing.F) {
 		}
 	}
 	f.Add(uint(0), ` { "p\u0061yload" : null , "labels":{} , "validateOnly":true,"scheduleTime":"2020-01-01T00:00:00Z"} `)
-	types, plans := contract(f)
+	types, plans := requestTypes(f)
 	f.Fuzz(func(t *testing.T, kind uint, text string) {
 		md, p := types[kind%uint(len(types))], plans[kind%uint(len(types))]
 		passed := p.JSON([]byte(text))
@@ -549,7 +543,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-func contract(tb testing.TB) (types []protoreflect.MessageDescriptor, plans []*wirelimit.Plan) {
+func requestTypes(tb testing.TB) (types []protoreflect.MessageDescriptor, plans []*wirelimit.Plan) {
 	tb.Helper()
 	for md := range requests() {
 		p, err := wirelimit.Compile(md)

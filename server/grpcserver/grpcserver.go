@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1grpc"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
@@ -86,12 +88,13 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	l.register(g, fireoncev1grpc.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
 	l.register(g, fireoncev1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
 	l.register(g, fireoncev1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
+	l.register(g, adminv1grpc.ServerService_ServiceDesc, servers{ServerServiceHandler: services.Servers})
 	grpc_health_v1.RegisterHealthServer(g, health{checker: transport.Health()})
 	reflection.Register(g)
 	return g
 }
 
-// jobs, connections, schedules, stats and access are the handlers, as grpc-go wants them. The
+// jobs, connections, schedules, stats, access and servers are the handlers, as grpc-go wants them. The
 // methods are promoted, so one that is added to the contract and forgotten does not compile.
 type jobs struct {
 	fireoncev1grpc.UnsafeJobServiceServer
@@ -117,6 +120,11 @@ type stats struct {
 type access struct {
 	fireoncev1grpc.UnsafeAccessServiceServer
 	fireoncev1connect.AccessServiceHandler
+}
+
+type servers struct {
+	adminv1grpc.UnsafeServerServiceServer
+	adminv1connect.ServerServiceHandler
 }
 
 // StreamJobEvents implements the RPC.

@@ -3514,117 +3514,6 @@ func (x *BulkFailure) GetError() *ItemError {
 	return nil
 }
 
-type RunDueRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long to wait for the work. Unset: 20 s. At most 50 s, and no longer than the call's
-	// deadline less a second.
-	MaxWait       *durationpb.Duration `protobuf:"bytes,1,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RunDueRequest) Reset() {
-	*x = RunDueRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RunDueRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RunDueRequest) ProtoMessage() {}
-
-func (x *RunDueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RunDueRequest.ProtoReflect.Descriptor instead.
-func (*RunDueRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{40}
-}
-
-func (x *RunDueRequest) GetMaxWait() *durationpb.Duration {
-	if x != nil {
-		return x.MaxWait
-	}
-	return nil
-}
-
-type RunDueResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// True: nothing is due, and this server has nothing under way. False: max_wait is over
-	// and work goes on; call again.
-	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
-	// Jobs that schedules made in this call.
-	Fired int32 `protobuf:"varint,2,opt,name=fired,proto3" json:"fired,omitempty"`
-	// The next due time, within a day: set the timer to it. Unset: none within a day, as
-	// far as is known now.
-	NextDueTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=next_due_time,json=nextDueTime,proto3" json:"next_due_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RunDueResponse) Reset() {
-	*x = RunDueResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RunDueResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RunDueResponse) ProtoMessage() {}
-
-func (x *RunDueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RunDueResponse.ProtoReflect.Descriptor instead.
-func (*RunDueResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{41}
-}
-
-func (x *RunDueResponse) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
-}
-
-func (x *RunDueResponse) GetFired() int32 {
-	if x != nil {
-		return x.Fired
-	}
-	return 0
-}
-
-func (x *RunDueResponse) GetNextDueTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.NextDueTime
-	}
-	return nil
-}
-
 type ListJobAttemptsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Job:
@@ -3641,7 +3530,7 @@ type ListJobAttemptsRequest struct {
 
 func (x *ListJobAttemptsRequest) Reset() {
 	*x = ListJobAttemptsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +3542,7 @@ func (x *ListJobAttemptsRequest) String() string {
 func (*ListJobAttemptsRequest) ProtoMessage() {}
 
 func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +3555,7 @@ func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{42}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListJobAttemptsRequest) GetJob() isListJobAttemptsRequest_Job {
@@ -3737,7 +3626,7 @@ type ListJobAttemptsResponse struct {
 
 func (x *ListJobAttemptsResponse) Reset() {
 	*x = ListJobAttemptsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3749,7 +3638,7 @@ func (x *ListJobAttemptsResponse) String() string {
 func (*ListJobAttemptsResponse) ProtoMessage() {}
 
 func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3762,7 +3651,7 @@ func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{43}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListJobAttemptsResponse) GetAttempts() []*Attempt {
@@ -3795,7 +3684,7 @@ type ListJobObservationsRequest struct {
 
 func (x *ListJobObservationsRequest) Reset() {
 	*x = ListJobObservationsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[44]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3807,7 +3696,7 @@ func (x *ListJobObservationsRequest) String() string {
 func (*ListJobObservationsRequest) ProtoMessage() {}
 
 func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[44]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3820,7 +3709,7 @@ func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobObservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobObservationsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{44}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListJobObservationsRequest) GetJob() isListJobObservationsRequest_Job {
@@ -3891,7 +3780,7 @@ type ListJobObservationsResponse struct {
 
 func (x *ListJobObservationsResponse) Reset() {
 	*x = ListJobObservationsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3903,7 +3792,7 @@ func (x *ListJobObservationsResponse) String() string {
 func (*ListJobObservationsResponse) ProtoMessage() {}
 
 func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3916,7 +3805,7 @@ func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobObservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobObservationsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{45}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListJobObservationsResponse) GetObservations() []*Observation {
@@ -3946,7 +3835,7 @@ type BatchScheduleJobsResponse_Result struct {
 
 func (x *BatchScheduleJobsResponse_Result) Reset() {
 	*x = BatchScheduleJobsResponse_Result{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[47]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3958,7 +3847,7 @@ func (x *BatchScheduleJobsResponse_Result) String() string {
 func (*BatchScheduleJobsResponse_Result) ProtoMessage() {}
 
 func (x *BatchScheduleJobsResponse_Result) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[47]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4316,13 +4205,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\vBulkFailure\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12'\n" +
 	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12,\n" +
-	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"S\n" +
-	"\rRunDueRequest\x12B\n" +
-	"\bmax_wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b2*\x00R\amaxWait\"z\n" +
-	"\x0eRunDueResponse\x12\x12\n" +
-	"\x04done\x18\x01 \x01(\bR\x04done\x12\x14\n" +
-	"\x05fired\x18\x02 \x01(\x05R\x05fired\x12>\n" +
-	"\rnext_due_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vnextDueTime\"\xee\x01\n" +
+	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\xee\x01\n" +
 	"\x16ListJobAttemptsRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
@@ -4353,7 +4236,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x15JOB_ORDER_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cJOB_ORDER_SCHEDULE_TIME_DESC\x10\x01\x12\x1f\n" +
 	"\x1bJOB_ORDER_SCHEDULE_TIME_ASC\x10\x02\x12\x1e\n" +
-	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\x88\x0e\n" +
+	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\xc0\r\n" +
 	"\n" +
 	"JobService\x12U\n" +
 	"\vScheduleJob\x12\x1f.fireonce.v1.ScheduleJobRequest\x1a .fireonce.v1.ScheduleJobResponse\"\x03\x90\x02\x02\x12g\n" +
@@ -4372,8 +4255,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\rBulkRetryJobs\x12!.fireonce.v1.BulkRetryJobsRequest\x1a\".fireonce.v1.BulkRetryJobsResponse\"\x03\x90\x02\x02\x12j\n" +
 	"\x12BulkRescheduleJobs\x12&.fireonce.v1.BulkRescheduleJobsRequest\x1a'.fireonce.v1.BulkRescheduleJobsResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fBulkResolveJobs\x12#.fireonce.v1.BulkResolveJobsRequest\x1a$.fireonce.v1.BulkResolveJobsResponse\"\x03\x90\x02\x02\x12O\n" +
-	"\tDeleteJob\x12\x1d.fireonce.v1.DeleteJobRequest\x1a\x1e.fireonce.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12F\n" +
-	"\x06RunDue\x12\x1a.fireonce.v1.RunDueRequest\x1a\x1b.fireonce.v1.RunDueResponse\"\x03\x90\x02\x02\x12a\n" +
+	"\tDeleteJob\x12\x1d.fireonce.v1.DeleteJobRequest\x1a\x1e.fireonce.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fListJobAttempts\x12#.fireonce.v1.ListJobAttemptsRequest\x1a$.fireonce.v1.ListJobAttemptsResponse\"\x03\x90\x02\x01\x12m\n" +
 	"\x13ListJobObservations\x12'.fireonce.v1.ListJobObservationsRequest\x1a(.fireonce.v1.ListJobObservationsResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\rListJobEvents\x12!.fireonce.v1.ListJobEventsRequest\x1a\".fireonce.v1.ListJobEventsResponse\"\x03\x90\x02\x01B\x8f\x01\n" +
@@ -4392,7 +4274,7 @@ func file_fireonce_v1_job_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_job_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(WarningCode)(0),                         // 0: fireonce.v1.WarningCode
 	(JobOrder)(0),                            // 1: fireonce.v1.JobOrder
@@ -4436,169 +4318,163 @@ var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(*BulkResolveJobsResponse)(nil),          // 39: fireonce.v1.BulkResolveJobsResponse
 	(*BulkResult)(nil),                       // 40: fireonce.v1.BulkResult
 	(*BulkFailure)(nil),                      // 41: fireonce.v1.BulkFailure
-	(*RunDueRequest)(nil),                    // 42: fireonce.v1.RunDueRequest
-	(*RunDueResponse)(nil),                   // 43: fireonce.v1.RunDueResponse
-	(*ListJobAttemptsRequest)(nil),           // 44: fireonce.v1.ListJobAttemptsRequest
-	(*ListJobAttemptsResponse)(nil),          // 45: fireonce.v1.ListJobAttemptsResponse
-	(*ListJobObservationsRequest)(nil),       // 46: fireonce.v1.ListJobObservationsRequest
-	(*ListJobObservationsResponse)(nil),      // 47: fireonce.v1.ListJobObservationsResponse
-	nil,                                      // 48: fireonce.v1.ScheduleJobRequest.LabelsEntry
-	(*BatchScheduleJobsResponse_Result)(nil), // 49: fireonce.v1.BatchScheduleJobsResponse.Result
-	nil,                                      // 50: fireonce.v1.JobFilter.LabelsEntry
-	nil,                                      // 51: fireonce.v1.EventFilter.LabelsEntry
-	nil,                                      // 52: fireonce.v1.UpdateJobRequest.LabelsEntry
-	(*Payload)(nil),                          // 53: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil),            // 54: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 55: google.protobuf.Duration
-	(*RetryPolicy)(nil),                      // 56: fireonce.v1.RetryPolicy
-	(Delivery)(0),                            // 57: fireonce.v1.Delivery
-	(*LocalTime)(nil),                        // 58: fireonce.v1.LocalTime
-	(*SkipIfPresent)(nil),                    // 59: fireonce.v1.SkipIfPresent
-	(*Job)(nil),                              // 60: fireonce.v1.Job
-	(TimeMark)(0),                            // 61: fireonce.v1.TimeMark
-	(*ErrorDetail)(nil),                      // 62: fireonce.v1.ErrorDetail
-	(JobState)(0),                            // 63: fireonce.v1.JobState
-	(FailureKind)(0),                         // 64: fireonce.v1.FailureKind
-	(EffectClass)(0),                         // 65: fireonce.v1.EffectClass
-	(Phase)(0),                               // 66: fireonce.v1.Phase
-	(*JobEvent)(nil),                         // 67: fireonce.v1.JobEvent
-	(*fieldmaskpb.FieldMask)(nil),            // 68: google.protobuf.FieldMask
-	(*ErasedJob)(nil),                        // 69: fireonce.v1.ErasedJob
-	(Resolution_Decision)(0),                 // 70: fireonce.v1.Resolution.Decision
-	(*Attempt)(nil),                          // 71: fireonce.v1.Attempt
-	(*Observation)(nil),                      // 72: fireonce.v1.Observation
+	(*ListJobAttemptsRequest)(nil),           // 42: fireonce.v1.ListJobAttemptsRequest
+	(*ListJobAttemptsResponse)(nil),          // 43: fireonce.v1.ListJobAttemptsResponse
+	(*ListJobObservationsRequest)(nil),       // 44: fireonce.v1.ListJobObservationsRequest
+	(*ListJobObservationsResponse)(nil),      // 45: fireonce.v1.ListJobObservationsResponse
+	nil,                                      // 46: fireonce.v1.ScheduleJobRequest.LabelsEntry
+	(*BatchScheduleJobsResponse_Result)(nil), // 47: fireonce.v1.BatchScheduleJobsResponse.Result
+	nil,                                      // 48: fireonce.v1.JobFilter.LabelsEntry
+	nil,                                      // 49: fireonce.v1.EventFilter.LabelsEntry
+	nil,                                      // 50: fireonce.v1.UpdateJobRequest.LabelsEntry
+	(*Payload)(nil),                          // 51: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil),            // 52: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 53: google.protobuf.Duration
+	(*RetryPolicy)(nil),                      // 54: fireonce.v1.RetryPolicy
+	(Delivery)(0),                            // 55: fireonce.v1.Delivery
+	(*LocalTime)(nil),                        // 56: fireonce.v1.LocalTime
+	(*SkipIfPresent)(nil),                    // 57: fireonce.v1.SkipIfPresent
+	(*Job)(nil),                              // 58: fireonce.v1.Job
+	(TimeMark)(0),                            // 59: fireonce.v1.TimeMark
+	(*ErrorDetail)(nil),                      // 60: fireonce.v1.ErrorDetail
+	(JobState)(0),                            // 61: fireonce.v1.JobState
+	(FailureKind)(0),                         // 62: fireonce.v1.FailureKind
+	(EffectClass)(0),                         // 63: fireonce.v1.EffectClass
+	(Phase)(0),                               // 64: fireonce.v1.Phase
+	(*JobEvent)(nil),                         // 65: fireonce.v1.JobEvent
+	(*fieldmaskpb.FieldMask)(nil),            // 66: google.protobuf.FieldMask
+	(*ErasedJob)(nil),                        // 67: fireonce.v1.ErasedJob
+	(Resolution_Decision)(0),                 // 68: fireonce.v1.Resolution.Decision
+	(*Attempt)(nil),                          // 69: fireonce.v1.Attempt
+	(*Observation)(nil),                      // 70: fireonce.v1.Observation
 }
 var file_fireonce_v1_job_service_proto_depIdxs = []int32{
-	53,  // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
-	54,  // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	55,  // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	56,  // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	57,  // 4: fireonce.v1.ScheduleJobRequest.delivery:type_name -> fireonce.v1.Delivery
-	48,  // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
-	55,  // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	55,  // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
-	58,  // 8: fireonce.v1.ScheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
-	59,  // 9: fireonce.v1.ScheduleJobRequest.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
-	60,  // 10: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
+	51,  // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
+	52,  // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	53,  // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	54,  // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	55,  // 4: fireonce.v1.ScheduleJobRequest.delivery:type_name -> fireonce.v1.Delivery
+	46,  // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
+	53,  // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	53,  // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
+	56,  // 8: fireonce.v1.ScheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	57,  // 9: fireonce.v1.ScheduleJobRequest.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
+	58,  // 10: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
 	4,   // 11: fireonce.v1.ScheduleJobResponse.warnings:type_name -> fireonce.v1.Warning
-	61,  // 12: fireonce.v1.ScheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	59,  // 12: fireonce.v1.ScheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
 	0,   // 13: fireonce.v1.Warning.code:type_name -> fireonce.v1.WarningCode
 	2,   // 14: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
-	49,  // 15: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
-	62,  // 16: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
-	60,  // 17: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
-	63,  // 18: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
-	54,  // 19: fireonce.v1.JobFilter.schedule_time_from:type_name -> google.protobuf.Timestamp
-	54,  // 20: fireonce.v1.JobFilter.schedule_time_before:type_name -> google.protobuf.Timestamp
-	50,  // 21: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
-	64,  // 22: fireonce.v1.JobFilter.error_kinds:type_name -> fireonce.v1.FailureKind
-	65,  // 23: fireonce.v1.JobFilter.effect_classes:type_name -> fireonce.v1.EffectClass
-	54,  // 24: fireonce.v1.JobFilter.create_time_from:type_name -> google.protobuf.Timestamp
-	54,  // 25: fireonce.v1.JobFilter.create_time_before:type_name -> google.protobuf.Timestamp
-	54,  // 26: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
-	54,  // 27: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
-	55,  // 28: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
-	66,  // 29: fireonce.v1.JobFilter.phases:type_name -> fireonce.v1.Phase
+	47,  // 15: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
+	60,  // 16: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
+	58,  // 17: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
+	61,  // 18: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
+	52,  // 19: fireonce.v1.JobFilter.schedule_time_from:type_name -> google.protobuf.Timestamp
+	52,  // 20: fireonce.v1.JobFilter.schedule_time_before:type_name -> google.protobuf.Timestamp
+	48,  // 21: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
+	62,  // 22: fireonce.v1.JobFilter.error_kinds:type_name -> fireonce.v1.FailureKind
+	63,  // 23: fireonce.v1.JobFilter.effect_classes:type_name -> fireonce.v1.EffectClass
+	52,  // 24: fireonce.v1.JobFilter.create_time_from:type_name -> google.protobuf.Timestamp
+	52,  // 25: fireonce.v1.JobFilter.create_time_before:type_name -> google.protobuf.Timestamp
+	52,  // 26: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
+	52,  // 27: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
+	53,  // 28: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
+	64,  // 29: fireonce.v1.JobFilter.phases:type_name -> fireonce.v1.Phase
 	10,  // 30: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
 	1,   // 31: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
-	60,  // 32: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
-	51,  // 33: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
+	58,  // 32: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
+	49,  // 33: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
 	13,  // 34: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	55,  // 35: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
-	67,  // 36: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
+	53,  // 35: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
+	65,  // 36: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
 	13,  // 37: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	67,  // 38: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
-	68,  // 39: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
-	53,  // 40: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
-	52,  // 41: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
-	57,  // 42: fireonce.v1.UpdateJobRequest.delivery:type_name -> fireonce.v1.Delivery
-	56,  // 43: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	55,  // 44: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	60,  // 45: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
-	60,  // 46: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
-	69,  // 47: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
-	54,  // 48: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	58,  // 49: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
-	55,  // 50: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	60,  // 51: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
-	61,  // 52: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
-	60,  // 53: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
-	54,  // 54: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
-	60,  // 55: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
-	70,  // 56: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	60,  // 57: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
+	65,  // 38: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
+	66,  // 39: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
+	51,  // 40: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
+	50,  // 41: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
+	55,  // 42: fireonce.v1.UpdateJobRequest.delivery:type_name -> fireonce.v1.Delivery
+	54,  // 43: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	53,  // 44: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	58,  // 45: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
+	58,  // 46: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
+	67,  // 47: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
+	52,  // 48: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	56,  // 49: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	53,  // 50: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	58,  // 51: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
+	59,  // 52: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	58,  // 53: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
+	52,  // 54: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
+	58,  // 55: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
+	68,  // 56: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	58,  // 57: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
 	10,  // 58: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	54,  // 59: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	52,  // 59: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
 	40,  // 60: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
 	10,  // 61: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	54,  // 62: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	52,  // 62: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
 	40,  // 63: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
 	10,  // 64: fireonce.v1.BulkRescheduleJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	54,  // 65: fireonce.v1.BulkRescheduleJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	54,  // 66: fireonce.v1.BulkRescheduleJobsRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	58,  // 67: fireonce.v1.BulkRescheduleJobsRequest.local_time:type_name -> fireonce.v1.LocalTime
-	55,  // 68: fireonce.v1.BulkRescheduleJobsRequest.delay:type_name -> google.protobuf.Duration
-	55,  // 69: fireonce.v1.BulkRescheduleJobsRequest.start_window:type_name -> google.protobuf.Duration
+	52,  // 65: fireonce.v1.BulkRescheduleJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	52,  // 66: fireonce.v1.BulkRescheduleJobsRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	56,  // 67: fireonce.v1.BulkRescheduleJobsRequest.local_time:type_name -> fireonce.v1.LocalTime
+	53,  // 68: fireonce.v1.BulkRescheduleJobsRequest.delay:type_name -> google.protobuf.Duration
+	53,  // 69: fireonce.v1.BulkRescheduleJobsRequest.start_window:type_name -> google.protobuf.Duration
 	40,  // 70: fireonce.v1.BulkRescheduleJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	61,  // 71: fireonce.v1.BulkRescheduleJobsResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	59,  // 71: fireonce.v1.BulkRescheduleJobsResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
 	10,  // 72: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	54,  // 73: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	70,  // 74: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	52,  // 73: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	68,  // 74: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
 	40,  // 75: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
 	41,  // 76: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
-	54,  // 77: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
+	52,  // 77: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
 	7,   // 78: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
-	55,  // 79: fireonce.v1.RunDueRequest.max_wait:type_name -> google.protobuf.Duration
-	54,  // 80: fireonce.v1.RunDueResponse.next_due_time:type_name -> google.protobuf.Timestamp
-	71,  // 81: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
-	72,  // 82: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
-	3,   // 83: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
-	7,   // 84: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
-	2,   // 85: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
-	5,   // 86: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
-	8,   // 87: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
-	11,  // 88: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
-	14,  // 89: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
-	18,  // 90: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
-	20,  // 91: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
-	24,  // 92: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
-	26,  // 93: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
-	28,  // 94: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
-	30,  // 95: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
-	32,  // 96: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
-	34,  // 97: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
-	36,  // 98: fireonce.v1.JobService.BulkRescheduleJobs:input_type -> fireonce.v1.BulkRescheduleJobsRequest
-	38,  // 99: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
-	22,  // 100: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
-	42,  // 101: fireonce.v1.JobService.RunDue:input_type -> fireonce.v1.RunDueRequest
-	44,  // 102: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
-	46,  // 103: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
-	16,  // 104: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
-	3,   // 105: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
-	6,   // 106: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
-	9,   // 107: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
-	12,  // 108: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
-	15,  // 109: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
-	19,  // 110: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
-	21,  // 111: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
-	25,  // 112: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
-	27,  // 113: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
-	29,  // 114: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
-	31,  // 115: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
-	33,  // 116: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
-	35,  // 117: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
-	37,  // 118: fireonce.v1.JobService.BulkRescheduleJobs:output_type -> fireonce.v1.BulkRescheduleJobsResponse
-	39,  // 119: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
-	23,  // 120: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
-	43,  // 121: fireonce.v1.JobService.RunDue:output_type -> fireonce.v1.RunDueResponse
-	45,  // 122: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
-	47,  // 123: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
-	17,  // 124: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
-	105, // [105:125] is the sub-list for method output_type
-	85,  // [85:105] is the sub-list for method input_type
-	85,  // [85:85] is the sub-list for extension type_name
-	85,  // [85:85] is the sub-list for extension extendee
-	0,   // [0:85] is the sub-list for field type_name
+	69,  // 79: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
+	70,  // 80: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
+	3,   // 81: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
+	7,   // 82: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
+	2,   // 83: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
+	5,   // 84: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
+	8,   // 85: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
+	11,  // 86: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
+	14,  // 87: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
+	18,  // 88: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
+	20,  // 89: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
+	24,  // 90: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
+	26,  // 91: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
+	28,  // 92: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
+	30,  // 93: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
+	32,  // 94: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
+	34,  // 95: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
+	36,  // 96: fireonce.v1.JobService.BulkRescheduleJobs:input_type -> fireonce.v1.BulkRescheduleJobsRequest
+	38,  // 97: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
+	22,  // 98: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
+	42,  // 99: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
+	44,  // 100: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
+	16,  // 101: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
+	3,   // 102: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
+	6,   // 103: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
+	9,   // 104: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
+	12,  // 105: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
+	15,  // 106: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
+	19,  // 107: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
+	21,  // 108: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
+	25,  // 109: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
+	27,  // 110: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
+	29,  // 111: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
+	31,  // 112: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
+	33,  // 113: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
+	35,  // 114: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
+	37,  // 115: fireonce.v1.JobService.BulkRescheduleJobs:output_type -> fireonce.v1.BulkRescheduleJobsResponse
+	39,  // 116: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
+	23,  // 117: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
+	43,  // 118: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
+	45,  // 119: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
+	17,  // 120: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
+	102, // [102:121] is the sub-list for method output_type
+	83,  // [83:102] is the sub-list for method input_type
+	83,  // [83:83] is the sub-list for extension type_name
+	83,  // [83:83] is the sub-list for extension extendee
+	0,   // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_service_proto_init() }
@@ -4655,15 +4531,15 @@ func file_fireonce_v1_job_service_proto_init() {
 		(*ResolveJobRequest_JobId)(nil),
 		(*ResolveJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[42].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[40].OneofWrappers = []any{
 		(*ListJobAttemptsRequest_JobId)(nil),
 		(*ListJobAttemptsRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[44].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[42].OneofWrappers = []any{
 		(*ListJobObservationsRequest_JobId)(nil),
 		(*ListJobObservationsRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[47].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[45].OneofWrappers = []any{
 		(*BatchScheduleJobsResponse_Result_Success)(nil),
 		(*BatchScheduleJobsResponse_Result_Error)(nil),
 	}
@@ -4673,7 +4549,7 @@ func file_fireonce_v1_job_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_service_proto_rawDesc), len(file_fireonce_v1_job_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   51,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

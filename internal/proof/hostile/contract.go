@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/contract"
 )
 
 // rpc is one method of the contract.
@@ -27,25 +27,18 @@ type rpc struct {
 // methods yields the methods of the contract.
 func methods(sizes Sizes) iter.Seq[rpc] {
 	return func(yield func(rpc) bool) {
-		contract := fireoncev1.File_fireonce_v1_job_service_proto.Package()
-		protoregistry.GlobalFiles.RangeFilesByPackage(contract, func(file protoreflect.FileDescriptor) bool {
-			for i := range file.Services().Len() {
-				service := file.Services().Get(i)
-				for j := range service.Methods().Len() {
-					if !yield(method(service, service.Methods().Get(j), sizes)) {
-						return false
-					}
-				}
+		for m := range contract.Methods() {
+			if !yield(method(m, sizes)) {
+				return
 			}
-			return true
-		})
+		}
 	}
 }
 
-func method(service protoreflect.ServiceDescriptor, m protoreflect.MethodDescriptor, sizes Sizes) rpc {
+func method(m protoreflect.MethodDescriptor, sizes Sizes) rpc {
 	options, _ := m.Options().(*descriptorpb.MethodOptions)
 	r := rpc{
-		path: fmt.Sprintf("/%s/%s", service.FullName(), m.Name()), input: m.Input(), stream: m.IsStreamingServer(),
+		path: fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()), input: m.Input(), stream: m.IsStreamingServer(),
 		get: options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS, limit: sizes.Request, key: WriteKey,
 	}
 	if m.Name() == "BatchScheduleJobs" {

@@ -72,8 +72,6 @@ const (
 	JobServiceBulkResolveJobsProcedure = "/fireonce.v1.JobService/BulkResolveJobs"
 	// JobServiceDeleteJobProcedure is the fully-qualified name of the JobService's DeleteJob RPC.
 	JobServiceDeleteJobProcedure = "/fireonce.v1.JobService/DeleteJob"
-	// JobServiceRunDueProcedure is the fully-qualified name of the JobService's RunDue RPC.
-	JobServiceRunDueProcedure = "/fireonce.v1.JobService/RunDue"
 	// JobServiceListJobAttemptsProcedure is the fully-qualified name of the JobService's
 	// ListJobAttempts RPC.
 	JobServiceListJobAttemptsProcedure = "/fireonce.v1.JobService/ListJobAttempts"
@@ -234,14 +232,6 @@ type JobServiceClient interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
 	//     not believed, erase nothing.
 	DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error)
-	// Processes everything that is due, in all projects, and returns when that is done: for
-	// a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
-	// due jobs are sent and settled, and looks for unknown outcomes that are due are made.
-	// A server that is awake does all this without the call. Needs the scope "work:run".
-	//
-	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
-	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
-	RunDue(context.Context, *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -383,13 +373,6 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
-		runDue: connect.NewClient[fireoncev1.RunDueRequest, fireoncev1.RunDueResponse](
-			httpClient,
-			baseURL+JobServiceRunDueProcedure,
-			connect.WithSchema(jobServiceMethods.ByName("RunDue")),
-			connect.WithIdempotency(connect.IdempotencyIdempotent),
-			connect.WithClientOptions(opts...),
-		),
 		listJobAttempts: connect.NewClient[fireoncev1.ListJobAttemptsRequest, fireoncev1.ListJobAttemptsResponse](
 			httpClient,
 			baseURL+JobServiceListJobAttemptsProcedure,
@@ -432,7 +415,6 @@ type jobServiceClient struct {
 	bulkRescheduleJobs  *connect.Client[fireoncev1.BulkRescheduleJobsRequest, fireoncev1.BulkRescheduleJobsResponse]
 	bulkResolveJobs     *connect.Client[fireoncev1.BulkResolveJobsRequest, fireoncev1.BulkResolveJobsResponse]
 	deleteJob           *connect.Client[fireoncev1.DeleteJobRequest, fireoncev1.DeleteJobResponse]
-	runDue              *connect.Client[fireoncev1.RunDueRequest, fireoncev1.RunDueResponse]
 	listJobAttempts     *connect.Client[fireoncev1.ListJobAttemptsRequest, fireoncev1.ListJobAttemptsResponse]
 	listJobObservations *connect.Client[fireoncev1.ListJobObservationsRequest, fireoncev1.ListJobObservationsResponse]
 	listJobEvents       *connect.Client[fireoncev1.ListJobEventsRequest, fireoncev1.ListJobEventsResponse]
@@ -572,15 +554,6 @@ func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, req *fireoncev1.
 // DeleteJob calls fireonce.v1.JobService.DeleteJob.
 func (c *jobServiceClient) DeleteJob(ctx context.Context, req *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error) {
 	response, err := c.deleteJob.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RunDue calls fireonce.v1.JobService.RunDue.
-func (c *jobServiceClient) RunDue(ctx context.Context, req *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error) {
-	response, err := c.runDue.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -763,14 +736,6 @@ type JobServiceHandler interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
 	//     not believed, erase nothing.
 	DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error)
-	// Processes everything that is due, in all projects, and returns when that is done: for
-	// a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
-	// due jobs are sent and settled, and looks for unknown outcomes that are due are made.
-	// A server that is awake does all this without the call. Needs the scope "work:run".
-	//
-	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
-	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
-	RunDue(context.Context, *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -908,13 +873,6 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
-	jobServiceRunDueHandler := connect.NewUnaryHandlerSimple(
-		JobServiceRunDueProcedure,
-		svc.RunDue,
-		connect.WithSchema(jobServiceMethods.ByName("RunDue")),
-		connect.WithIdempotency(connect.IdempotencyIdempotent),
-		connect.WithHandlerOptions(opts...),
-	)
 	jobServiceListJobAttemptsHandler := connect.NewUnaryHandlerSimple(
 		JobServiceListJobAttemptsProcedure,
 		svc.ListJobAttempts,
@@ -970,8 +928,6 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceBulkResolveJobsHandler.ServeHTTP(w, r)
 		case JobServiceDeleteJobProcedure:
 			jobServiceDeleteJobHandler.ServeHTTP(w, r)
-		case JobServiceRunDueProcedure:
-			jobServiceRunDueHandler.ServeHTTP(w, r)
 		case JobServiceListJobAttemptsProcedure:
 			jobServiceListJobAttemptsHandler.ServeHTTP(w, r)
 		case JobServiceListJobObservationsProcedure:
@@ -1049,10 +1005,6 @@ func (UnimplementedJobServiceHandler) BulkResolveJobs(context.Context, *fireonce
 
 func (UnimplementedJobServiceHandler) DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.DeleteJob is not implemented"))
-}
-
-func (UnimplementedJobServiceHandler) RunDue(context.Context, *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.RunDue is not implemented"))
 }
 
 func (UnimplementedJobServiceHandler) ListJobAttempts(context.Context, *fireoncev1.ListJobAttemptsRequest) (*fireoncev1.ListJobAttemptsResponse, error) {

@@ -36,7 +36,6 @@ const (
 	JobService_BulkRescheduleJobs_FullMethodName  = "/fireonce.v1.JobService/BulkRescheduleJobs"
 	JobService_BulkResolveJobs_FullMethodName     = "/fireonce.v1.JobService/BulkResolveJobs"
 	JobService_DeleteJob_FullMethodName           = "/fireonce.v1.JobService/DeleteJob"
-	JobService_RunDue_FullMethodName              = "/fireonce.v1.JobService/RunDue"
 	JobService_ListJobAttempts_FullMethodName     = "/fireonce.v1.JobService/ListJobAttempts"
 	JobService_ListJobObservations_FullMethodName = "/fireonce.v1.JobService/ListJobObservations"
 	JobService_ListJobEvents_FullMethodName       = "/fireonce.v1.JobService/ListJobEvents"
@@ -227,14 +226,6 @@ type JobServiceClient interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
 	//     not believed, erase nothing.
 	DeleteJob(ctx context.Context, in *fireoncev1.DeleteJobRequest, opts ...grpc.CallOption) (*fireoncev1.DeleteJobResponse, error)
-	// Processes everything that is due, in all projects, and returns when that is done: for
-	// a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
-	// due jobs are sent and settled, and looks for unknown outcomes that are due are made.
-	// A server that is awake does all this without the call. Needs the scope "work:run".
-	//
-	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
-	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
-	RunDue(ctx context.Context, in *fireoncev1.RunDueRequest, opts ...grpc.CallOption) (*fireoncev1.RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -425,16 +416,6 @@ func (c *jobServiceClient) DeleteJob(ctx context.Context, in *fireoncev1.DeleteJ
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(fireoncev1.DeleteJobResponse)
 	err := c.cc.Invoke(ctx, JobService_DeleteJob_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *jobServiceClient) RunDue(ctx context.Context, in *fireoncev1.RunDueRequest, opts ...grpc.CallOption) (*fireoncev1.RunDueResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(fireoncev1.RunDueResponse)
-	err := c.cc.Invoke(ctx, JobService_RunDue_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -656,14 +637,6 @@ type JobServiceServer interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
 	//     not believed, erase nothing.
 	DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error)
-	// Processes everything that is due, in all projects, and returns when that is done: for
-	// a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
-	// due jobs are sent and settled, and looks for unknown outcomes that are due are made.
-	// A server that is awake does all this without the call. Needs the scope "work:run".
-	//
-	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
-	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
-	RunDue(context.Context, *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -738,9 +711,6 @@ func (UnimplementedJobServiceServer) BulkResolveJobs(context.Context, *fireoncev
 }
 func (UnimplementedJobServiceServer) DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteJob not implemented")
-}
-func (UnimplementedJobServiceServer) RunDue(context.Context, *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method RunDue not implemented")
 }
 func (UnimplementedJobServiceServer) ListJobAttempts(context.Context, *fireoncev1.ListJobAttemptsRequest) (*fireoncev1.ListJobAttemptsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobAttempts not implemented")
@@ -1053,24 +1023,6 @@ func _JobService_DeleteJob_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
-func _JobService_RunDue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(fireoncev1.RunDueRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(JobServiceServer).RunDue(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: JobService_RunDue_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).RunDue(ctx, req.(*fireoncev1.RunDueRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _JobService_ListJobAttempts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(fireoncev1.ListJobAttemptsRequest)
 	if err := dec(in); err != nil {
@@ -1191,10 +1143,6 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteJob",
 			Handler:    _JobService_DeleteJob_Handler,
-		},
-		{
-			MethodName: "RunDue",
-			Handler:    _JobService_RunDue_Handler,
 		},
 		{
 			MethodName: "ListJobAttempts",

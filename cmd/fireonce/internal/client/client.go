@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 
@@ -38,7 +39,7 @@ func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
 		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), countCommand(), statsCommand(), healthCommand(), schedulesCommand(),
+		bulkCommand(), countCommand(), statsCommand(), serversCommand(), healthCommand(), schedulesCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}
 }
@@ -52,6 +53,7 @@ type API struct {
 	Schedules   fireoncev1connect.ScheduleServiceClient
 	Stats       fireoncev1connect.StatsServiceClient
 	Access      fireoncev1connect.AccessServiceClient
+	Servers     adminv1connect.ServerServiceClient
 	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
 }
 
@@ -90,6 +92,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Schedules:   fireoncev1connect.NewScheduleServiceClient(hc, u.String(), limit),
 		Stats:       fireoncev1connect.NewStatsServiceClient(hc, u.String(), limit),
 		Access:      fireoncev1connect.NewAccessServiceClient(hc, u.String(), limit),
+		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
 			hc, strings.TrimSuffix(u.String(), "/")+healthPath, limit),
 	}, nil

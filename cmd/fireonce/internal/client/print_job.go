@@ -71,11 +71,13 @@ func blockedLine(b *fireoncev1.BlockedReason) string {
 	return b.GetMessage() + " (" + name + ")"
 }
 
-func (p *printer) job(j *fireoncev1.Job) {
+// job shows a job, and what is known of the server that is sending it.
+func (p *printer) job(j *fireoncev1.Job, sender string) {
 	p.fields(
 		"Key", j.GetIdempotencyKey(),
 		"State", stateLine(j),
 		"Phase", word(j.GetPhase()),
+		"Server", plain(sender),
 		"Blocked", blockedLine(j.GetBlockedReason()),
 		"Next", nextLine(j),
 		"Connection", connectionName(j),

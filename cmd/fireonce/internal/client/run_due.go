@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
@@ -26,17 +26,17 @@ func runDueCommand() *cli.Command {
 }
 
 func runDue(ctx context.Context, c *call) error {
-	req := &fireoncev1.RunDueRequest{}
+	req := &adminv1.RunDueRequest{}
 	if err := setFromFlags(c.cmd, req); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestRun)
 	defer cancel()
-	resp, err := c.Jobs.RunDue(ctx, req)
+	resp, err := c.Servers.RunDue(ctx, req)
 	return printAnswer(c, resp, err, showDue)
 }
 
-func showDue(c *call, resp *fireoncev1.RunDueResponse) {
+func showDue(c *call, resp *adminv1.RunDueResponse) {
 	switch next := resp.GetNextDueTime(); {
 	case !resp.GetDone():
 		fmt.Fprintf(c.out.w, "Jobs made by schedules: %d. Work goes on: call again.\n", resp.GetFired())

@@ -23,9 +23,9 @@ const (
 // colors are the colors of states: green is done, yellow may need a person, red failed, cyan is
 // under way.
 var colors = map[string]string{
-	"SUCCEEDED": green, "ACTIVE": green, "FIRED": green,
-	"AMBIGUOUS": yellow, "NEEDS_RESOLUTION": yellow, "RETRYING": yellow, "PAUSED": yellow, "RATE_LIMITED": yellow, "UNKNOWN": yellow, "HELD": yellow,
-	"FAILED": red, "EXPIRED": red, "AUTH_HOLD": red, "MISSED": red, "REFUSED": red,
+	"SUCCEEDED": green, "ACTIVE": green, "FIRED": green, "LIVE": green,
+	"AMBIGUOUS": yellow, "NEEDS_RESOLUTION": yellow, "RETRYING": yellow, "PAUSED": yellow, "RATE_LIMITED": yellow, "UNKNOWN": yellow, "HELD": yellow, "DRAINING": yellow,
+	"FAILED": red, "EXPIRED": red, "AUTH_HOLD": red, "MISSED": red, "REFUSED": red, "GONE": red,
 	"CLAIMED": cyan, "SENDING": cyan, "ACCEPTED": cyan,
 	"CANCELED": faint, "DELETED": faint,
 }

@@ -24,6 +24,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
@@ -201,7 +203,8 @@ func (n *traced) ways(t *testing.T) map[string]func(key, traceparent string) err
 func (n *traced) attempt(t *testing.T, key string) *fireoncev1.Attempt {
 	t.Helper()
 	jobs := fireoncev1connect.NewJobServiceClient(http.DefaultClient, n.URL())
-	ran, err := jobs.RunDue(calling(t.Context(), ""), &fireoncev1.RunDueRequest{})
+	servers := adminv1connect.NewServerServiceClient(http.DefaultClient, n.URL())
+	ran, err := servers.RunDue(calling(t.Context(), ""), &adminv1.RunDueRequest{})
 	if err != nil || !ran.GetDone() {
 		t.Fatalf("%v, %v", ran, err)
 	}

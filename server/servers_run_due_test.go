@@ -7,11 +7,12 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/server"
 )
 
-const runDue = "/fireonce.v1.JobService/RunDue"
+const runDue = serversPath + "RunDue"
 
 // quietAfter is a worker that needs a time for its work, and has nothing to do for next.
 func quietAfter(work, next time.Duration) func(context.Context, time.Duration) (time.Duration, error) {
@@ -39,11 +40,11 @@ func TestRunDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := start(t, func(c *server.Config) { c.Quiet = quietAfter(tt.work, tt.next) })
-			req := &fireoncev1.RunDueRequest{}
+			req := &adminv1.RunDueRequest{}
 			if tt.work > 0 {
 				req.MaxWait = durationpb.New(time.Millisecond)
 			}
-			got, err := ask[fireoncev1.RunDueResponse](t, overConnect(f), runDue, req)
+			got, err := ask[adminv1.RunDueResponse](t, overConnect(f), runDue, req)
 			f.must(err)
 			if got.GetDone() != tt.done || (got.GetNextDueTime() != nil) != tt.due {
 				t.Errorf("answer %v", got)
@@ -70,11 +71,11 @@ func TestRunDueRefuses(t *testing.T) {
 	answers := make(chan error, most)
 	for range most {
 		go func() {
-			answers <- overConnect(f).call(context.Background(), runDue, &fireoncev1.RunDueRequest{}, &fireoncev1.RunDueResponse{})
+			answers <- overConnect(f).call(context.Background(), runDue, &adminv1.RunDueRequest{}, &adminv1.RunDueResponse{})
 		}()
 		<-begun
 	}
-	err := overConnect(f).call(t.Context(), runDue, &fireoncev1.RunDueRequest{}, &fireoncev1.RunDueResponse{})
+	err := overConnect(f).call(t.Context(), runDue, &adminv1.RunDueRequest{}, &adminv1.RunDueResponse{})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY)
 	close(end)
 	for range most {
@@ -82,6 +83,6 @@ func TestRunDueRefuses(t *testing.T) {
 	}
 	f.must(f.store.Quarantine(t.Context(), "test"))
 	f.clock.advance(time.Minute) // what is known of the database is kept for a while
-	err = overConnect(f).call(t.Context(), runDue, &fireoncev1.RunDueRequest{}, &fireoncev1.RunDueResponse{})
+	err = overConnect(f).call(t.Context(), runDue, &adminv1.RunDueRequest{}, &adminv1.RunDueResponse{})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED)
 }

@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/sleep"
 	"github.com/fireonce/fireonce/internal/submit"
@@ -28,7 +29,7 @@ const (
 )
 
 // RunDue implements the RPC.
-func (s *jobService) RunDue(ctx context.Context, req *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error) {
+func (s *serverService) RunDue(ctx context.Context, req *adminv1.RunDueRequest) (*adminv1.RunDueResponse, error) {
 	if s.cfg.Quiet == nil {
 		return nil, connect.NewError(connect.CodeUnimplemented, errors.New("this server has no worker"))
 	}
@@ -50,7 +51,7 @@ func (s *jobService) RunDue(ctx context.Context, req *fireoncev1.RunDueRequest) 
 	}
 	wctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	out := &fireoncev1.RunDueResponse{}
+	out := &adminv1.RunDueResponse{}
 	next, err := s.runDue(wctx, out)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
@@ -79,7 +80,7 @@ func (s *Server) sends(ctx context.Context) error {
 }
 
 // runDue waits until no schedule and no job is due, and returns how long that will last.
-func (s *Server) runDue(ctx context.Context, out *fireoncev1.RunDueResponse) (time.Duration, error) {
+func (s *Server) runDue(ctx context.Context, out *adminv1.RunDueResponse) (time.Duration, error) {
 	for {
 		before := out.GetFired()
 		for more := true; more; {
