@@ -77,8 +77,9 @@ type Node struct {
 	// try is a call for the first try; empty: there is none.
 	try string
 
-	// worker is this process's name in attempts and events.
+	// worker is this process's name in attempts and events, and began when it started.
 	worker  string
+	began   time.Time
 	metrics *metrics.Metrics
 	// tracer makes spans; nil: there are none.
 	tracer *tracing.Tracer
@@ -106,7 +107,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	database.clock = store.ClockOptions{SuspectFor: cfg.ClockDoubt, Trust: cfg.TrustClock, Report: cfg.tellClock}
-	n := &Node{cfg: cfg, database: database, failed: make(chan error, 3), drained: make(chan error, 1), worker: newWorker()}
+	n := &Node{cfg: cfg, database: database, failed: make(chan error, 3), drained: make(chan error, 1), worker: newWorker(), began: time.Now()}
 	n.metrics = metrics.New(cfg.Version, n.worker)
 	if n.tracer, err = tracing.FromEnv(ctx, tracing.Config{Version: cfg.Version, Instance: n.worker, Log: cfg.Log}); err != nil {
 		return nil, err
@@ -162,7 +163,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	n.cfg.Log.Info("attempts and events name this process by its worker", "worker", n.worker, "host", hostname(), "pid", os.Getpid())
 	eng, err := engine.New(engine.Config{
 		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log, Metrics: n.metrics,
-		Tracer: n.tracer, Worker: n.worker, Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
+		Tracer: n.tracer, Worker: n.worker, Process: n.process(), Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
 	})
 	if err != nil {
 		return err
@@ -241,6 +242,7 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	beside.Go(func() { rollup.Run(ctx, rollup.Config{Store: n.store, Owner: newID(), Log: n.cfg.Log}) })
 	beside.Go(func() { n.askRemotes(ctx) })
 	beside.Go(func() { n.warnOfKeys(ctx) })
+	beside.Go(func() { n.watchNeighbors(ctx) })
 	if n.authority != nil {
 		// The shutdown does not wait for an order that is under way.
 		go n.authority.Obtain(ctx)
@@ -317,6 +319,7 @@ func (n *Node) linger() error {
 
 func (n *Node) shutdown() error {
 	n.stopEngine()
+	n.drain()
 	err := <-n.drained
 
 	ctx, cancel := context.WithTimeout(context.Background(), streamsEnd)
@@ -397,7 +400,7 @@ func opener(keys *vault.Vault) engine.Opener {
 }
 
 // newWorker makes this process's name in attempts and events. Clients see it, so it names nothing
-// of the machine. The log and GET /status map it to the host.
+// of the machine. The log and ListServers map it to the host.
 func newWorker() string {
 	id := uuid.New()
 	return "server-" + hex.EncodeToString(id[:5])
