@@ -25,8 +25,8 @@ func (s *serverService) ListServers(ctx context.Context, _ *adminv1.ListServersR
 
 func (s *serverService) serverToWire(one store.Server) *adminv1.Server {
 	out := &adminv1.Server{
-		Worker: one.Worker, Answering: one.Worker == s.cfg.Worker, Version: one.Version, Host: one.Host, ProcessId: int64(one.PID),
-		StartTime: timeToWire(one.Started), ClaimedCount: one.Claimed, SendingCount: one.Sending,
+		Worker: one.Worker, Answering: one.Worker == s.cfg.Worker, Version: one.Version, Host: one.Host, ProcessId: int32(one.PID),
+		StartTime: timeToWire(one.Started), ClaimedCount: int32(one.Claimed), SendingCount: int32(one.Sending),
 	}
 	switch one.State {
 	case store.ServerLive:

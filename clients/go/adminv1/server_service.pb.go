@@ -95,12 +95,12 @@ type Server struct {
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	// The name of its machine, and its process id there. Empty and 0: not known.
 	Host      string `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
-	ProcessId int64  `protobuf:"varint,6,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	ProcessId int32  `protobuf:"varint,6,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
 	// Unset: not known.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Jobs that it has claimed and not begun to send, and jobs that it is sending.
-	ClaimedCount int64 `protobuf:"varint,8,opt,name=claimed_count,json=claimedCount,proto3" json:"claimed_count,omitempty"`
-	SendingCount int64 `protobuf:"varint,9,opt,name=sending_count,json=sendingCount,proto3" json:"sending_count,omitempty"`
+	ClaimedCount int32 `protobuf:"varint,8,opt,name=claimed_count,json=claimedCount,proto3" json:"claimed_count,omitempty"`
+	SendingCount int32 `protobuf:"varint,9,opt,name=sending_count,json=sendingCount,proto3" json:"sending_count,omitempty"`
 	// The newest claim or send among these jobs, or start_time: it was alive then. Set for
 	// GONE.
 	LastSeenTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_seen_time,json=lastSeenTime,proto3" json:"last_seen_time,omitempty"`
@@ -178,7 +178,7 @@ func (x *Server) GetHost() string {
 	return ""
 }
 
-func (x *Server) GetProcessId() int64 {
+func (x *Server) GetProcessId() int32 {
 	if x != nil {
 		return x.ProcessId
 	}
@@ -192,14 +192,14 @@ func (x *Server) GetStartTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Server) GetClaimedCount() int64 {
+func (x *Server) GetClaimedCount() int32 {
 	if x != nil {
 		return x.ClaimedCount
 	}
 	return 0
 }
 
-func (x *Server) GetSendingCount() int64 {
+func (x *Server) GetSendingCount() int32 {
 	if x != nil {
 		return x.SendingCount
 	}
@@ -423,11 +423,11 @@ const file_fireonce_admin_v1_server_service_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x1d\n" +
 	"\n" +
-	"process_id\x18\x06 \x01(\x03R\tprocessId\x129\n" +
+	"process_id\x18\x06 \x01(\x05R\tprocessId\x129\n" +
 	"\n" +
 	"start_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12#\n" +
-	"\rclaimed_count\x18\b \x01(\x03R\fclaimedCount\x12#\n" +
-	"\rsending_count\x18\t \x01(\x03R\fsendingCount\x12@\n" +
+	"\rclaimed_count\x18\b \x01(\x05R\fclaimedCount\x12#\n" +
+	"\rsending_count\x18\t \x01(\x05R\fsendingCount\x12@\n" +
 	"\x0elast_seen_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\flastSeenTime\x12?\n" +
 	"\rtakeover_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\ftakeoverTime\"\x14\n" +

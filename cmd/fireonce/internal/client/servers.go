@@ -18,7 +18,7 @@ func serversCommand() *cli.Command {
 	return &cli.Command{
 		Name: "servers", Usage: "show the servers on the database, and what those that are gone were doing",
 		Description: "For the operator. A server that is GONE has lost its session with the database and left jobs under way.\n" +
-			"By \"taken over by\" others have taken over the last of them: nothing has to be done.",
+			"Others take them over, the last of them at the time of TAKEOVER: nothing has to be done.",
 		Flags:  flags(),
 		Action: action(servers),
 	}
@@ -30,17 +30,17 @@ func servers(ctx context.Context, c *call) error {
 }
 
 func (p *printer) servers(list []*adminv1.Server) {
-	rows := [][]string{{"SERVER", "STATE", "CLAIMED", "SENDING", "VERSION", "HOST", "PID", "STARTED", "LAST SEEN", "TAKEN OVER BY"}}
+	rows := [][]string{{"SERVER", "STATE", "CLAIMED", "SENDING", "VERSION", "HOST", "PID", "STARTED", "LAST SEEN", "TAKEOVER"}}
 	for _, s := range list {
 		name, pid := plain(s.GetWorker()), ""
 		if s.GetAnswering() {
 			name += " *"
 		}
 		if s.GetProcessId() != 0 {
-			pid = strconv.FormatInt(s.GetProcessId(), 10)
+			pid = strconv.Itoa(int(s.GetProcessId()))
 		}
 		rows = append(rows, []string{
-			name, word(s.GetState()), strconv.FormatInt(s.GetClaimedCount(), 10), strconv.FormatInt(s.GetSendingCount(), 10),
+			name, word(s.GetState()), strconv.Itoa(int(s.GetClaimedCount())), strconv.Itoa(int(s.GetSendingCount())),
 			plain(s.GetVersion()), plain(s.GetHost()), pid, stamp(s.GetStartTime()), stamp(s.GetLastSeenTime()), stamp(s.GetTakeoverTime()),
 		})
 	}
@@ -64,7 +64,7 @@ func (c *call) senderLine(ctx context.Context, j *fireoncev1.Job) string {
 	for _, s := range resp.GetServers() {
 		if s.GetWorker() == worker && s.GetState() == adminv1.ServerState_SERVER_STATE_GONE {
 			return worker + " is gone, last seen " + stamp(s.GetLastSeenTime()) + away(s.GetLastSeenTime()) +
-				"; its jobs are taken over by " + stamp(s.GetTakeoverTime()) + away(s.GetTakeoverTime())
+				"; its jobs are taken over, the last one " + stamp(s.GetTakeoverTime()) + away(s.GetTakeoverTime())
 		}
 	}
 	return ""

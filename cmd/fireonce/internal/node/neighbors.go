@@ -36,7 +36,7 @@ func (n *Node) watchNeighbors(ctx context.Context) {
 	}
 }
 
-// drain tells the other servers that this one claims nothing more. It is for people, so a failure
+// drain records for people that this server claims nothing more, so a failure
 // changes nothing.
 func (n *Node) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainWithin)
@@ -68,9 +68,9 @@ func (l *neighbors) once(ctx context.Context) bool {
 		}
 		gone[s.Worker] = true
 		if !l.gone[s.Worker] {
-			l.log.Warn("a server is gone, and left jobs under way: what may be repeated is taken over now, the rest when it can have no effect any more",
+			l.log.Warn("a server is gone, and left jobs under way: others take them over, OPAQUE ones when takeover comes at the latest",
 				"gone", s.Worker, "host", s.Host, "pid", s.PID, "claimed", s.Claimed, "sending", s.Sending,
-				"last_seen", s.Seen, "taken_over_by", s.Takeover)
+				"last_seen", s.Seen, "takeover", s.Takeover)
 		}
 	}
 	l.gone = gone

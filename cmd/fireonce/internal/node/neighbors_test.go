@@ -63,7 +63,7 @@ func TestNeighborsAreMissedOnce(t *testing.T) {
 			t.Errorf("step %d: %d lines: %s", i, n, log)
 		}
 	}
-	for _, part := range []string{"gone=other", "host=host-2", "pid=4711", "claimed=1", "sending=10", "taken_over_by=2030-03-17T17:47:40"} {
+	for _, part := range []string{"gone=other", "host=host-2", "pid=4711", "claimed=1", "sending=10", "takeover=2030-03-17T17:47:40"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %s in %s", part, log)
 		}

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/admin/v1/server_service.proto.
  */
 export const file_fireonce_admin_v1_server_service: GenFile = /*@__PURE__*/
-  fileDesc("CiZmaXJlb25jZS9hZG1pbi92MS9zZXJ2ZXJfc2VydmljZS5wcm90bxIRZmlyZW9uY2UuYWRtaW4udjEi0gIKBlNlcnZlchIOCgZ3b3JrZXIYASABKAkSLQoFc3RhdGUYAiABKA4yHi5maXJlb25jZS5hZG1pbi52MS5TZXJ2ZXJTdGF0ZRIRCglhbnN3ZXJpbmcYAyABKAgSDwoHdmVyc2lvbhgEIAEoCRIMCgRob3N0GAUgASgJEhIKCnByb2Nlc3NfaWQYBiABKAMSLgoKc3RhcnRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNY2xhaW1lZF9jb3VudBgIIAEoAxIVCg1zZW5kaW5nX2NvdW50GAkgASgDEjIKDmxhc3Rfc2Vlbl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg10YWtlb3Zlcl90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIUChJMaXN0U2VydmVyc1JlcXVlc3QiQQoTTGlzdFNlcnZlcnNSZXNwb25zZRIqCgdzZXJ2ZXJzGAEgAygLMhkuZmlyZW9uY2UuYWRtaW4udjEuU2VydmVyIjwKDVJ1bkR1ZVJlcXVlc3QSKwoIbWF4X3dhaXQYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iYAoOUnVuRHVlUmVzcG9uc2USDAoEZG9uZRgBIAEoCBINCgVmaXJlZBgCIAEoBRIxCg1uZXh0X2R1ZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCp0CgtTZXJ2ZXJTdGF0ZRIcChhTRVJWRVJfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFTRVJWRVJfU1RBVEVfTElWRRABEhkKFVNFUlZFUl9TVEFURV9EUkFJTklORxACEhUKEVNFUlZFUl9TVEFURV9HT05FEAMyxgEKDVNlcnZlclNlcnZpY2USYQoLTGlzdFNlcnZlcnMSJS5maXJlb25jZS5hZG1pbi52MS5MaXN0U2VydmVyc1JlcXVlc3QaJi5maXJlb25jZS5hZG1pbi52MS5MaXN0U2VydmVyc1Jlc3BvbnNlIgOQAgESUgoGUnVuRHVlEiAuZmlyZW9uY2UuYWRtaW4udjEuUnVuRHVlUmVxdWVzdBohLmZpcmVvbmNlLmFkbWluLnYxLlJ1bkR1ZVJlc3BvbnNlIgOQAgJCqAEKG2lvLmdpdGh1Yi5maXJlb25jZS5hZG1pbi52MUISU2VydmVyU2VydmljZVByb3RvUAFaL2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9hZG1pbnYxogIDRk9BqgIRRmlyZW9uY2UuQWRtaW4uVjHKAhFGaXJlb25jZVxBZG1pblxWMeoCE0ZpcmVvbmNlOjpBZG1pbjo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiZmaXJlb25jZS9hZG1pbi92MS9zZXJ2ZXJfc2VydmljZS5wcm90bxIRZmlyZW9uY2UuYWRtaW4udjEi0gIKBlNlcnZlchIOCgZ3b3JrZXIYASABKAkSLQoFc3RhdGUYAiABKA4yHi5maXJlb25jZS5hZG1pbi52MS5TZXJ2ZXJTdGF0ZRIRCglhbnN3ZXJpbmcYAyABKAgSDwoHdmVyc2lvbhgEIAEoCRIMCgRob3N0GAUgASgJEhIKCnByb2Nlc3NfaWQYBiABKAUSLgoKc3RhcnRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNY2xhaW1lZF9jb3VudBgIIAEoBRIVCg1zZW5kaW5nX2NvdW50GAkgASgFEjIKDmxhc3Rfc2Vlbl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg10YWtlb3Zlcl90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIUChJMaXN0U2VydmVyc1JlcXVlc3QiQQoTTGlzdFNlcnZlcnNSZXNwb25zZRIqCgdzZXJ2ZXJzGAEgAygLMhkuZmlyZW9uY2UuYWRtaW4udjEuU2VydmVyIjwKDVJ1bkR1ZVJlcXVlc3QSKwoIbWF4X3dhaXQYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iYAoOUnVuRHVlUmVzcG9uc2USDAoEZG9uZRgBIAEoCBINCgVmaXJlZBgCIAEoBRIxCg1uZXh0X2R1ZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCp0CgtTZXJ2ZXJTdGF0ZRIcChhTRVJWRVJfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFTRVJWRVJfU1RBVEVfTElWRRABEhkKFVNFUlZFUl9TVEFURV9EUkFJTklORxACEhUKEVNFUlZFUl9TVEFURV9HT05FEAMyxgEKDVNlcnZlclNlcnZpY2USYQoLTGlzdFNlcnZlcnMSJS5maXJlb25jZS5hZG1pbi52MS5MaXN0U2VydmVyc1JlcXVlc3QaJi5maXJlb25jZS5hZG1pbi52MS5MaXN0U2VydmVyc1Jlc3BvbnNlIgOQAgESUgoGUnVuRHVlEiAuZmlyZW9uY2UuYWRtaW4udjEuUnVuRHVlUmVxdWVzdBohLmZpcmVvbmNlLmFkbWluLnYxLlJ1bkR1ZVJlc3BvbnNlIgOQAgJCqAEKG2lvLmdpdGh1Yi5maXJlb25jZS5hZG1pbi52MUISU2VydmVyU2VydmljZVByb3RvUAFaL2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9hZG1pbnYxogIDRk9BqgIRRmlyZW9uY2UuQWRtaW4uVjHKAhFGaXJlb25jZVxBZG1pblxWMeoCE0ZpcmVvbmNlOjpBZG1pbjo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * One server process.
@@ -55,9 +55,9 @@ export type Server = Message<"fireonce.admin.v1.Server"> & {
   host: string;
 
   /**
-   * @generated from field: int64 process_id = 6;
+   * @generated from field: int32 process_id = 6;
    */
-  processId: bigint;
+  processId: number;
 
   /**
    * Unset: not known.
@@ -69,14 +69,14 @@ export type Server = Message<"fireonce.admin.v1.Server"> & {
   /**
    * Jobs that it has claimed and not begun to send, and jobs that it is sending.
    *
-   * @generated from field: int64 claimed_count = 8;
+   * @generated from field: int32 claimed_count = 8;
    */
-  claimedCount: bigint;
+  claimedCount: number;
 
   /**
-   * @generated from field: int64 sending_count = 9;
+   * @generated from field: int32 sending_count = 9;
    */
-  sendingCount: bigint;
+  sendingCount: number;
 
   /**
    * The newest claim or send among these jobs, or start_time: it was alive then. Set for
