@@ -1219,7 +1219,7 @@ var File_fireonce_v1_access_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\n" +
-	" fireonce/v1/access_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x03\n" +
+	" fireonce/v1/access_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8e\x03\n" +
 	"\x06ApiKey\x12\x1c\n" +
 	"\n" +
 	"api_key_id\x18\x01 \x01(\tR\bapiKeyId\x12\x1d\n" +
@@ -1234,7 +1234,7 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\rlast_use_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vlastUseTime\x12;\n" +
 	"\vrevoke_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"revokeTime\x12\x16\n" +
-	"\x06active\x18\t \x01(\bR\x06active\"\xd5\x04\n" +
+	"\x06active\x18\t \x01(\bR\x06activeJ\x04\b\x14\x10\x15R\x06limits\"\xe3\x04\n" +
 	"\x13CreateApiKeyRequest\x12C\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12%\n" +
@@ -1243,7 +1243,7 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12\xd8\x01\n" +
 	"\x06scopes\x18\x04 \x03(\tB\xbf\x01\xbaH\xbb\x01\x92\x01\xb7\x01\b\x01\x10\x10\x18\x01\"\xae\x01r\xab\x01R\tjobs:readR\rpayloads:readR\n" +
 	"jobs:writeR\fjobs:resolveR\vjobs:deleteR\x11effect-keys:writeR\x10connections:readR\x11connections:writeR\x0eschedules:readR\x0fschedules:writeR\bwork:runR\x05adminR\x06scopes\x12I\n" +
-	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\xbc\xe0\xdf\v2\x02\b\x01R\blifetime\"\\\n" +
+	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\xbc\xe0\xdf\v2\x02\b\x01R\blifetimeJ\x04\b\x14\x10\x15R\x06limits\"\\\n" +
 	"\x14CreateApiKeyResponse\x12,\n" +
 	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.ApiKeyR\x06apiKey\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xbd\x01\n" +

@@ -549,7 +549,7 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\vjob_changed\x18\x03 \x01(\v2\x17.fireonce.v1.JobChangedH\x00R\n" +
 	"jobChanged\x126\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x16.fireonce.v1.HeartbeatH\x00R\theartbeatB\a\n" +
-	"\x05event\"\x8c\x06\n" +
+	"\x05event\"\xad\x06\n" +
 	"\n" +
 	"JobChanged\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12'\n" +
@@ -575,10 +575,10 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x10content_withheld\x18\v \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 R\x06personR\vincident_id\"H\n" +
 	"\tHeartbeat\x12;\n" +
 	"\vserver_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"serverTime*\xf4\x05\n" +
+	"serverTime*\xcf\x06\n" +
 	"\n" +
 	"EventCause\x12\x1b\n" +
 	"\x17EVENT_CAUSE_UNSPECIFIED\x10\x00\x12\x19\n" +
@@ -605,7 +605,7 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x1bEVENT_CAUSE_ALREADY_PRESENT\x10\x94\x03\x12&\n" +
 	"!EVENT_CAUSE_DUPLICATE_EFFECT_SEEN\x10\xf4\x03\x12\x1e\n" +
 	"\x19EVENT_CAUSE_EFFECT_SHARED\x10\xf5\x03\x12\x19\n" +
-	"\x14EVENT_CAUSE_RESTORED\x10\xf6\x03B\x8a\x01\n" +
+	"\x14EVENT_CAUSE_RESTORED\x10\xf6\x03\"\x04\bn\x10n\"\x04\bo\x10o\"\x04\bp\x10p*\x1bEVENT_CAUSE_DRAFT_SUBMITTED*\x14EVENT_CAUSE_APPROVED*\x14EVENT_CAUSE_REJECTEDB\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"EventProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 

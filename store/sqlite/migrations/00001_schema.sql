@@ -197,7 +197,7 @@ CREATE TABLE connection_ready (
     ) STORED,
     PRIMARY KEY (connection_id, hold_key),
     CONSTRAINT auth_hold_has_its_cause
-        CHECK (auth_hold_cause BETWEEN 0 AND 7 AND (auth_hold_at IS NULL) = (auth_hold_cause = 0))
+        CHECK (auth_hold_cause BETWEEN 0 AND 31 AND (auth_hold_at IS NULL) = (auth_hold_cause = 0))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX connection_ready_runnable ON connection_ready (runnable_at, served_turn) WHERE runnable_at IS NOT NULL;
@@ -302,7 +302,9 @@ CREATE TABLE job_state (
     hold_key        TEXT    NOT NULL,
     -- job.State: 1 SCHEDULED, 2 CLAIMED, 3 SENDING, 4 ACCEPTED, 5 AMBIGUOUS, 6 RETRYING, 7 NEEDS_RESOLUTION,
     -- 8 SUCCEEDED, 9 FAILED, 10 CANCELED, 11 EXPIRED.
-    state           INTEGER NOT NULL CHECK (state BETWEEN 1 AND 11),
+    -- Which states there are is for the triggers, which are replaced without touching a row; the
+    -- checks of a table are for as long as the table. So they have room: four bits of an event.
+    state           INTEGER NOT NULL CHECK (state BETWEEN 1 AND 15),
     -- The job.State under which lists and counts have the job.
     listed          INTEGER NOT NULL,
     version         INTEGER NOT NULL CHECK (version >= 1),
@@ -340,7 +342,7 @@ CREATE TABLE job_state (
     blocked         TEXT    NOT NULL DEFAULT '',
     -- job.FailureKind: 0 none, 1 AUTH, 2 PERMANENT, 3 RATE_LIMITED, 4 TRANSIENT, 5 AMBIGUOUS, 6 EGRESS_DENIED,
     -- 7 ATTEMPTS_EXHAUSTED, 8 WORKER_CRASH, 9 WINDOW_OVER, 10 PREDECESSOR_ENDED, 11 ALREADY_PRESENT.
-    error_kind      INTEGER NOT NULL DEFAULT 0 CHECK (error_kind BETWEEN 0 AND 11),
+    error_kind      INTEGER NOT NULL DEFAULT 0 CHECK (error_kind BETWEEN 0 AND 31),
     error_message   TEXT    NOT NULL DEFAULT '',
     error_status    INTEGER NOT NULL DEFAULT 0,
     error_at        INTEGER,
@@ -388,7 +390,7 @@ CREATE TABLE job_state (
     -- 7 ABSENT.
     result             INTEGER CHECK (result BETWEEN 0 AND 7),
     -- job.FailureKind, as in error_kind.
-    kind               INTEGER CHECK (kind BETWEEN 0 AND 10),
+    kind               INTEGER CHECK (kind BETWEEN 0 AND 31),
     message            TEXT,
     http_status        INTEGER,
     bytes_written      INTEGER,
@@ -405,11 +407,11 @@ CREATE TABLE job_state (
         result IS NOT NULL AND armed_round IS NOT NULL AND arm_token IS NOT NULL AND armed_at IS NOT NULL AND fence_at IS NOT NULL
         AND effect_key IS NOT NULL AND request_digest IS NOT NULL
     END),
-    -- NEEDS_RESOLUTION and the terminal states have nothing due; all others do.
+    -- NEEDS_RESOLUTION, the terminal states and those above have nothing due; all others do.
     CHECK ((next_at IS NULL) = (state >= 7)),
     CHECK (claim_token IS NULL OR state = 2 OR state = 4 OR state = 5),
     CHECK (state <> 2 OR claim_token IS NOT NULL),
-    CHECK ((ended_at IS NULL) = (state < 8)),
+    CHECK ((ended_at IS NULL) = (state < 8 OR state > 11)),
     CHECK (CASE state
         WHEN 2 THEN listed = 1 OR listed = 6
         WHEN 3 THEN listed = 1 OR listed = 5 OR listed = 6
@@ -536,7 +538,7 @@ END;
 
 -- +goose StatementBegin
 CREATE TRIGGER job_state_delete BEFORE DELETE ON job_state
-WHEN OLD.state < 8
+WHEN OLD.state < 8 OR OLD.state > 11
 BEGIN
     SELECT RAISE(FAIL, 'a live job is never deleted');
 END;
@@ -566,7 +568,7 @@ CREATE TABLE attempts (
     handle             TEXT    NOT NULL,
     span               BLOB,
     result             INTEGER NOT NULL CHECK (result BETWEEN 0 AND 7),
-    kind               INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 10),
+    kind               INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 31),
     message            TEXT    NOT NULL,
     http_status        INTEGER NOT NULL,
     bytes_written      INTEGER NOT NULL,
