@@ -244,11 +244,12 @@ func firstUnit(r rune) rune {
 	return high + (r-beyond)>>10
 }
 
-// appendString appends a string with the escapes of RFC 8785, section 3.2.2.2.
+// appendString appends a string with the escapes of RFC 8785, section 3.2.2.2. It ends above the limit of a
+// body, which its caller refuses.
 func appendString(out []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	out = append(out, '"')
-	for i := range len(text) {
+	for i := 0; i < len(text) && len(out) <= maxBody; i++ {
 		switch c := text[i]; c {
 		case '"', '\\':
 			out = append(out, '\\', c)
@@ -292,6 +293,10 @@ func appendNumber(out []byte, f float64) []byte {
 // held reports whether a number of a JSON text is the same after a double has held it: what is sent
 // is then the number that was typed.
 func held(number string) bool {
+	const always = 15 // digits, without an exponent
+	if len(number) <= always && !strings.ContainsAny(number, "eE") {
+		return true
+	}
 	f, err := strconv.ParseFloat(number, 64)
 	return err == nil && decimalOf(number) == decimalOf(strconv.FormatFloat(f, 'e', -1, 64))
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"iter"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -188,7 +187,7 @@ func spots(text []byte, root protoreflect.MessageDescriptor) iter.Seq2[spot, int
 // unheldNumber returns the first number of a body in JSON that a double would change; nil: there is
 // none. The text is one that was decoded.
 func unheldNumber(text []byte, md protoreflect.MessageDescriptor) *JSONError {
-	if !slices.ContainsFunc(bodyNames, func(name []byte) bool { return bytes.Contains(text, name) }) {
+	if !anyUnheld(text) {
 		return nil
 	}
 	for at, end := range spots(text, md) {
@@ -200,8 +199,29 @@ func unheldNumber(text []byte, md protoreflect.MessageDescriptor) *JSONError {
 	return nil
 }
 
-// bodyNames is what a text has in which there is a body in JSON: its name, or one with escapes.
-var bodyNames = [][]byte{[]byte("bodyJson"), []byte("body_json"), []byte(`\u`)}
+// anyUnheld reports whether a text that is JSON has a number that a double would change, be it in a body or
+// not. It spares almost every text the objects that places are made of.
+func anyUnheld(text []byte) bool {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case c == '-' || c >= '0' && c <= '9':
+			begin := i
+			for i+1 < len(text) && strings.IndexByte("0123456789.eE+-", text[i+1]) >= 0 {
+				i++
+			}
+			if !held(string(text[begin : i+1])) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // unheld returns a sentence about a number that a double would change.
 func (s spot) unheld() string {

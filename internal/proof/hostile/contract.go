@@ -5,13 +5,16 @@ import (
 	"iter"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/contract"
+	"github.com/fireonce/fireonce/internal/wirelimit"
 )
 
 // rpc is one method of the contract.
@@ -72,7 +75,7 @@ func places(md protoreflect.MessageDescriptor, above place) iter.Seq[place] {
 			if !yield(at) {
 				return
 			}
-			if fd.Message() == nil || fd.IsMap() || len(at) > 8 {
+			if fd.Message() == nil || fd.IsMap() || len(at) > 8 || fd.Message().FullName() == "google.protobuf.Value" {
 				continue
 			}
 			for deeper := range places(fd.Message(), at) {
@@ -90,7 +93,13 @@ type shape struct {
 	binary, json func(size int) []byte
 	// many is set if it makes many objects: it comes by each way.
 	many bool
+	// least is the size of a request that may cost as much, where a number is allowed whatever a server
+	// reads; 0: no more than the method's limit.
+	least int
 }
+
+// The sizes of a request and of a batch that a server reads unless it is told otherwise.
+const usualRequest, usualBatch = 1 << 20, 16 << 20
 
 // shapes yields what can be done to one field.
 func shapes(at place) iter.Seq[shape] {
@@ -98,24 +107,90 @@ func shapes(at place) iter.Seq[shape] {
 		fd := at.last()
 		switch {
 		case fd.IsMap():
-			yield(shape{"entries", at.filledEach(mapEntry), at.text("{", numbered(`"k%d":""`), "}"), true})
+			yield(shape{"entries", at.filledEach(mapEntry), at.text("{", numbered(`"k%d":""`), "}"), true, 0})
 		case fd.IsList() && fd.Kind() == protoreflect.EnumKind:
-			yield(shape{"packed", at.packed(), at.text("[", same("1"), "]"), true})
+			yield(shape{"packed", at.packed(), at.text("[", same("1"), "]"), true, 0})
 		case fd.IsList() && fd.Message() != nil:
-			yield(shape{"empty elements", at.filled(nil), at.text("[", same("{}"), "]"), true})
+			yield(shape{"empty elements", at.filled(nil), at.text("[", same("{}"), "]"), true, 0})
 		case fd.IsList():
-			_ = yield(shape{"empty elements", at.filled(nil), at.text("[", same(`""`), "]"), true}) &&
-				yield(shape{"short elements", at.filled([]byte("xyz")), at.text("[", same(`"\u00fc"`), "]"), true})
+			_ = yield(shape{"empty elements", at.filled(nil), at.text("[", same(`""`), "]"), true, 0}) &&
+				yield(shape{"short elements", at.filled([]byte("xyz")), at.text("[", same(`"\u00fc"`), "]"), true, 0})
+		case fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Value":
+			for _, free := range freeShapes(at) {
+				if !yield(free) {
+					return
+				}
+			}
 		case fd.Message() != nil && fd.Message().FullName() == "google.protobuf.FieldMask":
-			yield(shape{"commas", at.filled(nil), at.text(`"`, same("a"), `"`), true})
+			yield(shape{"commas", at.filled(nil), at.text(`"`, same("a"), `"`), true, 0})
 		case fd.Message() != nil:
-			yield(shape{"parts", at.filled(nil), at.text("{", same(`"x":{}`), "}"), true})
+			yield(shape{"parts", at.filled(nil), at.text("{", same(`"x":{}`), "}"), true, 0})
 		case fd.Kind() == protoreflect.StringKind || fd.Kind() == protoreflect.BytesKind:
-			_ = yield(shape{"long", at.long(), at.text(`"`, same("AAAAAAA"), `"`), false}) &&
-				yield(shape{"again and again", at.filled([]byte("xy")), at.text(`"`, same(`\u0041`), `"`), false})
+			_ = yield(shape{"long", at.long(), at.text(`"`, same("AAAAAAA"), `"`), false, 0}) &&
+				yield(shape{"again and again", at.filled([]byte("xy")), at.text(`"`, same(`\u0041`), `"`), false, 0})
 		default:
-			yield(shape{"again and again", at.varints(), at.text("1", same("1"), "1"), false})
+			yield(shape{"again and again", at.varints(), at.text("1", same("1"), "1"), false, 0})
 		}
+	}
+}
+
+// freeShapes are what JSON of any form can be: as much as is allowed, and as deep as the bytes reach.
+func freeShapes(at place) []shape {
+	chain := structpb.NewNullValue()
+	for range wirelimit.Levels - 1 {
+		chain = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"a": chain}})
+	}
+	full := &structpb.ListValue{}
+	for range wirelimit.Values / wirelimit.Levels {
+		full.Values = append(full.Values, chain)
+	}
+	lawful := structpb.NewListValue(full)
+	binary, err := proto.Marshal(lawful)
+	if err != nil {
+		panic(err) // plain values
+	}
+	text, err := protojson.Marshal(lawful)
+	if err != nil {
+		panic(err)
+	}
+	kinds := []byte{6<<3 | 2, 0, 5<<3 | 2, 0} // an empty list, then an empty object
+	nest := func(int) []byte {
+		var inner []byte
+		for len(inner) < 1<<14 { // the time to make it is the square of its size
+			inner = protowire.AppendBytes([]byte{6<<3 | 2}, protowire.AppendBytes([]byte{1<<3 | 2}, inner))
+		}
+		return at.wrapped(protowire.AppendBytes(at.tag(protowire.BytesType), inner))
+	}
+	return []shape{
+		{"a lawful number of values", func(int) []byte { return at.wrapped(protowire.AppendBytes(at.tag(protowire.BytesType), binary)) }, at.whole(string(text)), true, usualRequest},
+		{"empty values", at.filled(nil), at.text("[", same("0"), "]"), true, 0},
+		{"kinds in turn", func(size int) []byte {
+			return at.wrapped(protowire.AppendBytes(at.tag(protowire.BytesType), repeat(kinds, size-at.overhead()-16)))
+		}, at.text("[", same("{}"), "]"), true, 0},
+		{"keys", at.filled([]byte{5<<3 | 2, 0}), at.text("{", numbered(`"k%d":0`), "}"), true, 0},
+		{"nested", nest, at.text("", same("["), ""), true, 0},
+		{"a long string", at.filled([]byte{3<<3 | 2, 1, 'x'}), at.text(`"`, same(`\u0001`), `"`), false, 0},
+		{"a long number", at.filled([]byte{2<<3 | 1, 0, 0, 0, 0, 0, 0, 0, 0}), at.text("1", same("1"), "1"), false, 0},
+	}
+}
+
+// whole writes the JSON of a message whose last field has one value.
+func (p place) whole(value string) func(int) []byte {
+	return func(int) []byte {
+		var before, after strings.Builder
+		for i, fd := range p {
+			before.WriteString(`{"` + fd.JSONName() + `":`)
+			if fd.IsList() && i < len(p)-1 {
+				before.WriteString("[")
+			}
+		}
+		for i := len(p) - 1; i >= 0; i-- {
+			if p[i].IsList() && i < len(p)-1 {
+				after.WriteString("]")
+			}
+			after.WriteString("}")
+		}
+		return []byte(before.String() + value + after.String())
 	}
 }
 
@@ -222,10 +297,10 @@ func general() []shape {
 	unknown := string(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1))
 	group := string(protowire.AppendTag(nil, 1000, protowire.StartGroupType))
 	return []shape{
-		{"unknown fields", of(unknown), func(size int) []byte { return []byte(list("{", `"x":1`, "}", size)) }, true},
-		{"nested", of(group), deep("[", "]"), false},
-		{"nested objects", of(group), deep(`{"a":`, "}"), false},
-		{"garbage", of("\xff"), of(" "), false},
+		{"unknown fields", of(unknown), func(size int) []byte { return []byte(list("{", `"x":1`, "}", size)) }, true, 0},
+		{"nested", of(group), deep("[", "]"), false, 0},
+		{"nested objects", of(group), deep(`{"a":`, "}"), false, 0},
+		{"garbage", of("\xff"), of(" "), false, 0},
 	}
 }
 
@@ -250,6 +325,37 @@ func batchOfFull(int) []byte {
 	return data
 }
 
+// batchOfBodies is a batch whose bodies have as many values as are allowed in all.
+func batchOfBodies() *fireoncev1.BatchScheduleJobsRequest {
+	batch := &fireoncev1.BatchScheduleJobsRequest{}
+	for range 500 {
+		list := &structpb.ListValue{}
+		for range wirelimit.AllValues/500/2 - 1 {
+			list.Values = append(list.Values, structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"a": structpb.NewNullValue()}}))
+		}
+		batch.Requests = append(batch.Requests, &fireoncev1.ScheduleJobRequest{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{
+			Webhook: &fireoncev1.Webhook{Content: &fireoncev1.Webhook_BodyJson{BodyJson: structpb.NewListValue(list)}},
+		}}})
+	}
+	return batch
+}
+
+func batchOfBodiesInBinary(int) []byte {
+	data, err := proto.Marshal(batchOfBodies())
+	if err != nil {
+		panic(err) // plain values
+	}
+	return data
+}
+
+func batchOfBodiesInJSON(int) []byte {
+	data, err := protojson.Marshal(batchOfBodies())
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
 // contractCases yields what the contract's own fields allow.
 func contractCases(sizes Sizes) iter.Seq[Case] {
 	return func(yield func(Case) bool) {
@@ -266,8 +372,9 @@ func contractCases(sizes Sizes) iter.Seq[Case] {
 					}
 				}
 			}
-			full := shape{"a lawful number of wrong elements", batchOfFull, nil, true}
-			if r.limit == sizes.Batch && !r.cases("requests", full, yield) {
+			full := shape{"a lawful number of wrong elements", batchOfFull, nil, true, 0}
+			bodies := shape{"a lawful number of values in bodies", batchOfBodiesInBinary, batchOfBodiesInJSON, true, usualBatch}
+			if r.limit == sizes.Batch && (!r.cases("requests", full, yield) || !r.cases("requests", bodies, yield)) {
 				return
 			}
 			for c := range r.bombs() {
@@ -295,6 +402,7 @@ func (r rpc) cases(field string, s shape, yield func(Case) bool) bool {
 				write = s.json
 			}
 			c, ok := w.pack(r, key, func() []byte { return write(r.limit) })
+			c.Limit = max(c.Limit, s.least)
 			c.Name = fmt.Sprintf("%s %s %s, %s, %s", r.path, field, s.name, w.name, key)
 			if ok && !yield(c) {
 				return false

@@ -61,7 +61,7 @@ type Case struct {
 	Key      Key
 	// HTTP2 is set if only HTTP/2 can carry the request.
 	HTTP2 bool
-	// Limit is the decoded size that the server may read of the request.
+	// Limit is the decoded size that the server may read of the request, or of one that may cost as much.
 	Limit int
 
 	// stream is set if the answer to a lawful request goes on.
