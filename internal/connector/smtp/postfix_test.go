@@ -4,8 +4,11 @@ package smtp_test
 
 import (
 	"fmt"
+	"mime"
+	"strings"
 	"testing"
 
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/platforms/postfix"
@@ -81,4 +84,46 @@ func TestCutPostfix(t *testing.T) {
 		t.Errorf("%v, of the unknown ones %d are there: the cuts did not meet every case", counts, lost)
 	}
 	t.Logf("%d cuts: %v; of the unknown ones %d are there", len(verdicts), counts, lost)
+}
+
+// TestHeadersPostfix: what a real relay delivers has the headers, the thread and the names as they
+// were given.
+func TestHeadersPostfix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
+	t.Parallel()
+	s := postfix.Start(t, postfix.Options{})
+	w := at(t, s.Addr(), nil)
+	e := usual()
+	e.Sender = `Lovelace, Ada "The Countess" (née Byron), 計算機科学者・数学者・貴族 🙂 <ada@example.org>`
+	e.Headers = []*fireoncev1.EmailHeader{
+		{Name: "X-Greeting", Value: strings.TrimSpace(strings.Repeat("Grüße ", 100))},
+		{Name: "X-Long", Value: strings.TrimSpace(strings.Repeat("word ", 100))}, {Name: "X-JSON", Value: `{"to": ["a", "b"]}`},
+	}
+	e.InReplyTo, e.References = "<b@example.net>", []string{"<" + strings.Repeat("a", 200) + "@example.net>"}
+	e.Unsubscribe = &fireoncev1.Unsubscribe{Url: "https://example.org/" + strings.Repeat("u", 800), Mailto: "mailto:leave@example.org", OneClick: true}
+	w.prepare(e)
+	check(t, w.publish(commit(longTime)), job.ResultSucceeded, 0)
+	got := s.Delivered(t, "One line.")
+	if len(got) != 1 {
+		t.Fatalf("%d delivered", len(got))
+	}
+	head := got[0].Header
+	from, err := head.AddressList("From")
+	if err != nil || len(from) != 1 || from[0].Name+" <"+from[0].Address+">" != e.Sender {
+		t.Errorf("from %+v, %v", from, err)
+	}
+	want := map[string]string{
+		"In-Reply-To": "<b@example.net>", "References": e.References[0] + " <b@example.net>",
+		"List-Unsubscribe": "<" + e.Unsubscribe.Url + ">, <mailto:leave@example.org>", "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+	}
+	for _, h := range e.Headers {
+		want[h.Name] = h.Value
+	}
+	for name, value := range want {
+		if text, err := new(mime.WordDecoder).DecodeHeader(head.Get(name)); err != nil || text != value {
+			t.Errorf("%s: %q, %v, want %q", name, text, err, value)
+		}
+	}
 }
