@@ -495,6 +495,9 @@ func decideDeferred(v *View, e Deferred) Decision {
 	d := keep(v, origin(v), CauseNotStarted)
 	d.Claims = 0
 	d.Detail = e.Message
+	if e.Kind == FailHeld || e.Kind == FailAuth {
+		d.Misses = v.Misses // the target was not asked
+	}
 	if e.Kind == FailHeld {
 		d.Hold = sharedHold(e)
 		d.Delay = e.RetryAfter
@@ -507,13 +510,26 @@ func decideDeferred(v *View, e Deferred) Decision {
 	case FailAuth:
 		d.Blocked = e.Message
 	case FailRateLimited:
-		d.Delay = d.Hold.For
+		d.limited(v)
 	case FailPermanent, FailEgressDenied:
 		d.To = Failed
 	default:
-		spend(v, &d, 0)
+		spend(v, &d, e.RetryAfter, 0)
 	}
 	return d
+}
+
+// limited has a job wait for a rate limit: as long as its target asks, and at least as long as
+// after so many failures. It costs no attempt, so a target that asks for no time would otherwise
+// get requests without end. Only the time to keep trying ends it.
+func (d *Decision) limited(v *View) {
+	retry := v.retry()
+	d.Misses = v.Misses + 1
+	d.Delay = max(d.Hold.For, retry.Backoff(d.Misses, v.Jitter))
+	if v.KeepTrying > 0 && d.Delay >= v.tryLeft() {
+		d.To, d.Delay = Failed, 0
+		d.LastError = exhausted(d.LastError, endsBeforeNext)
+	}
 }
 
 // decideFreed makes a blocked job due. A job that waits for something else (a
@@ -523,7 +539,7 @@ func decideFreed(v *View, f Freed) Decision {
 		return nothing
 	}
 	d := keep(v, v.State, CauseNotStarted)
-	d.Detail = f.Detail
+	d.Detail, d.Misses = f.Detail, v.Misses
 	return d
 }
 
@@ -573,13 +589,24 @@ func (v *View) tryLeft() time.Duration {
 	return v.WindowLeft + v.retry().Keep() - v.KeepTrying
 }
 
-// keptTrying is why a job that has begun ends by time alone.
-const keptTrying = "the time to keep trying is over"
+// triedFor returns how long ago the job began.
+func (v *View) triedFor() time.Duration {
+	if v.KeepTrying == 0 {
+		return 0
+	}
+	return v.KeepTrying - v.WindowLeft
+}
+
+// Why a job that has begun ends by time alone.
+const (
+	keptTrying     = "the time to keep trying is over"
+	endsBeforeNext = "the time to keep trying ends before the next attempt"
+)
 
 // spend counts one failure against the budget: the job becomes RETRYING after a back-off, but
 // not before least is over, or FAILED if no further attempt fits. A start that failed has begun
-// the job.
-func spend(v *View, d *Decision, least time.Duration) {
+// the job. worth, if not zero, is how long after that such a failure is worth another attempt.
+func spend(v *View, d *Decision, least, worth time.Duration) {
 	retry := v.retry()
 	d.Failures++
 	d.KeepTrying = retry.Keep()
@@ -595,7 +622,9 @@ func spend(v *View, d *Decision, least time.Duration) {
 	case left <= 0:
 		why = keptTrying
 	case d.Delay >= left:
-		why = "the time to keep trying ends before the next attempt"
+		why = endsBeforeNext
+	case worth > 0 && v.triedFor()+d.Delay >= worth:
+		why = "the time for which this answer is worth another attempt ends before the next one"
 	default:
 		return
 	}

@@ -35,6 +35,27 @@ func (v *View) replayWait(n int) time.Duration {
 	return v.retry().Replay(n, v.Jitter)
 }
 
+// beforeRepeat returns for how long a job whose outcome is unknown waits: as long as its target
+// asks, and at least as long as it would anyway. A repeat under the key is due no later than it
+// must be: once the key may be forgotten, or the time to keep trying is over, the delivery
+// decides, and a person need not wait longer to be asked. A target to which nothing more is sent
+// asks in vain.
+func (v *View) beforeRepeat(own, asked time.Duration) time.Duration {
+	switch {
+	case v.Class == Opaque && v.Delivery != AtLeastOnce:
+		return own
+	case v.Class == Opaque:
+		return max(own, min(asked, v.tryLeft()))
+	case v.Class != Keyed:
+		return max(own, asked)
+	}
+	left := v.tryLeft()
+	if v.Delivery != AtLeastOnce { // which has other ways, and keeps to what was asked
+		left = min(left, v.keyLeft())
+	}
+	return min(max(own, asked), max(left, 0))
+}
+
 // decideLookDue decides what the reconciler must do now.
 func decideLookDue(v *View) Decision { //nolint:cyclop // one table, read from top to bottom
 	switch v.State {
@@ -100,11 +121,13 @@ func (v *View) mayReplay() bool {
 // wrong. A difference below a second is normal between the clocks of servers.
 func (v View) KeyKnown() bool {
 	const apart = time.Second
-	if v.KeyAge <= -apart {
-		return false
-	}
+	return v.KeyAge > -apart && v.keyLeft() > 0
+}
+
+// keyLeft returns for how long a repeat under the key may still begin.
+func (v *View) keyLeft() time.Duration {
 	acts := v.Traits.ActsFor(min(SendTimeout, v.Retry.Timeout()), v.Retry.Timeout()) + v.Traits.Grace
-	return v.KeyAge < (v.Traits.KeyWindow-acts)/2
+	return (v.Traits.KeyWindow-acts)/2 - v.KeyAge
 }
 
 // repeatWait returns how long a repeat under the same key must still wait. A target that
@@ -225,6 +248,7 @@ const (
 func lookedFirst(v *View, e Looked) Decision {
 	o := e.Observation
 	d := keep(v, Claimed, CauseLooked)
+	d.Misses = v.Misses
 	d.Observed, d.Detail = &o, o.Detail
 	d.Looks++
 	saw := o.Verdict == SawPresent || o.Verdict == SawCandidates
@@ -315,7 +339,7 @@ func sawAbsent(v *View, d Decision) Decision {
 		d.To = Canceled
 	default:
 		d.LastError = &Failure{Kind: FailTransient, Message: "proven to have had no effect"}
-		spend(v, &d, 0)
+		spend(v, &d, 0, 0)
 	}
 	return d
 }

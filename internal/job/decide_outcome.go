@@ -158,7 +158,7 @@ func outcomeUnknown(v *View, o Outcome) Decision {
 		if !o.PeerEnded {
 			busy = max(busy, v.FenceLeft)
 		}
-		d.Delay = max(firstLook(v, busy), o.RetryAfter)
+		d.Delay = v.beforeRepeat(firstLook(v, busy), o.RetryAfter)
 		return d
 	}
 	if o.Polled {
@@ -268,7 +268,7 @@ func othersOpen(v *View, o Outcome) Decision {
 		// A refused repeat counts as a look, so that the waits grow.
 		d = keep(v, Ambiguous, outcomeCause(v, o))
 		d.Looks++
-		d.Delay = max(firstLook(v, v.EarlierLeft), v.replayWait(d.Looks), o.RetryAfter)
+		d.Delay = v.beforeRepeat(max(firstLook(v, v.EarlierLeft), v.replayWait(d.Looks)), o.RetryAfter)
 	case Accepted:
 		d = unresolved(v, keep(v, Accepted, CausePolled), "the accepted attempt had no effect; an earlier one is unknown")
 	default:
@@ -292,13 +292,13 @@ func provenWithout(v *View, d Decision, o Outcome) Decision {
 	case o.Kind == FailPermanent || o.Kind == FailEgressDenied:
 		d.To = Failed
 	case v.Attempt >= MaxAttempts:
-		spend(v, &d, 0) // ends the job, whatever the kind
+		spend(v, &d, 0, 0) // ends the job, whatever the kind
 	case o.Kind == FailAuth:
 		d.Blocked = o.Message
 	case o.Kind == FailRateLimited:
-		d.Delay = d.Hold.For
+		d.limited(v)
 	default:
-		spend(v, &d, o.RetryAfter)
+		spend(v, &d, o.RetryAfter, o.RetryFor)
 	}
 	return d
 }

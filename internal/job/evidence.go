@@ -9,9 +9,10 @@ type Evidence interface{ evidence() }
 type (
 	// Deferred reports that a leased job could not be armed, and that nothing was sent.
 	Deferred struct {
-		Kind       FailureKind
-		Message    string
-		RetryAfter time.Duration // for FailRateLimited and FailHeld
+		Kind    FailureKind
+		Message string
+		// RetryAfter is how long the target asks to wait; for FailHeld, how long the job waits.
+		RetryAfter time.Duration
 		// HoldFor, for FailHeld, is how long no job with the same hold key may start:
 		// the same obstacle is in the way of all of them.
 		HoldFor time.Duration
@@ -29,8 +30,11 @@ type (
 		HTTPStatus   int
 		BytesWritten int64
 		RetryAfter   time.Duration
-		ExternalID   string
-		ExternalURL  string
+		// RetryFor, for a refusal of kind FailTransient, is how long after the job began it is
+		// worth another attempt; zero: as long as the retry policy says.
+		RetryFor    time.Duration
+		ExternalID  string
+		ExternalURL string
 		// Answer is what the connection keeps of the target's answer, if anything.
 		Answer            *Answer
 		Handle            string

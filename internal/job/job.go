@@ -84,7 +84,8 @@ type Status struct {
 	// Claims counts leases that ran out before an intent.
 	Claims int
 	// Looks counts the looks of the present chain, Negatives its complete absences, and
-	// Misses its looks and polls in a row that could not be completed.
+	// Misses its looks and polls in a row that could not be completed. Of a job that waits for
+	// an attempt, Misses counts rate limits in a row.
 	Looks, Negatives, Misses int
 	ScheduleTime             time.Time
 	// Unasked reports that no caller requested the time at which the present start window, or

@@ -135,8 +135,8 @@ func TestAPollThatIsTooEarlyIsAnswered(t *testing.T) {
 }
 
 // TestMissesAreInARow checks that Misses rises by one with a look or poll that could not be
-// completed, stays with evidence that does not concern looks, and is reset by all other
-// evidence.
+// completed and with a rate limit, stays with evidence that concerns neither, and is reset by all
+// other evidence.
 func TestMissesAreInARow(t *testing.T) {
 	const before = 3
 	rises := 0
@@ -150,12 +150,12 @@ func TestMissesAreInARow(t *testing.T) {
 			switch d.Misses {
 			case 0:
 			case before:
-				if _, deferred := e.(Deferred); d.Delay != KeepDelay && !deferred {
+				if d.Delay != KeepDelay && !keepsMisses(&v, e) {
 					t.Fatalf("%s, %T%+v: misses kept, to %s after %v", v.State, e, e, d.To, d.Delay)
 				}
 			case before + 1:
 				rises++
-				if !missed(e) || !slices.Contains([]Cause{CauseLooked, CausePolled, CauseNotStarted}, d.Cause) {
+				if !missed(e) && !limits(e) || missed(e) && !slices.Contains([]Cause{CauseLooked, CausePolled, CauseNotStarted}, d.Cause) {
 					t.Fatalf("%s, %T%+v: a miss, by %s", v.State, e, e, d.Cause)
 				}
 			default:
@@ -166,6 +166,23 @@ func TestMissesAreInARow(t *testing.T) {
 	if rises == 0 {
 		t.Fatal("nothing was ever missed")
 	}
+}
+
+// keepsMisses reports whether evidence leaves a job waiting for its next attempt as before.
+func keepsMisses(v *View, e Evidence) bool {
+	switch e.(type) {
+	case Deferred, Freed:
+		return true
+	case Looked:
+		return v.State == Claimed
+	default:
+		return false
+	}
+}
+
+func limits(e Evidence) bool {
+	o, is := e.(Outcome)
+	return is && o.Kind == FailRateLimited
 }
 
 func missed(e Evidence) bool {
