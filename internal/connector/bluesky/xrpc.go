@@ -7,9 +7,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -125,7 +123,7 @@ func unanswered(a transport.Response, secrets transport.Secrets) error {
 	switch name := errorName(a); {
 	case !a.Complete:
 	case a.Status == 429, name == errRateLimit:
-		r.Kind, r.RetryAfter = job.FailRateLimited, resetAfter(a)
+		r.Kind, r.RetryAfter = job.FailRateLimited, a.LimitWait(transport.DefaultRetryAfter)
 	case a.Status == 401, refused[name]:
 		r.Kind, r.Auth = job.FailAuth, causeOf(name)
 		if name == errSecondFactor {
@@ -151,16 +149,6 @@ func (c *Connector) refusedTo(in login, a transport.Response) error {
 		r.Kind, r.Msg = job.FailAuth, transport.Clean(r.Msg+"; "+reconnectAccount, transport.MaxMessage)
 	}
 	return err
-}
-
-// resetAfter is how long a rate limit lasts: RateLimit-Reset is the second at which
-// it ends, since 1970 (https://docs.bsky.app/docs/advanced-guides/rate-limits).
-func resetAfter(a transport.Response) time.Duration {
-	otherwise := transport.DefaultRetryAfter
-	if at, err := strconv.ParseInt(strings.TrimSpace(a.Header.Get("RateLimit-Reset")), 10, 64); err == nil && at > 0 {
-		otherwise = a.Until(time.Unix(at, 0))
-	}
-	return a.Wait(otherwise)
 }
 
 // stored is a record as a server returns it.

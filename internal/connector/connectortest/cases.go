@@ -1,7 +1,6 @@
 package connectortest
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -22,7 +21,10 @@ type fault struct {
 // faults are the classification's cases beyond plain statuses.
 func (s Suite) faults() []fault {
 	one := func(w Want) []Want { return []Want{w} }
-	ok := s.Success
+	ok, long := s.Success, unknown
+	if s.StatusDecides {
+		long = succeeded
+	}
 	return []fault{
 		{"success", Say(ok), one(s.success()), false},
 		{"success, then close", SayAndClose(ok), one(s.success()), false},
@@ -36,8 +38,8 @@ func (s Suite) faults() []fault {
 		{"200, chunk cut short", SayAndClose("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), one(unknown), false},
 		{"200, chunks without an end", SayAndClose("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"), one(unknown), false},
 		{"200, no chunks", SayAndClose("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), one(unknown), false},
-		{"200, body without an end", EndlessBody, one(unknown), false},
-		{"200, headers without an end", EndlessHead, one(unknown), false},
+		{"200, body without an end", EndlessBody, one(long), false},
+		{"200, headers without an end", EndlessHead, one(long), false},
 		{"200, half of the headers", SayAndClose("HTTP/1.1 200 OK\r\nContent-Le"), one(unknown), false},
 		{"200, half of the status line", SayAndClose("HTTP/1.1 20"), one(unknown), false},
 		{"200, two lengths", SayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), one(unknown), false},
@@ -50,7 +52,7 @@ func (s Suite) faults() []fault {
 		{"another protocol", SayAndClose("SSH-2.0-OpenSSH_9.9\r\n"), one(unknown), false},
 		{"HTTP/2", SayAndClose("\x00\x00\x12\x04\x00\x00\x00\x00\x00"), one(unknown), false},
 		{"HTTP/0.9", SayAndClose("<html>ok</html>"), one(unknown), false},
-		{"refuses before the body", EarlyRefusal, []Want{cmp.Or(s.Refused, permanent), unknown}, false},
+		{"refuses before the body", EarlyRefusal, []Want{s.want(http.StatusRequestEntityTooLarge), unknown}, false},
 		{"closes at the first byte", CloseAtFirstByte, one(unknown), false},
 		{"resets at the first byte", ResetAtFirstByte, one(unknown), false},
 	}
@@ -93,7 +95,7 @@ func (s Suite) defaults(code int) Want {
 	case code == http.StatusUnauthorized:
 		return Want{Result: job.ResultRejected, Kind: job.FailAuth}
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
-		return cmp.Or(s.Refused, permanent)
+		return permanent
 	default:
 		return unknown
 	}

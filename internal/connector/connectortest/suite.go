@@ -37,11 +37,14 @@ type Suite struct {
 	// Success is the raw answer that means success, or that the platform has accepted
 	// a handle; empty: 200 with an empty object.
 	Success string
-	// Table replaces the default classification of single statuses. The suite's
-	// attempts are not a job's first.
+	// Statuses is the connector's row in docs/statuses.md, which then says what each status
+	// means.
+	Statuses string
+	// Table replaces the default classification of single statuses, for a connector without a
+	// row.
 	Table map[int]Want
-	// Refused is what a refusal is by default; zero: PERMANENT.
-	Refused Want
+	// StatusDecides is set if an answer that is longer than we read is judged by its status.
+	StatusDecides bool
 	// KeyHeader is the header that carries the effect key; KEYED only. Empty: the key
 	// is a part of what is compared in any case.
 	KeyHeader string
@@ -92,6 +95,9 @@ func Run(t *testing.T, s Suite) {
 	t.Helper()
 	if s.Success == "" {
 		s.Success = Answer(200, "{}")
+	}
+	if s.Statuses != "" {
+		s.Table = documented(t, s.Statuses)
 	}
 	t.Run("Check", s.testCheck)
 	t.Run("Prepare", s.testPrepare)

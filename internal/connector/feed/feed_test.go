@@ -80,13 +80,6 @@ func found(at time.Time, n int) string {
 }
 
 func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.Suite {
-	unknown := connectortest.Want{Result: job.ResultUnknown, Kind: job.FailAmbiguous}
-	table := map[int]connectortest.Want{
-		http.StatusForbidden: {Result: job.ResultRejected, Kind: job.FailAuth},
-	}
-	for _, code := range []int{200, 201, 202, 204, 206, 226, 299} {
-		table[code] = unknown // the suite's answers have no id
-	}
 	later := func(edit func(map[string]any)) func(time.Time) string {
 		return func(at time.Time) string {
 			body := map[string]any{"account": "a1", "now": at, "posts": []any{}, "next": nil}
@@ -114,7 +107,7 @@ func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.S
 		Class:      job.Observable,
 		Secrets:    []string{token},
 		Success:    connectortest.Answer(http.StatusCreated, `{"id":"p1","url":"https://feed.example/p1"}`),
-		Table:      table,
+		Statuses:   "`feed`",
 		Looks: &connectortest.Looks{
 			Empty:      func(at time.Time) string { return page(at, nil) },
 			Found:      found,

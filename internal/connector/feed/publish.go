@@ -30,7 +30,7 @@ func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 			break
 		}
 		transport.Doubt(&o, " without the id of a post; it may have acted")
-	case o.Result == job.ResultRejected && a.Status == 403:
+	case o.Kind == job.FailPermanent && a.Status == 403:
 		o.Kind = job.FailAuth
 		o.Message += mayNot
 	case o.Result == job.ResultRejected && a.Status == 401:

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -49,18 +48,9 @@ func newConnector(_ testing.TB, s *transport.Sender) connector.Connector {
 }
 
 func suite(t *testing.T, class job.Class, secure bool, method fireoncev1.HttpMethod) connectortest.Suite {
-	unknown := connectortest.Want{Result: job.ResultUnknown, Kind: job.FailAmbiguous}
-	permanent := connectortest.Want{Result: job.ResultRejected, Kind: job.FailPermanent}
-	table := map[int]connectortest.Want{
-		http.StatusTemporaryRedirect: permanent,
-		http.StatusPermanentRedirect: permanent,
-		http.StatusUnauthorized:      permanent,
-	}
 	keyHeader := ""
 	if class == job.Keyed {
 		keyHeader = "Idempotency-Key"
-		table[http.StatusConflict], table[http.StatusUnprocessableEntity] = unknown, unknown
-		table[http.StatusUnprocessableEntity] = unknown // not to a first attempt
 	}
 	requestTo := func(base string) *fireoncev1.HttpRequest {
 		r := &fireoncev1.HttpRequest{
@@ -84,10 +74,12 @@ func suite(t *testing.T, class job.Class, secure bool, method fireoncev1.HttpMet
 			Kind:    &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "basic-secret"}},
 			Headers: []*fireoncev1.SecretHeader{{Name: "X-Account", Value: "account-secret"}},
 		}),
-		Class:     class,
-		Secrets:   []string{"query-secret", "header-secret", "basic-secret", "YWRhOmJhc2ljLXNlY3JldA", "account-secret", "XXXXXXXXXXXX"},
-		Table:     table,
-		KeyHeader: keyHeader,
+		Class:    class,
+		Secrets:  []string{"query-secret", "header-secret", "basic-secret", "YWRhOmJhc2ljLXNlY3JldA", "account-secret", "XXXXXXXXXXXX"},
+		Statuses: "`http`, " + class.String(),
+
+		StatusDecides: true,
+		KeyHeader:     keyHeader,
 	}
 }
 

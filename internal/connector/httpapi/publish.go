@@ -33,7 +33,8 @@ func (s *sent) headers(c connector.Commit) (ours []transport.Header) {
 // narrow narrows the rules of transport.ClassifyNamed for KEYED targets, and only this:
 // an answer whose body states that the key was used for another request
 // (idempotencyErrors) is unknown at every attempt, also the first. A database that was lost
-// or restored does not know of the request that used it.
+// or restored does not know of the request that used it. So is a refusal that is too long to be
+// read, because its body may state that.
 //
 // A 5xx is unknown as everywhere. Stripe stores it and answers it to every
 // repeat; the repeats are bounded by the key window and the job's start window,
@@ -48,9 +49,10 @@ func (s *sent) narrow(o *job.Outcome, a transport.Response) {
 		} else {
 			o.Message += "; it has no id at " + transport.Clean(s.request.id.String(), maxPointer)
 		}
-	case o.Result == job.ResultRejected && s.keyed && keyConflict(a):
+	case o.Result == job.ResultRejected && s.keyed && (a.TooLong || keyConflict(a)):
 		transport.Doubt(o, transport.KeySeenBefore)
-		o.RetryAfter, o.Message = 0, transport.Clean(o.Message, transport.MaxMessage)
+		o.RetryAfter, _ = a.Asked()
+		o.Message = transport.Clean(o.Message, transport.MaxMessage)
 	}
 }
 

@@ -39,6 +39,7 @@ func (d *Delivery) Publish(c connector.Commit) job.Outcome {
 	return d.Commit(c, transport.Request{
 		Method: d.Method, URL: m.URL, Headers: Traced(c, m.Under(d.Own(c), d.Auth.Headers)),
 		Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)), Keep: d.Keep.BodyLimit(d.Read, d.hidden),
+		StatusDecides: true,
 	}, d.Judge)
 }
 

@@ -188,6 +188,7 @@ func (m *Media) refused(resp *http.Response, asked *url.URL, most int64) error {
 	if resp.Request != nil && resp.Request.URL != nil {
 		u = resp.Request.URL
 	}
+	wait, stated := transport.Response{Status: s, Header: resp.Header, At: time.Now()}.Asked()
 	switch {
 	case s == http.StatusOK && resp.ContentLength > most:
 		return tooLarge(u, most)
@@ -195,13 +196,14 @@ func (m *Media) refused(resp *http.Response, asked *url.URL, most int64) error {
 		return gone(u, "is empty")
 	case s == http.StatusOK:
 		return nil
-	case s == http.StatusTooManyRequests:
-		wait := transport.Response{Header: resp.Header, At: time.Now()}.Wait(transport.DefaultRetryAfter)
+	case s == http.StatusTooManyRequests, s > 400 && s < 500 && s != http.StatusGone && stated:
+		// No attempt is counted, so our own wait bounds what is asked from below.
+		wait = max(wait, transport.DefaultRetryAfter)
 		return &connector.Refusal{Kind: job.FailHeld, RetryAfter: wait, Msg: hosted(u) + " is not given out now: its host answered " + transport.StatusText(s)}
 	case s >= 300 && s < 500 && s != http.StatusRequestTimeout && s != http.StatusTooEarly:
 		return gone(u, "is not there: its host answered "+transport.StatusText(s))
 	default:
-		return &connector.Refusal{Kind: job.FailTransient, Msg: hosted(u) + " could not be fetched: its host answered " + transport.StatusText(s)}
+		return &connector.Refusal{Kind: job.FailTransient, RetryAfter: wait, Msg: hosted(u) + " could not be fetched: its host answered " + transport.StatusText(s)}
 	}
 }
 

@@ -80,7 +80,7 @@ func ParseUnacted(field string, stated []*fireoncev1.UnactedAnswer) (Unacted, er
 // Judge makes an unknown outcome a refusal that is worth another attempt, if the answer is one
 // of them.
 func (u Unacted) Judge(o *job.Outcome, a transport.Response) {
-	if o.Result != job.ResultUnknown || !a.Complete || a.Written == 0 || !slices.ContainsFunc(u, func(one unactedAnswer) bool { return one.is(a) }) {
+	if o.Result != job.ResultUnknown || !a.Complete || a.TooLong || a.Written == 0 || !slices.ContainsFunc(u, func(one unactedAnswer) bool { return one.is(a) }) {
 		return
 	}
 	o.Result, o.Kind = job.ResultRejected, job.FailTransient

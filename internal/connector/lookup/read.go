@@ -76,12 +76,17 @@ func ClockOf(a transport.Response, zones ...string) (time.Time, bool) {
 // words and codes. who names the platform, secrets do not appear.
 func Refused(a transport.Response, who string, secrets transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
+	if a.Complete {
+		r.RetryAfter, _ = a.Asked()
+	}
 	switch {
 	case errors.Is(a.Err, transport.ErrBodyTooLarge):
 		r.Msg, r.Err = who+" could not be read", transport.ErrBodyTooLarge
 	case !a.Complete:
 	case a.Status == 401:
 		r.Kind = job.FailAuth
+	case a.Status == 403 && a.LimitSpent():
+		r.Kind = job.FailRateLimited
 	case a.Status == 403:
 		r.Kind, r.Err = job.FailAuth, connector.ErrNotAllowed
 	case a.Status == 429:

@@ -34,24 +34,10 @@ func unread(a transport.Response, secrets transport.Secrets) error {
 		return nil
 	}
 	r := lookup.Refused(a, platformName, secrets)
-	switch r.Kind {
-	case job.FailAuth:
+	if r.Kind == job.FailAuth {
 		r.Msg = transport.Clean(r.Msg+"; "+reconnect, transport.MaxMessage)
-	case job.FailRateLimited:
-		r.RetryAfter = resetAfter(a)
-	default:
 	}
 	return r
-}
-
-// resetAfter is how long a rate limit lasts: X-RateLimit-Reset is the time at which
-// it ends (https://docs.joinmastodon.org/api/rate-limits/).
-func resetAfter(a transport.Response) time.Duration {
-	otherwise := transport.DefaultRetryAfter
-	if at, err := time.Parse(time.RFC3339, strings.TrimSpace(a.Header.Get("X-RateLimit-Reset"))); err == nil {
-		otherwise = a.Until(at)
-	}
-	return a.Wait(otherwise)
 }
 
 // person is the account that a token belongs to.

@@ -84,11 +84,6 @@ func status(n int, at time.Time) map[string]any {
 }
 
 func suite(t *testing.T, secure bool, dedupes fireoncev1.ReceiverDedupes, cred connector.Credential) connectortest.Suite {
-	unknown := connectortest.Want{Result: job.ResultUnknown, Kind: job.FailAmbiguous}
-	table := map[int]connectortest.Want{http.StatusForbidden: {Result: job.ResultRejected, Kind: job.FailAuth}}
-	for _, code := range []int{200, 201, 202, 204, 206, 226, 299} {
-		table[code] = unknown // the suite's answers have no id
-	}
 	s := connectortest.Suite{
 		Secure: secure,
 		New: func(_ testing.TB, s *transport.Sender) connector.Connector {
@@ -101,7 +96,7 @@ func suite(t *testing.T, secure bool, dedupes fireoncev1.ReceiverDedupes, cred c
 		Class:      job.Keyed,
 		Secrets:    []string{token},
 		Success:    connectortest.Answer(http.StatusOK, `{"id":"110000000000000009","url":"https://social.example/@ada/110000000000000009"}`),
-		Table:      table,
+		Statuses:   "`mastodon`",
 		KeyHeader:  "Idempotency-Key",
 		Aside: func(r connectortest.Received) string {
 			switch {

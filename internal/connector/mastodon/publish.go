@@ -11,7 +11,6 @@ import (
 //     may be there or still to come: unknown.
 //   - 401 and 403 hold the account: the token is void, or may not write posts
 //     (https://docs.joinmastodon.org/methods/statuses/#create).
-//   - 429 has the time at which it ends in X-RateLimit-Reset.
 func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 	o := transport.Classify(a, platformName, secrets)
 	o.PeerEnded = o.PeerEnded && a.Complete // a proxy may close the connection while Mastodon works on
@@ -23,13 +22,11 @@ func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 		}
 		transport.Doubt(&o, " without the id of a post; it may have acted")
 	case o.Result != job.ResultRejected:
-	case a.Status == 401, a.Status == 403:
+	case a.Status == 401, a.Status == 403 && o.Kind == job.FailPermanent: // one that asks to wait is no verdict on the token
 		if o.Kind = job.FailAuth; a.Status == 403 {
 			o.Auth = job.AuthPermission
 		}
 		o.Message = transport.Clean(o.Message+"; "+reconnect, transport.MaxMessage)
-	case a.Status == 429:
-		o.RetryAfter = resetAfter(a)
 	}
 	return o
 }

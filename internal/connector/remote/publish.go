@@ -168,7 +168,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	unknown := job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, HTTPStatus: a.Status, BytesWritten: a.Written}
 	var out connectorv1.PublishResponse
 	if err := parse(a, &out); err != nil {
-		unknown.RetryAfter, _ = transport.RetryAfter(a.Header, a.At)
+		unknown.RetryAfter, _ = a.Asked()
 		unknown.Message = transport.Clean(s.c.unread(a, "Publish", s.secret.hide)+"; it may have acted", transport.MaxMessage)
 		return unknown
 	}

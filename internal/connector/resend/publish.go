@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -124,15 +123,17 @@ func conflict(o *job.Outcome, a transport.Response) {
 
 // wait is how long a 429 asks to wait.
 func wait(a transport.Response) time.Duration {
-	otherwise := transport.DefaultRetryAfter
-	if n, err := strconv.ParseUint(a.Header.Get("Ratelimit-Reset"), 10, 31); err == nil {
-		otherwise = a.Until(a.At.Add(time.Duration(n) * time.Second))
-	}
+	var otherwise time.Duration
 	switch nameOf(a) {
 	case "daily_quota_exceeded":
 		otherwise = dayQuotaWait
 	case "monthly_quota_exceeded":
 		otherwise = monthQuotaWait
+	default:
+		return a.Wait(transport.DefaultRetryAfter)
 	}
-	return a.Wait(otherwise)
+	if wait, stated := transport.RetryAfter(a.Header, a.At); stated {
+		return wait // a reset would be that of the rate, not of the quota
+	}
+	return otherwise
 }

@@ -88,14 +88,8 @@ func TestConformance(t *testing.T) {
 				Secure: c.secure, NewAt: newAt, Class: job.Keyed, KeyHeader: "Idempotency-Key",
 				Request:    func(string) connector.Request { return requestFor(t, e) },
 				Credential: bearer(t, apiKey), Secrets: []string{apiKey},
-				Success: connectortest.Answer(200, success),
-				Table: map[int]connectortest.Want{
-					200: {Result: job.ResultUnknown}, 201: {Result: job.ResultUnknown}, 202: {Result: job.ResultUnknown},
-					203: {Result: job.ResultUnknown}, 204: {Result: job.ResultUnknown}, 205: {Result: job.ResultUnknown},
-					206: {Result: job.ResultUnknown}, 207: {Result: job.ResultUnknown}, 208: {Result: job.ResultUnknown},
-					226: {Result: job.ResultUnknown}, 299: {Result: job.ResultUnknown},
-					409: {Result: job.ResultUnknown},
-				},
+				Success:  connectortest.Answer(200, success),
+				Statuses: "`resend`",
 			})
 		})
 	}

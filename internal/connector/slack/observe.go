@@ -274,7 +274,7 @@ func refused(a transport.Response, said answered, secrets transport.Secrets) *co
 	}
 	switch {
 	case r.Kind == job.FailRateLimited:
-		r.RetryAfter = a.Wait(transport.DefaultRetryAfter)
+		r.RetryAfter = a.LimitWait(transport.DefaultRetryAfter)
 	case rights[said.Error]:
 		r.Err = connector.ErrNotAllowed
 	}

@@ -122,11 +122,6 @@ func looks() *connectortest.Looks {
 }
 
 func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.Suite {
-	unknown := connectortest.Want{Result: job.ResultUnknown, Kind: job.FailAmbiguous}
-	table := make(map[int]connectortest.Want)
-	for _, code := range []int{200, 201, 202, 204, 206, 226, 299} {
-		table[code] = unknown // the suite's answers do not say ok
-	}
 	return connectortest.Suite{
 		Secure: secure,
 		NewAt: func(_ testing.TB, s *transport.Sender, base string) connector.Connector {
@@ -141,7 +136,7 @@ func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.S
 		Class:      job.Observable,
 		Secrets:    []string{token},
 		Success:    connectortest.Answer(http.StatusOK, `{"ok":true,"channel":"C0123456789","ts":"1700000000.000001"}`),
-		Table:      table,
+		Statuses:   "`slack`",
 		Looks:      looks(),
 		ReplyTo:    channel + ":1700000000.000100",
 		Marked:     true,

@@ -82,7 +82,7 @@ func refuse(a transport.Response, e envelope, ok bool, hidden transport.Secrets)
 	}
 	switch {
 	case r.Kind == job.FailRateLimited:
-		r.RetryAfter = a.Wait(ratePause)
+		r.RetryAfter = a.LimitWait(ratePause)
 	case strings.HasPrefix(e.Error.Code, "scope_"):
 		r.Err = connector.ErrNotAllowed
 	}
@@ -121,7 +121,7 @@ func accept(a transport.Response, hidden transport.Secrets) (begun, job.Outcome)
 			o.Message = said.message(env, hidden)
 		}
 		if said.kind == job.FailRateLimited {
-			o.RetryAfter = a.Wait(ratePause)
+			o.RetryAfter = a.LimitWait(ratePause)
 		}
 	case o.Result == job.ResultSucceeded:
 		transport.Doubt(&o, " with an error that is not known; it may have acted")

@@ -68,10 +68,6 @@ const creatorAnswer = `{"data":{"creator_username":"ada","creator_nickname":"Ada
 // What TikTok fetches is committed by one request; that one is held against what
 // holds for every connector.
 func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.Suite {
-	table := make(map[int]connectortest.Want)
-	for _, code := range []int{200, 201, 202, 204, 206, 226, 299} {
-		table[code] = connectortest.Want{Result: job.ResultUnknown, Kind: job.FailAmbiguous} // no name of a post
-	}
 	return connectortest.Suite{
 		Secure: secure,
 		NewAt: func(_ testing.TB, s *transport.Sender, base string) connector.Connector {
@@ -87,7 +83,7 @@ func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.S
 		Class:      job.Handle,
 		Secrets:    []string{token},
 		Success:    connectortest.Answer(200, `{"data":{"publish_id":"v_pub_url~v2.1"},"error":{"code":"ok","message":"","log_id":"1"}}`),
-		Table:      table,
+		Statuses:   "`tiktok`",
 		Aside: func(r connectortest.Received) string {
 			if strings.Contains(r.Line, "/creator_info/") {
 				return connectortest.Answer(200, creatorAnswer)

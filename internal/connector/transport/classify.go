@@ -1,10 +1,11 @@
 package transport
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -14,18 +15,56 @@ import (
 //   - no byte written: NOT_SENT;
 //   - bytes written and no complete answer: UNKNOWN, whatever its status;
 //   - 2xx to a request that went out whole: SUCCEEDED;
-//   - 429 and other 4xx but 408: REJECTED;
+//   - 4xx but 408: REJECTED, for now or for good (statuses);
 //   - everything else, and whatever is not thought of here: UNKNOWN. A 5xx is
 //     UNKNOWN too: platforms answer it after they have acted.
 
-// Bounds of a Retry-After.
+// means is what a complete answer with a status says of the attempt.
+type means uint8
+
 const (
-	// MinRetryAfter and MaxRetryAfter clamp what a target asks for.
-	MinRetryAfter = time.Second
-	MaxRetryAfter = 24 * time.Hour
-	// DefaultRetryAfter is used for a 429 without a time.
-	DefaultRetryAfter = 30 * time.Second
+	meansUnknown means = iota
+	meansSent
+	// meansFinal refuses for good, unless the answer asks to wait.
+	meansFinal
+	// meansGone refuses for good, whatever else the answer says.
+	meansGone
+	// meansForNow refuses, and another attempt may be accepted.
+	meansForNow
+	// meansLimited refuses for a rate limit, which holds the account and costs no attempt.
+	meansLimited
+	// meansAccount refuses the credential, which holds the account.
+	meansAccount
 )
+
+// statuses has the default meaning of each status; one that is not listed is unknown.
+// docs/statuses.md prints what the connectors make of it.
+var statuses = []struct {
+	from, to int
+	means    means
+}{
+	{200, 299, meansSent},
+	{401, 401, meansAccount},
+	{408, 408, meansUnknown}, // the target may have read the request, and acts on it
+	{410, 410, meansGone},
+	{425, 425, meansForNow}, // "unwilling to risk processing a request" (RFC 8470, section 5.2)
+	{429, 429, meansLimited},
+	{400, 499, meansFinal},
+}
+
+func meaning(status int) means {
+	for _, s := range statuses {
+		if s.from <= status && status <= s.to {
+			return s.means
+		}
+	}
+	return meansUnknown
+}
+
+// temporary are the refusals that a used up rate limit explains: GitHub answers 403, others hide
+// what they limit (404) or lock it (409, 423). Behind any other refusal, such as 400, the count
+// is about requests that were let through.
+var temporary = []int{http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusLocked, http.StatusTooEarly}
 
 // Classify judges an answer by the default rules. who names the target in
 // messages, e.g. "the receiver"; secrets do not appear in them. The outcome's
@@ -52,10 +91,43 @@ func classify(a Response, who string, secrets func() Secrets) job.Outcome {
 	default:
 		byStatus(&o, a, who, secrets)
 	}
-	if o.Result == job.ResultUnknown && a.Complete {
-		o.RetryAfter, _ = RetryAfter(a.Header, a.At)
+	if a.Complete && a.Written > 0 && o.Result != job.ResultSucceeded {
+		judgeWait(&o, a)
 	}
 	return o
+}
+
+// judgeWait sets how long a refusal or an unknown outcome waits, and what kind of a refusal it
+// is. One that asks to wait is for now: the target expects the request again.
+func judgeWait(o *job.Outcome, a Response) {
+	wait, stated := RetryAfter(a.Header, a.At)
+	if !stated && (o.Result == job.ResultUnknown || meaning(a.Status) == meansLimited || slices.Contains(temporary, a.Status)) {
+		wait, stated = a.Asked()
+	}
+	switch meaning(a.Status) {
+	case meansLimited:
+		o.Kind, o.RetryAfter = job.FailRateLimited, cmp.Or(wait, DefaultRetryAfter)
+	case meansFinal:
+		switch {
+		case a.Status == http.StatusForbidden && a.LimitSpent():
+			o.Kind, o.RetryAfter = job.FailRateLimited, wait
+		case stated:
+			o.Kind, o.RetryAfter = job.FailTransient, wait
+		}
+	case meansForNow, meansUnknown:
+		o.RetryAfter = wait
+	}
+	if stated && o.RetryAfter > 0 {
+		o.Message += asksToWait(a, wait)
+	}
+}
+
+// asksToWait ends the words about an answer that asks to wait.
+func asksToWait(a Response, wait time.Duration) string {
+	if a.At.IsZero() {
+		return "; it asks to wait"
+	}
+	return "; it asks to wait until " + a.At.Add(wait).UTC().Format(time.RFC3339)
 }
 
 func byStatus(o *job.Outcome, a Response, who string, secrets func() Secrets) {
@@ -75,12 +147,13 @@ func byStatus(o *job.Outcome, a Response, who string, secrets func() Secrets) {
 	case len(a.Excerpt) > 0:
 		o.Message += NotQuoted
 	}
-	switch {
-	case s == http.StatusTooManyRequests:
-		o.Result, o.Kind, o.RetryAfter = job.ResultRejected, job.FailRateLimited, a.Wait(DefaultRetryAfter)
-	case s == http.StatusUnauthorized:
+	switch meaning(s) {
+	case meansUnknown, meansSent:
+	case meansAccount:
 		o.Result, o.Kind = job.ResultRejected, job.FailAuth
-	case s >= 400 && s < 500 && s != http.StatusRequestTimeout:
+	case meansForNow:
+		o.Result, o.Kind = job.ResultRejected, job.FailTransient
+	default:
 		o.Result, o.Kind = job.ResultRejected, job.FailPermanent
 	}
 }
@@ -94,7 +167,7 @@ func byStatus(o *job.Outcome, a Response, who string, secrets func() Secrets) {
 //     3xx stay unknown: 303, and 302 as it is used, is what applications answer to a
 //     POST that they *have* acted on (RFC 9110, section 15.4.4).
 //   - 401 is no hold: another URL behind the same host and port may take another
-//     secret. It is permanent for the job.
+//     secret. It is permanent for the job, unless the answer asks to wait.
 //   - 409 to a KEYED request may mean "the same key is in progress", and 422 "the same
 //     key with other bytes" (IETF draft idempotency-key-header, section 2.7): unknown, and
 //     asked again later. So it is to a first attempt: the key follows from the client's,
@@ -105,6 +178,9 @@ func byStatus(o *job.Outcome, a Response, who string, secrets func() Secrets) {
 // any encoding.
 func ClassifyNamed(a Response, who string, secrets func() Secrets, keyed bool) job.Outcome {
 	o := classify(a, who, secrets)
+	if o.Result == job.ResultSucceeded && a.TooLong {
+		o.Message += cutWords
+	}
 	if !a.Complete || a.Written == 0 || o.Result == job.ResultSucceeded {
 		return o
 	}
@@ -116,15 +192,25 @@ func ClassifyNamed(a Response, who string, secrets func() Secrets, keyed bool) j
 		o.Message += "; redirects are not followed and it may have acted, use the final URL"
 	case a.Status == http.StatusUnauthorized:
 		o.Kind = job.FailPermanent
+		if wait, stated := RetryAfter(a.Header, a.At); stated {
+			o.Kind, o.RetryAfter = job.FailTransient, wait
+			o.Message += asksToWait(a, wait)
+		}
 	case a.Status == http.StatusConflict && keyed:
 		Doubt(&o, "; an earlier request with the same key may be in progress")
 		o.RetryAfter = a.Wait(DefaultRetryAfter)
 	case a.Status == http.StatusUnprocessableEntity && keyed:
 		Doubt(&o, KeySeenBefore)
 	}
+	if a.TooLong {
+		o.Message += cutWords
+	}
 	o.Message = Clean(o.Message, MaxMessage)
 	return o
 }
+
+// cutWords end the words about an answer that was not read to its end.
+const cutWords = "; its answer is longer than Fireonce reads, and was cut"
 
 // Doubt makes an outcome unknown. why ends its message.
 func Doubt(o *job.Outcome, why string) {
@@ -146,48 +232,6 @@ func Unread(a Response, who string, secrets Secrets) string {
 		return Clean(who+" could not be read: it answered "+StatusText(a.Status)+excerpt(a, secrets), MaxMessage)
 	}
 }
-
-// RetryAfter reads the header of RFC 9110, section 10.2.3, in both its forms,
-// clamped. stated reports whether there was a usable one. A time is compared with the answer's
-// own Date, because our clock may be wrong, and with now only if it has none.
-func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0, false
-	}
-	if digits(v) {
-		n, err := strconv.ParseUint(v, 10, 32)
-		if err != nil {
-			n = uint64(MaxRetryAfter / time.Second) // more than fits
-		}
-		return clamp(time.Duration(n) * time.Second), true
-	}
-	at, err := http.ParseTime(v)
-	if err != nil {
-		return 0, false
-	}
-	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = sent
-	}
-	return clamp(at.Sub(now)), true
-}
-
-// Wait is how long the answer asks to wait, or otherwise if it does not say.
-func (a Response) Wait(otherwise time.Duration) time.Duration {
-	if wait, said := RetryAfter(a.Header, a.At); said {
-		return wait
-	}
-	return otherwise
-}
-
-// Until is how long it is from the answer to a time, clamped as a Retry-After is.
-func (a Response) Until(at time.Time) time.Duration { return clamp(at.Sub(a.At)) }
-
-func digits(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
-}
-
-func clamp(d time.Duration) time.Duration { return min(max(d, MinRetryAfter), MaxRetryAfter) }
 
 // StatusText returns a status code with its name, as messages show it.
 func StatusText(code int) string {

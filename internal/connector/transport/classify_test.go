@@ -35,6 +35,8 @@ func TestClassifyTable(t *testing.T) {
 			want, kind = job.ResultRejected, job.FailRateLimited
 		case status == 401:
 			want, kind = job.ResultRejected, job.FailAuth
+		case status == 425:
+			want, kind = job.ResultRejected, job.FailTransient
 		case status >= 400 && status <= 499 && status != 408:
 			want, kind = job.ResultRejected, job.FailPermanent
 		}

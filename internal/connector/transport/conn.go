@@ -182,6 +182,8 @@ type cappedReader struct {
 	r    io.Reader
 	left int64
 	over error // what it fails with then
+	// seen, unless it is nil, collects what is read.
+	seen []byte
 }
 
 func (c *cappedReader) Read(p []byte) (int, error) {
@@ -193,6 +195,9 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	}
 	n, err := c.r.Read(p)
 	c.left -= int64(n)
+	if c.seen != nil {
+		c.seen = append(c.seen, p[:n]...)
+	}
 	return n, err
 }
 

@@ -35,8 +35,13 @@ type Response struct {
 	// Status is the final status code, once the head was read whole; else 0.
 	Status int
 	Header http.Header
-	// Complete reports that head and body were read to their end.
+	// Complete reports that head and body were read to their end, or, with TooLong, as far as
+	// was wanted.
 	Complete bool
+	// TooLong reports that the answer was longer than MaxHead or MaxBody, and that only its
+	// beginning was read, because Request.StatusDecides: the status and what is in Header and
+	// Excerpt are the target's, and more of either may have been lost.
+	TooLong bool
 	// Excerpt is the body's beginning, up to Request.Keep bytes; Cut reports whether
 	// there was more.
 	Excerpt []byte
@@ -68,7 +73,7 @@ var (
 // that may still be working do not show that.
 func (a Response) PeerEnded() bool {
 	if a.Complete {
-		return !ofGateway(a.Status)
+		return !a.TooLong && !ofGateway(a.Status) // one that is still answering may be working, too
 	}
 	return a.PeerClosed
 }
@@ -127,9 +132,11 @@ func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 	}
 	before := l.raw.written.Load()
 	got, done, werr := l.converse(r, b, c)
+	tooLong := c.StatusDecides && got.status != 0 && (errors.Is(got.err, ErrBodyTooLarge) || errors.Is(got.err, errHeadTooLarge))
 	a := Response{
 		Written: l.raw.written.Load() - before, Sent: werr == nil, Status: got.status, Header: got.header,
-		Complete: got.err == nil && done, Excerpt: got.excerpt, Cut: got.cut, Err: errors.Join(werr, got.err),
+		Complete: (got.err == nil || tooLong) && done, TooLong: tooLong && done, Excerpt: got.excerpt, Cut: got.cut || tooLong,
+		Err: errors.Join(werr, got.err),
 	}
 	if werr != nil && (a.Written == 0 || !a.Complete) {
 		a.Err = werr
@@ -139,7 +146,7 @@ func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 	} else {
 		a.PeerClosed = closedByPeer(werr) || closedByPeer(got.err)
 	}
-	if a.Complete && a.Sent {
+	if a.Complete && a.Sent && !a.TooLong {
 		l.release(got.keep)
 	} else {
 		l.abort()

@@ -23,6 +23,10 @@ type Request struct {
 	// Keep is how much of the answer's body is kept in Response.Excerpt, in bytes, at
 	// most MaxBody. Zero means MaxExcerpt.
 	Keep int64
+	// StatusDecides is set where the status alone is the target's word. Then an answer that is
+	// longer than we read is complete, with Response.TooLong, and otherwise it is not: the
+	// verdict may be in what was not read.
+	StatusDecides bool
 }
 
 func (c Request) keep() int64 {

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/textproto"
@@ -39,18 +40,63 @@ func (l *Conn) read(method string, keep int64) reply {
 // not requested.
 func (l *Conn) readGeneral(method string, keep int64) reply {
 	r := &http.Request{Method: method} // whether an answer has a body depends on it
+	there, _ := l.br.Peek(l.br.Buffered())
+	l.in.seen = bytes.Clone(there)
+	defer func() { l.in.seen = nil }()
 	for range MaxInformational + 1 {
 		resp, err := http.ReadResponse(l.br, r) //nolint:bodyclose // readBody reads it to its end or the connection is aborted; there is nothing to close
+		if errors.Is(err, errHeadTooLarge) {
+			return cutHead(l.in.seen)
+		}
 		if err != nil {
 			return reply{err: err}
 		}
 		if resp.StatusCode >= 100 && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
 			continue
 		}
+		l.in.seen = nil
 		l.in.allow(MaxBody+MaxHead, ErrBodyTooLarge)
 		return readBody(resp, keep)
 	}
 	return reply{err: ErrTooManyInformational}
+}
+
+// cutHead returns what is known of an answer whose head is too large: its final status, and the
+// fields before the cut that are whole. Without a final status line, it knows nothing.
+func cutHead(raw []byte) reply {
+	got := reply{err: errHeadTooLarge}
+	for range MaxInformational + 1 {
+		head, rest, whole := bytes.Cut(raw, endOfHead)
+		line, fields, _ := bytes.Cut(head, endOfLine)
+		line, found := bytes.CutPrefix(line, []byte("HTTP/1."))
+		if !found || len(line) < 6 || line[1] != ' ' || line[5] != ' ' {
+			return got
+		}
+		line = line[2:]
+		status, ok := digitsOf(line[:3])
+		switch {
+		case !ok || status < 100 || status == http.StatusSwitchingProtocols:
+			return got
+		case status < 200 && whole:
+			raw = rest
+			continue
+		case status < 200:
+			return got
+		}
+		got.status, got.header = status, make(http.Header)
+		for {
+			field, more, ended := bytes.Cut(fields, endOfLine)
+			if !ended {
+				return got // the last one may be cut
+			}
+			fields = more
+			name, value, _ := strings.Cut(string(field), ":")
+			if httpguts.ValidHeaderFieldName(name) && httpguts.ValidHeaderFieldValue(value) {
+				got.header.Add(name, textproto.TrimString(value))
+			}
+		}
+	}
+	return got
 }
 
 func readBody(resp *http.Response, keep int64) reply {
@@ -117,7 +163,7 @@ func parseCommonHead(raw []byte) (got reply, length int, ok bool) {
 	if !found || len(line) < 4 || line[3] != ' ' || !httpguts.ValidHeaderFieldValue(string(line)) {
 		return got, 0, false
 	}
-	got.status, ok = number(line[:3])
+	got.status, ok = digitsOf(line[:3])
 	if !ok || got.status < 200 || got.status == http.StatusNoContent || got.status == http.StatusNotModified {
 		return got, 0, false
 	}
@@ -144,7 +190,7 @@ func parseCommonHead(raw []byte) (got reply, length int, ok bool) {
 			if length >= 0 {
 				return got, 0, false
 			}
-			if length, ok = number([]byte(value)); !ok {
+			if length, ok = digitsOf([]byte(value)); !ok {
 				return got, 0, false
 			}
 		case "Connection":
@@ -164,8 +210,8 @@ func parseCommonHead(raw []byte) (got reply, length int, ok bool) {
 	return got, length, length >= 0
 }
 
-// number reads one to six digits.
-func number(b []byte) (n int, ok bool) {
+// digitsOf reads one to six digits.
+func digitsOf(b []byte) (n int, ok bool) {
 	if len(b) == 0 || len(b) > 6 {
 		return 0, false
 	}

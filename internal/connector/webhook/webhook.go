@@ -211,7 +211,7 @@ func narrow(o *job.Outcome, a transport.Response) {
 		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
 	case o.Result == job.ResultRejected && o.Kind == job.FailPermanent:
 		o.Kind = job.FailTransient
-		o.RetryAfter, _ = transport.RetryAfter(a.Header, a.At)
+		o.RetryAfter, _ = a.Asked()
 	}
 }
 

@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"encoding/base64"
-	"net/http"
 	"testing"
 	"time"
 
@@ -64,17 +63,6 @@ func newConnector(_ testing.TB, s *transport.Sender) connector.Connector {
 
 func suite(t *testing.T, class job.Class, secure bool) connectortest.Suite {
 	secret := secretOf(1, 32)
-	unknown := connectortest.Want{Result: job.ResultUnknown, Kind: job.FailAmbiguous}
-	refused := connectortest.Want{Result: job.ResultRejected, Kind: job.FailTransient}
-	table := map[int]connectortest.Want{
-		http.StatusTemporaryRedirect: refused,
-		http.StatusPermanentRedirect: refused,
-		http.StatusUnauthorized:      refused,
-		http.StatusGone:              {Result: job.ResultRejected, Kind: job.FailPermanent},
-	}
-	if class == job.Keyed {
-		table[http.StatusConflict], table[http.StatusUnprocessableEntity] = unknown, unknown
-	}
 	return connectortest.Suite{
 		Secure: secure,
 		New:    newConnector,
@@ -91,11 +79,12 @@ func suite(t *testing.T, class job.Class, secure bool) connectortest.Suite {
 		Credential: credentialOf(t, []string{secret, secretOf(100, 24)},
 			&fireoncev1.SecretHeader{Name: "Authorization", Value: "Bearer bearer-secret"},
 			&fireoncev1.SecretHeader{Name: "X-Api-Key", Value: "api-key-secret"}),
-		Class:     class,
-		Secrets:   []string{secret, secret[6:], "query-secret", "header-secret", "bearer-secret", "api-key-secret", "XXXXXXXXXXXX", "/secret"},
-		Table:     table,
-		Refused:   refused,
-		KeyHeader: "Webhook-Id",
+		Class:    class,
+		Secrets:  []string{secret, secret[6:], "query-secret", "header-secret", "bearer-secret", "api-key-secret", "XXXXXXXXXXXX", "/secret"},
+		Statuses: "`webhook`, " + class.String(),
+
+		StatusDecides: true,
+		KeyHeader:     "Webhook-Id",
 	}
 }
 
