@@ -1,6 +1,6 @@
 // Package httpapi sends plain HTTP requests, such as payment calls, to APIs that dedupe
 // on the header Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header, Stripe
-// and its like): class KEYED. For an API that does not dedupe the class is OPAQUE, and
+// and its like) or another one: class KEYED. For an API that does not dedupe the class is OPAQUE, and
 // a request with an unknown outcome is not sent again.
 package httpapi
 
@@ -55,7 +55,7 @@ func (*Connector) Describe() connector.Description {
 		Payloads:    []string{PayloadKind},
 		Credentials: []string{"bearer_token", "basic", "api_key_header", "headers"},
 		Classes:     []job.Class{job.Keyed, job.Opaque},
-		Promise: "One plain HTTP request. Where the receiver dedupes, Idempotency-Key is the same for every attempt, and an unknown " +
+		Promise: "One plain HTTP request. Where the receiver dedupes, its key header is the same for every attempt, and an unknown " +
 			"outcome is settled by sending the same bytes again; for one that does not, it is never sent again on its own.",
 	}
 }
@@ -77,6 +77,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
+	q.keyHeader = may.keyHeader
 	if refused := may.allows(q); refused != nil {
 		return connector.Prepared{}, refused
 	}
@@ -97,9 +98,13 @@ func (c *Connector) session(o connector.Opening) (*kit.Delivery, error) {
 	if refused := may.allows(q); refused != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection no longer allows this request: " + refused.Error(), Err: refused}
 	}
+	// The key is where the first attempt has it, and the credential may be another one since.
+	if kit.HasHeader(auth.Headers, q.keyHeader) {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the credential has the header " + q.keyHeader + ", in which this job's key is sent"}
+	}
 	s := &sent{request: q, auth: auth, keyed: o.Class == job.Keyed}
 	return &kit.Delivery{
 		Method: q.method, Message: q.message, Auth: auth, Keyed: s.keyed, Own: s.headers, Narrow: s.narrow,
-		Quote: may.stated.GetQuoteAnswers(), Keep: may.keep, Read: transport.MaxBody, Unacted: may.unacted,
+		Quote: may.stated.GetQuoteAnswers(), Keep: may.keep, Read: transport.MaxBody, Unacted: may.unacted, Refusals: may.refusals,
 	}, nil
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 // Rules of this file: a job names its own request, and the connection's owner decides
@@ -30,16 +32,22 @@ const (
 
 // permit is what a connection lets its jobs do.
 type permit struct {
-	stated  *fireoncev1.HttpSettings
-	origins kit.Origins
-	paths   []string // empty: any
-	methods []string // empty: any
-	ids     []string // empty: none
-	keep    *kit.Keep
-	unacted kit.Unacted
+	stated   *fireoncev1.HttpSettings
+	origins  kit.Origins
+	paths    []string // empty: any
+	methods  []string // empty: any
+	ids      []string // empty: none
+	keep     *kit.Keep
+	unacted  kit.Unacted
+	refusals kit.Refusals
+	// keyHeader carries the effect key.
+	keyHeader string
 }
 
 const pathSettings = "settings.http"
+
+// usualKeyHeader carries the effect key unless the connection names another one.
+const usualKeyHeader = "Idempotency-Key"
 
 // readSettings reads what a connection lets its jobs do. It fails with *InputError.
 func readSettings(encoded []byte) (permit, error) {
@@ -66,6 +74,17 @@ func readSettings(encoded []byte) (permit, error) {
 	if p.unacted, err = kit.ParseUnacted(pathSettings, s.GetUnacted()); err != nil {
 		return p, err
 	}
+	if p.refusals, err = kit.ParseRefusals(pathSettings, s.GetRefusals()); err != nil {
+		return p, err
+	}
+	if p.keyHeader = cmp.Or(s.GetKeyHeader(), usualKeyHeader); s.GetKeyHeader() != "" {
+		if err := transport.CheckKeyHeader(p.keyHeader); err != nil {
+			return p, badSettings(".key_header", err.Error())
+		}
+		if s.GetReceiverDedupes() != fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES {
+			return p, badSettings(".key_header", "goes only with a receiver that dedupes")
+		}
+	}
 	for i, m := range s.GetMethods() {
 		name, known := methods[m]
 		if !known || m == fireoncev1.HttpMethod_HTTP_METHOD_UNSPECIFIED {
@@ -86,10 +105,15 @@ func readSettings(encoded []byte) (permit, error) {
 
 var badSettings = kit.Bad(connector.BadSettings, pathSettings)
 
-func (p permit) fits(auth kit.Auth) error { return p.origins.CheckSent(pathSettings, auth.Headers) }
+func (p permit) fits(auth kit.Auth) error {
+	if kit.HasHeader(auth.Headers, p.keyHeader) {
+		return badSettings(".key_header", "is a header of the credential; the key needs one of its own")
+	}
+	return p.origins.CheckSent(pathSettings, auth.Headers)
+}
 
 func (p permit) offers() (connector.Capability, error) {
-	traits, err := kit.ReceiverTraits(pathSettings, "Idempotency-Key", p.stated)
+	traits, err := kit.ReceiverTraits(pathSettings, p.keyHeader, p.stated)
 	return connector.Capability{Traits: traits}, err
 }
 
@@ -105,6 +129,11 @@ func (p permit) allows(q request) *connector.InputError {
 		return badPayload(".method", q.method+" is not one of the connection's methods")
 	case q.id != nil && !slices.Contains(p.ids, q.id.String()):
 		return badPayload(".id_json_pointer", "is not one of the connection's id_json_pointers")
+	}
+	if i := slices.IndexFunc(q.message.Headers, func(h transport.Header) bool {
+		return transport.FoldedName(h.Name) == transport.FoldedName(q.keyHeader)
+	}); i >= 0 {
+		return badPayload(fmt.Sprintf(".headers[%d]", i), "the header "+q.keyHeader+" is not allowed: by the connection's key_header, Fireonce sends the key in it")
 	}
 	return nil
 }

@@ -13,6 +13,10 @@ func Platform() platform.Platform {
 			return New(Config{Sender: e.Sender, HTTPSOnly: e.HTTPSOnly}), nil
 		},
 		Settings: append(platform.ReceiverFlags(),
+			platform.Flag{
+				Name: "key-header", Usage: "with --receiver-dedupes yes: the `HEADER` in which it expects the key, such as X-Idempotency-Key", Field: "key_header",
+				With: "receiver-dedupes", WithValue: "yes", Label: "Key header", DefaultText: "Idempotency-Key",
+			},
 			platform.Flag{Name: "path", Usage: "a `PATH` that jobs may address, with a slash at its end for what is below it; may be repeated; default any", Field: "paths"},
 			platform.Flag{Name: "method", Usage: "a `METHOD` that jobs may use: POST, PUT, PATCH, DELETE or GET; may be repeated; default any", Field: "methods"},
 			platform.Flag{

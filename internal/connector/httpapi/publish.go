@@ -25,7 +25,7 @@ func (s *sent) headers(c connector.Commit) (ours []transport.Header) {
 	if s.keyed {
 		// Bare, as Stripe and its like want it. Our sender cannot send again, whatever
 		// the headers say.
-		ours = append(ours, transport.Header{Name: "Idempotency-Key", Value: c.EffectKey})
+		ours = append(ours, transport.Header{Name: s.request.keyHeader, Value: c.EffectKey})
 	}
 	return ours
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -28,6 +29,8 @@ type request struct {
 	message kit.Message
 	// id is where the answer names the object; nil: nowhere.
 	id pointer
+	// keyHeader carries the key: at every attempt the header of the first.
+	keyHeader string
 }
 
 func (c *Connector) read(in *fireoncev1.HttpRequest) (request, error) {
@@ -58,11 +61,15 @@ var badPayload = kit.Bad(connector.BadPayload, "payload.http_request")
 // pointer.
 const (
 	fieldMethod  = "method"
+	fieldKey     = "key_header" // if it is not the usual one
 	fieldPointer = "id_json_pointer"
 )
 
 func (q request) freeze() []byte {
 	c := job.NewCanon().Field(fieldMethod, []byte(q.method))
+	if q.keyHeader != usualKeyHeader {
+		c = c.Field(fieldKey, []byte(q.keyHeader))
+	}
 	return q.message.Encode(c).Field(fieldPointer, []byte(q.id.String())).Bytes()
 }
 
@@ -81,7 +88,14 @@ func thaw(frozen []byte) (request, error) {
 	if !slices.Contains([]string{"POST", "PUT", "PATCH", "DELETE", "GET"}, q.method) {
 		return q, kit.ErrBadCanon
 	}
-	if q.message, err = kit.DecodeMessage(fields[1:last]); err != nil {
+	first := 1
+	if q.keyHeader = usualKeyHeader; fields[first].Name == fieldKey && first < last {
+		q.keyHeader, first = string(fields[first].Value), first+1
+		if transport.CheckKeyHeader(q.keyHeader) != nil {
+			return q, kit.ErrBadCanon
+		}
+	}
+	if q.message, err = kit.DecodeMessage(fields[first:last]); err != nil {
 		return q, err
 	}
 	q.id, err = parsePointer(string(fields[last].Value))

@@ -80,7 +80,7 @@ func OpenAuth(c connector.Credential, kinds ...string) (Auth, error) {
 		return Auth{}, err
 	}
 	for i, h := range more {
-		if hasHeader(out.Headers, h.Name) {
+		if HasHeader(out.Headers, h.Name) {
 			return Auth{}, badCredential(fmt.Sprintf(".headers[%d]", i), "the credential sets this header already")
 		}
 	}
@@ -176,7 +176,8 @@ func secretParts(value string) []string {
 	return out
 }
 
-func hasHeader(in []transport.Header, name string) bool {
+// HasHeader reports whether a header is among others, as receivers see its name.
+func HasHeader(in []transport.Header, name string) bool {
 	folded := transport.FoldedName(name)
 	return slices.ContainsFunc(in, func(h transport.Header) bool { return transport.FoldedName(h.Name) == folded })
 }

@@ -27,6 +27,8 @@ type Delivery struct {
 	Read int64
 	// Unacted are the answers that prove that the receiver did not act.
 	Unacted Unacted
+	// Refusals say for how long refusals are temporary.
+	Refusals Refusals
 	// Own returns the connector's own headers.
 	Own func(connector.Commit) []transport.Header
 	// Narrow changes what transport.ClassifyNamed has made of an answer.
@@ -55,6 +57,7 @@ func (d *Delivery) Judge(a transport.Response) job.Outcome {
 	o := transport.ClassifyNamed(a, ReceiverName, hide, d.Keyed)
 	d.Unacted.Judge(&o, a)
 	d.Narrow(&o, a)
+	d.Refusals.Judge(&o, a)
 	o.Answer = d.Keep.Of(a, d.hidden)
 	return o
 }

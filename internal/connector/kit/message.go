@@ -146,7 +146,7 @@ func DecodeMessage(fields []CanonField) (Message, error) {
 func (m Message) Under(ours, secret []transport.Header) []transport.Header {
 	out := append(ours, secret...)
 	for _, h := range m.Headers {
-		if !hasHeader(secret, h.Name) {
+		if !HasHeader(secret, h.Name) {
 			out = append(out, h)
 		}
 	}
@@ -156,11 +156,11 @@ func (m Message) Under(ours, secret []transport.Header) []transport.Header {
 // Traced adds the headers that make a request part of its job's trace to all others. A
 // user's or a credential's own traceparent stays, and nothing is added.
 func Traced(c connector.Commit, headers []transport.Header) []transport.Header {
-	if c.Traceparent == "" || hasHeader(headers, "traceparent") {
+	if c.Traceparent == "" || HasHeader(headers, "traceparent") {
 		return headers
 	}
 	headers = append(headers, transport.Header{Name: "traceparent", Value: c.Traceparent})
-	if c.Tracestate != "" && !hasHeader(headers, "tracestate") {
+	if c.Tracestate != "" && !HasHeader(headers, "tracestate") {
 		headers = append(headers, transport.Header{Name: "tracestate", Value: c.Tracestate})
 	}
 	return headers

@@ -86,6 +86,10 @@ func ReceiverFlags() []Flag {
 			Name: "unacted", Usage: "an `ANSWER` by which a proxy proves that the receiver did not act, such as \"502 X-Refused-By: edge\" or " +
 				"\"503 body: no healthy upstream\"; only you can know it; may be repeated", Field: "unacted", DefaultText: "none", Label: "Unacted",
 		},
+		{
+			Name: "refusal", Usage: "for how long a refusal is temporary, as `STATUS=DURATION`, STATUS=final or STATUS=retry, such as 404=15m; may be repeated", Field: "refusals",
+			DefaultText: "as docs/statuses.md says",
+		},
 		{Name: "quote-answers", Usage: "quote answers in errors although requests carry a credential, which a receiver may repeat", Field: "quote_answers"},
 		{Name: "keep-header", Usage: "a header of answers, by `NAME`, that is kept with each attempt; may be repeated", Field: "keep_answer.headers"},
 		{

@@ -61,6 +61,13 @@ func meaning(status int) means {
 	return meansUnknown
 }
 
+// Refuses reports whether a complete answer with the status is a refusal, if its target is one
+// whose URL a user named (ClassifyNamed).
+func Refuses(status int) bool {
+	m := meaning(status)
+	return m != meansUnknown && m != meansSent || status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
+}
+
 // temporary are the refusals that a used up rate limit explains: GitHub answers 403, others hide
 // what they limit (404) or lock it (409, 423). Behind any other refusal, such as 400, the count
 // is about requests that were let through.

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"net/textproto"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -32,8 +33,37 @@ var ourHeaders = map[string]string{
 	"Http2-Settings":    "it belongs to the connection",
 	"Expect":            "the request is sent at once",
 	"User-Agent":        "Fireonce names itself",
-	"Idempotency-Key":   "Fireonce sets the key",
-	"X-Idempotency-Key": "Fireonce sets the key",
+	"Idempotency-Key":   keyWords,
+	"X-Idempotency-Key": keyWords,
+}
+
+// keyWords say where a key comes from: a user's own would break the promise of the connection.
+const keyWords = "the key is Fireonce's; a connection of http sends it in the header that its key_header names, by default Idempotency-Key"
+
+// notKeys are further headers that carry no key: they have a meaning of their own for the
+// receiver, for what lies before it, or for traces, or they carry a secret.
+var notKeys = []string{
+	"Authorization", "Cookie", "Set-Cookie", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Age", "Cache-Control", "Date", "Forwarded", "From",
+	"If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Link", "Location", "Max-Forwards", "Origin", "Pragma", "Prefer", "Range",
+	"Referer", "Retry-After", "Server", "Traceparent", "Tracestate", "Baggage", "Via", "Warning", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
+	"X-Http-Method-Override", "X-Api-Key", "X-Auth-Token", "X-Csrf-Token",
+}
+
+// CheckKeyHeader checks the name of the header that carries the effect key. Its errors are fit
+// for a user.
+func CheckKeyHeader(name string) error {
+	canonical := FoldedName(name)
+	switch why, ours := ourHeaders[canonical]; {
+	case len(name) > MaxHeaderName || !httpguts.ValidHeaderFieldName(name):
+		return errors.New(`must be the name of a header, such as "X-Idempotency-Key"`)
+	case ours && why != keyWords:
+		return errors.New("the header " + canonical + " cannot carry the key: " + why)
+	case slices.Contains(notKeys, canonical), strings.HasPrefix(canonical, "Proxy-"), strings.HasPrefix(canonical, "Webhook-"),
+		strings.HasPrefix(canonical, "Content-"), strings.HasPrefix(canonical, "Access-Control-"), strings.HasPrefix(canonical, "Sec-"):
+		return errors.New("the header " + canonical + " cannot carry the key: it has a meaning of its own, or carries a secret")
+	default:
+		return nil
+	}
 }
 
 // FoldedName returns a header's name as seen by receivers that fold "_" to "-", as CGI,

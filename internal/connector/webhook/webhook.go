@@ -88,10 +88,11 @@ var retry = job.RetryPolicy{
 // settings are a connection's, as they were read and checked. They are shared and must
 // not be changed.
 type settings struct {
-	stated  *fireoncev1.WebhookSettings
-	origins kit.Origins
-	keep    *kit.Keep
-	unacted kit.Unacted
+	stated   *fireoncev1.WebhookSettings
+	origins  kit.Origins
+	keep     *kit.Keep
+	unacted  kit.Unacted
+	refusals kit.Refusals
 }
 
 // maxSettingsCached bounds the settings in the cache.
@@ -116,6 +117,9 @@ func readSettings(encoded []byte) (settings, error) {
 		return settings{}, err
 	}
 	if s.unacted, err = kit.ParseUnacted(pathSettings, s.stated.GetUnacted()); err != nil {
+		return settings{}, err
+	}
+	if s.refusals, err = kit.ParseRefusals(pathSettings, s.stated.GetRefusals()); err != nil {
 		return settings{}, err
 	}
 	read.Put(string(encoded), s)
@@ -173,7 +177,7 @@ func (c *Connector) session(o connector.Opening) (*kit.Delivery, error) {
 	}
 	out := &kit.Delivery{
 		Method: "POST", Message: m, Auth: cred.Auth, Keyed: o.Class == job.Keyed, Narrow: narrow,
-		Quote: s.stated.GetQuoteAnswers(), Keep: s.keep, Read: transport.MaxExcerpt, Unacted: s.unacted,
+		Quote: s.stated.GetQuoteAnswers(), Keep: s.keep, Read: transport.MaxExcerpt, Unacted: s.unacted, Refusals: s.refusals,
 	}
 	out.Own = func(commit connector.Commit) []transport.Header { return c.headers(commit, out, cred) }
 	return out, nil
@@ -219,7 +223,7 @@ func narrow(o *job.Outcome, a transport.Response) {
 // Publish does. It is for proofs that have no network.
 func Judge(encoded []byte, class job.Class, a transport.Response) (job.Outcome, error) {
 	s, err := readSettings(encoded)
-	d := kit.Delivery{Message: kit.Message{URL: new(url.URL)}, Keyed: class == job.Keyed, Narrow: narrow, Unacted: s.unacted, Keep: s.keep}
+	d := kit.Delivery{Message: kit.Message{URL: new(url.URL)}, Keyed: class == job.Keyed, Narrow: narrow, Unacted: s.unacted, Refusals: s.refusals, Keep: s.keep}
 	return d.Judge(a), err
 }
 

@@ -227,6 +227,10 @@ func single(cmd *cli.Command, f platform.Flag, field protoreflect.FieldDescripto
 func scalar(f platform.Flag, field protoreflect.FieldDescriptor, text string) (protoreflect.Value, error) {
 	switch field.Kind() {
 	case protoreflect.MessageKind: // in a list
+		if field.Message().Name() == "RefusalRule" {
+			rule, err := refusalRule(f.Name, text)
+			return protoreflect.ValueOfMessage(rule.ProtoReflect()), err
+		}
 		if field.Message().Name() == "UnactedAnswer" {
 			answer, err := unactedAnswer(f.Name, text)
 			return protoreflect.ValueOfMessage(answer.ProtoReflect()), err
@@ -349,6 +353,28 @@ func inWords(names []string) string {
 		return strings.Join(names, "")
 	}
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// refusalRule reads "404=15m", "410=final" or "400=retry".
+func refusalRule(flag, text string) (*fireoncev1.RefusalRule, error) {
+	status, then, found := strings.Cut(text, "=")
+	code, err := strconv.ParseInt(status, 10, 32)
+	if err != nil || !found {
+		return nil, exit.Usagef("--%s %q is no rule such as 404=15m, 410=final or 400=retry", flag, text)
+	}
+	out := &fireoncev1.RefusalRule{Status: int32(code)}
+	switch then {
+	case "retry":
+	case "final":
+		out.RetryFor = durationpb.New(0)
+	default:
+		d, err := duration.Parse(then)
+		if err != nil {
+			return nil, exit.Usagef("--%s %q: %q is neither final nor retry, and no duration such as 90s, 15m or 2d", flag, text, then)
+		}
+		out.RetryFor = durationpb.New(d)
+	}
+	return out, nil
 }
 
 // unactedAnswer reads "502 X-Refused-By: edge", or "503 body: no healthy upstream".
