@@ -210,10 +210,10 @@ func isWeekday(word string) bool {
 }
 
 // Numbers from here on are seconds, or milliseconds, since 1970: no target asks to wait for
-// 30 years.
+// 15 years.
 const (
-	sinceEpoch   = 1e9
-	sinceEpochMs = 1e12
+	sinceEpoch   = 5e8
+	sinceEpochMs = 5e11
 )
 
 // waitOf reads a wait in any form that is in use: seconds, with or without a fraction or a

@@ -176,7 +176,7 @@ func run(t *testing.T, o outage, class job.Class, before bool) (out row) {
 		r := &receiver{outage: o, class: class, settings: encoded, before: before, until: begin.Add(o.length), effects: make(map[string]int)}
 		s := memory.Open(memory.Options{})
 		defer func() { _ = s.Close() }()
-		ids := submit(t, s, r)
+		ids := submit(t, s, r, *perRow)
 		stop := start(t, s, r)
 		defer stop()
 		for left := slices.Clone(ids); len(left) > 0 && time.Since(begin) < longest; {
@@ -217,7 +217,7 @@ func (r *row) count(j *job.Snapshot, of *receiver) {
 	}
 }
 
-func submit(t *testing.T, s *memory.Store, r *receiver) []job.ID {
+func submit(t *testing.T, s *memory.Store, r *receiver, jobs int) []job.ID {
 	t.Helper()
 	conn, _, err := s.CreateConnection(t.Context(), store.NewConnection{Key: "c", Connection: store.Connection{
 		ID: newID(), Project: "default", Connector: webhook.Name, Class: r.class, KeyWindow: keyWindow, Settings: r.settings,
@@ -226,9 +226,9 @@ func submit(t *testing.T, s *memory.Store, r *receiver) []job.ID {
 		t.Fatal(err)
 	}
 	var ids []job.ID
-	for i := range *perRow {
+	for i := range jobs {
 		out, err := s.Create(t.Context(), []store.NewJob{{
-			ScheduleTime: time.Now().Add(r.outage.length * time.Duration(i) / time.Duration(*perRow)), Actor: "test",
+			ScheduleTime: time.Now().Add(r.outage.length * time.Duration(i) / time.Duration(jobs)), Actor: "test",
 			Spec: job.Spec{
 				ID: newID(), Project: "default", Key: fmt.Sprint("job ", i), Connection: conn.ID, HoldKey: "https://receiver.example",
 				PayloadKind: webhook.Name, Payload: []byte("hello"),
@@ -242,7 +242,7 @@ func submit(t *testing.T, s *memory.Store, r *receiver) []job.ID {
 	return ids
 }
 
-func start(t *testing.T, s *memory.Store, r *receiver) (stop func()) {
+func start(t *testing.T, s *memory.Store, r connector.Connector) (stop func()) {
 	t.Helper()
 	registry, err := connector.NewRegistry(r)
 	if err != nil {
