@@ -119,6 +119,18 @@ $(PDS_MODULES): internal/proof/platforms/pds/package.json internal/proof/platfor
 	.ci/need-pds
 	@touch $@
 
+# The platforms' own code, which their text rules are compared with.
+ORACLE_MODULES := internal/proof/oracles/node_modules/.package-lock.json
+$(ORACLE_MODULES): $(addprefix internal/proof/oracles/,package.json package-lock.json .npmrc)
+	.ci/need-oracles
+	@touch $@
+
+.PHONY: gen-texts
+gen-texts: $(ORACLE_MODULES) ## Write the tables of platforms' text rules from the packages that they publish
+	@for of in x bluesky; do \
+		node internal/proof/oracles/tables.mjs $$of >.tools/tables.go && gofmt .tools/tables.go >internal/connector/$$of/tables.go || exit 1; \
+	done
+
 # ---- Work -----------------------------------------------------------------
 
 TEST_TIMEOUT := 30m
@@ -214,10 +226,11 @@ test-crash: need-postgres need-promtool need-sslscan ## Run real processes that 
 # The personal data server of Bluesky's is a Node program. The Go client is tested with the
 # server's versions of Connect and gRPC, and with its own.
 .PHONY: test-clients
-test-clients: need-postgres need-postfix clients $(PDS_MODULES) ## Run clients in six languages and a browser, connectors against real servers of others, and a new one
+test-clients: need-postgres need-postfix clients $(PDS_MODULES) $(ORACLE_MODULES) ## Run clients in six languages and a browser, connectors against real servers of others, and a new one
 	$(GO_TEST) -run '^Test(Clients|Commands|NoRules)$$|InABrowser$$|^TestTour' ./cmd/fireonce
 	$(GO_TEST) $(WIDE) ./internal/proof/platforms/... ./internal/proof/chaos/sites
 	$(GO_TEST) -run Postfix ./internal/connector/smtp
+	$(GO_TEST) -v -run '^TestOracle' ./internal/connector/...
 	$(GO_TEST) -run Guide ./internal/connector/builtin
 	go -C clients/go test ./...
 	GOWORK=off go -C clients/go test ./...
@@ -259,7 +272,7 @@ need-postfix:
 need-sslscan:
 	-@.ci/need-sslscan
 
-NEED_TEST := need-postgres need-postfix need-promtool need-sslscan clients $(PDS_MODULES)
+NEED_TEST := need-postgres need-postfix need-promtool need-sslscan clients $(PDS_MODULES) $(ORACLE_MODULES)
 
 # Installs what is missing, one after the other: two package managers would be in each other's way.
 .PHONY: ready

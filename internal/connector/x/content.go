@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -55,17 +56,24 @@ func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, err
 	if p.GetPlatformOptions() != nil && p.GetX() == nil {
 		return content{}, kit.OtherOptions("X")
 	}
+	barred, place := firstBarred(p.GetText())
 	settings, known := replySettings[p.GetX().GetReplySettings()]
 	c := content{
 		Text: p.GetText(), ReplyTo: p.GetReplyToId(), Quote: p.GetX().GetQuotePostId(), ReplySettings: settings, Pictures: p.GetMedia(),
 	}
+	weight := 0
+	if !long && utf8.ValidString(c.Text) {
+		weight = weigh(c.Text)
+	}
 	switch {
 	case !utf8.ValidString(c.Text) || normal(c.Text) == "" && len(c.Pictures) == 0:
 		return bad(".text", "must not be blank")
+	case place > 0:
+		return bad(".text", fmt.Sprintf("character %d is %U, which X takes in no post", place, barred))
 	case long && utf8.RuneCountInString(c.Text) > MaxLong:
 		return bad(".text", "at most 25000 characters")
-	case !long && weigh(c.Text) > MaxWeight:
-		return bad(".text", "at most 280 characters as X counts them (a link is 23, most emoji and Asian letters are 2); "+
+	case weight > MaxWeight:
+		return bad(".text", "at most 280 characters as X counts them (a link is 23, most emoji and Asian letters are 2), and this has "+strconv.Itoa(weight)+"; "+
 			"for an account that may post longer ones, set long_posts in the connection's settings")
 	case !known:
 		return bad(".x.reply_settings", "not known")

@@ -32,7 +32,7 @@ import (
 // absence.
 
 var (
-	anyLink  = regexp.MustCompile(`(?i)https?://\S+`)
+	anyLink  = regexp.MustCompile(`(?i)https?://.`)
 	schemes  = regexp.MustCompile(`(?i)https?://`)
 	short    = regexp.MustCompile(`https?://t\.co/[A-Za-z0-9]+`)
 	mentions = regexp.MustCompile(`^(?:@[A-Za-z0-9_]{1,20}(?: |$))+`)
@@ -42,15 +42,15 @@ var (
 	// entities are all that could be escaped, by an undocumented rule.
 	entities = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#39;", "'", "&apos;", "'")
 	encoded  = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
-	punycode = regexp.MustCompile(`(?i)\bxn--[a-z0-9-]+`)
-	site     = regexp.MustCompile(`(?i)\b(?:(?:www|mobile)\.)?(?:twitter|x)\.com/`)
+	punycode = regexp.MustCompile(`(?i)xn--[a-z0-9-]+`)
+	site     = regexp.MustCompile(`(?i)(^|[^\p{L}\p{M}\p{N}_.-])(?:(?:www|mobile)\.)?(?:twitter|x)\.com/`)
 )
 
 // normal is the strict form: NFC, each run of white space one space, links
 // without their scheme (X adds one to a link that has none) and in one spelling.
 func normal(text string) string {
 	text = schemes.ReplaceAllString(strings.Join(strings.Fields(spelled(text)), " "), "")
-	return site.ReplaceAllString(text, "x.com/")
+	return site.ReplaceAllString(text, "${1}x.com/")
 }
 
 // spelled returns a text in NFC, with letters beyond ASCII in links decoded.

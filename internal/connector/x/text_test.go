@@ -41,7 +41,7 @@ func TestWeigh(t *testing.T) {
 		"(https://en.wikipedia.org/wiki/Primer_(film))": 25,
 		"https://a.com/x.":    24,
 		"node.js":             7, // no top-level domain
-		"example.de":          10,
+		"example.de":          23,
 		"www.example.de":      23,
 		"example.de/x":        23,
 		"ada@example.com":     15,

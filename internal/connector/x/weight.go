@@ -3,45 +3,42 @@ package x
 import (
 	"regexp"
 	"strings"
-	"unicode"
+	"sync"
 	"unicode/utf8"
 
-	"golang.org/x/net/publicsuffix"
 	"golang.org/x/text/unicode/norm"
 )
 
-// Rules of this file: a post's length as X counts it, by twitter-text's published
-// configuration v3 (config/v3.json: scale 100, defaultWeight 200, emojiParsingEnabled,
-// transformedURLLength 23, and the ranges below at weight 100), over the text in
-// NFC. Links and emoji are found by rules of our own, simpler than twitter-text's:
-// a post that is counted too short is refused by X, with a message.
+// Rules of this file: a post's length as X counts it, by the configuration of its published
+// library (twitter-text, version 3; tables.go): over the text in NFC, by ranges of characters; a
+// link counts 23, and an emoji of several characters as one character.
 
 const linkWeight = 23
 
-// light are the code points that count one; all others count two.
-var light = [][2]rune{{0, 4351}, {8192, 8205}, {8208, 8223}, {8242, 8247}}
-
 // weigh returns the weighted length.
 func weigh(text string) int {
-	text = norm.NFC.String(text)
-	n, from := 0, 0
-	for _, l := range links(text) {
-		n += weighPlain(text[from:l.from]) + linkWeight
-		from = l.to
+	u := unitsOf(norm.NFC.String(text))
+	at := make(map[int]found)
+	for _, f := range linksOf(u) {
+		at[f.from] = f
 	}
-	return n + weighPlain(text[from:])
-}
-
-func weighPlain(text string) int {
-	n := 0
-	for len(text) > 0 {
-		if size := emoji(text); size > 0 {
-			n, text = n+2, text[size:]
-			continue
+	emoji := emojiOf(u)
+	n, unit := 0, 0
+	skip := 0 // units that were counted already
+	for _, r := range u.text {
+		switch f, isLink := at[unit]; {
+		case skip > 0:
+			skip--
+		case isLink:
+			n, skip = n+linkWeight, f.counts-1
+		case emoji[unit] > 0:
+			n, skip = n+2, emoji[unit]-1
+		case r >= halves && r < halves+0x400: // with the half that follows
+			n, skip = n+2, 1
+		default:
+			n += weightOf(r)
 		}
-		r, size := utf8.DecodeRuneInString(text)
-		text = text[size:]
-		n += weightOf(r)
+		unit++
 	}
 	return n
 }
@@ -55,101 +52,49 @@ func weightOf(r rune) int {
 	return 2
 }
 
-// emoji returns the length, in bytes, of the emoji that a text begins with: one, with
-// its modifiers, and the emoji that are joined to it. Zero: it begins with none.
-func emoji(text string) int {
-	const joiner, variation, keycap = '\u200d', '\ufe0f', '\u20e3'
-	first, at := utf8.DecodeRuneInString(text)
-	next, size := utf8.DecodeRuneInString(text[at:])
-	switch {
-	case flag(first) && flag(next):
-		return at + size
-	case strings.ContainsRune("0123456789#*", first):
-		rest := strings.TrimPrefix(text[at:], string(variation))
-		if strings.HasPrefix(rest, string(keycap)) {
-			return len(text) - len(rest) + len(string(keycap))
-		}
-		return 0
-	case !pictograph(first) && next != variation:
-		return 0
+// emojiPattern finds emoji. A group is where one ends that is not before a text selector.
+var emojiPattern = sync.OnceValue(func() *regexp.Regexp {
+	const (
+		selected = `\x{FE0F}`
+		open     = `()(?:[^\x{FE0E}]|\z)`
+	)
+	return regexp.MustCompile(partEmojiFirst +
+		`|` + partEmojiOpen + selected + `|` + partEmojiOpen + open +
+		`|(?:` + partEmojiOpenToned + selected + `|` + partEmojiToned + `)` + partEmojiTone + `?` +
+		`|` + partEmojiOpenToned + partEmojiTone + `|` + partEmojiOpenToned + open +
+		`|` + partEmojiRest)
+})
+
+// emojiOf returns how many units the emoji has that begins at a unit.
+func emojiOf(u units) map[int]int {
+	if strings.IndexFunc(u.text, func(r rune) bool { return r >= 0xA9 }) < 0 && !strings.ContainsRune(u.text, '\u20e3') {
+		return nil
 	}
-	for at < len(text) {
-		r, size := utf8.DecodeRuneInString(text[at:])
-		if r == joiner {
-			joined, more := utf8.DecodeRuneInString(text[at+size:])
-			if !pictograph(joined) {
-				break
-			}
-			at += size + more
-			continue
-		}
-		if r != variation && (r < 0x1f3fb || r > 0x1f3ff) && (r < 0xe0020 || r > 0xe007f) {
+	out := make(map[int]int)
+	for from := 0; from < len(u.text); {
+		m := emojiPattern().FindStringSubmatchIndex(u.text[from:])
+		if m == nil {
 			break
 		}
-		at += size
-	}
-	return at
-}
-
-func flag(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
-
-// pictograph reports whether a rune can be an emoji by itself.
-func pictograph(r rune) bool {
-	return r >= 0x1f000 && r <= 0x1faff || r >= 0x2190 && r <= 0x2bff && unicode.Is(unicode.So, r)
-}
-
-// span is a part of a text, in bytes.
-type span struct{ from, to int }
-
-var link = regexp.MustCompile(`(?i)(https?://)?((?:[\p{L}\p{N}](?:[\p{L}\p{N}_-]*[\p{L}\p{N}])?\.)+[\p{L}\p{N}-]*[\p{L}\p{N}])(:[0-9]+)?` +
-	`(/[a-z0-9!*';:=+,.$/%#\[\]\-_~@|&()\p{Latin}\p{Cyrillic}]*)?(\?[a-z0-9!?*'@();:&=+$/%#\[\]\-_.,~|]*)?`)
-
-// links finds what X makes a link of: an address with a scheme, or a host name
-// under a known top-level domain; of countries' domains without a path only those
-// with a third label.
-func links(text string) []span {
-	var out []span
-	for _, m := range link.FindAllStringSubmatchIndex(text, -1) {
-		scheme, host := m[2] >= 0, text[m[4]:m[5]]
-		if !mayBegin(text[:m[0]], scheme) {
-			continue
+		end := m[1]
+		for i := 2; i < len(m); i += 2 {
+			if m[i] >= 0 {
+				end = m[i]
+			}
 		}
-		labels := strings.Split(strings.ToLower(host), ".")
-		top := labels[len(labels)-1]
-		if _, known := publicsuffix.PublicSuffix("a." + top); !known && !strings.HasPrefix(top, "xn--") {
-			continue
-		}
-		path := m[8] >= 0
-		if !scheme && !path && len(labels) == 2 && len(top) == 2 {
-			continue
-		}
-		out = append(out, span{m[0], m[5] + len(trimPath(text[m[5]:m[1]]))})
+		begins := u.unit[from+m[0]]
+		out[begins] = u.unit[from+end] - begins
+		from += end
 	}
 	return out
 }
 
-// mayBegin reports whether a link may begin behind this text.
-func mayBegin(text string, scheme bool) bool {
-	before, _ := utf8.DecodeLastRuneInString(text)
-	switch {
-	case text == "":
-		return true
-	case strings.ContainsRune("@＠$#＃", before), before < utf8.RuneSelf && (unicode.IsLetter(before) || unicode.IsDigit(before)):
-		return false
-	default:
-		return scheme || !strings.ContainsRune("-_./", before)
+// firstBarred returns the first character that X takes in no text, and its place in characters, from 1.
+func firstBarred(text string) (r rune, place int) {
+	at := strings.IndexAny(text, barred)
+	if at < 0 {
+		return 0, 0
 	}
-}
-
-// trimPath takes off what a link does not end with: most punctuation.
-func trimPath(path string) string {
-	for path != "" {
-		last, size := utf8.DecodeLastRuneInString(path)
-		if last == ')' && strings.Count(path, "(") >= strings.Count(path, ")") ||
-			unicode.IsLetter(last) || unicode.IsNumber(last) || strings.ContainsRune("=_#/+-&", last) {
-			break
-		}
-		path = path[:len(path)-size]
-	}
-	return path
+	r, _ = utf8.DecodeRuneInString(text[at:])
+	return r, 1 + utf8.RuneCountInString(text[:at])
 }

@@ -184,7 +184,7 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 	loopback.JSON(w, http.StatusOK, answer)
 }
 
-var linked = regexp.MustCompile(`(?i)\b(?:https?://)?(?:[a-z0-9-]+\.)+(?:com|co|org|net|example|io)(?:/[^\s]*)?`)
+var linked = regexp.MustCompile(`(?i)\b(?:https?://)?(?:[a-z0-9-]+\.)+(?:com|co|org|net|example|io)(?:/[^\s\p{Z}]*)?`)
 
 // wrap returns a text with its links wrapped, as X does, and the entities.
 func (p *Platform) wrap(text string) (string, []map[string]any) {

@@ -1,0 +1,48 @@
+package x
+
+import (
+	"slices"
+	"testing"
+	"unicode/utf16"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/fireonce/fireonce/internal/proof/oracles"
+)
+
+// TestOracle: links, weights and barred characters are those of X's own library.
+func TestOracle(t *testing.T) {
+	oracles.Need(t)
+	texts := oracles.Corpus(t, 5, 30_000)
+	type answer struct {
+		Weight int      `json:"weight"`
+		Valid  bool     `json:"valid"`
+		Links  [][2]int `json:"links"`
+	}
+	different := 0
+	for i, want := range oracles.Ask[answer](t, "x", oracles.Plain(texts)) {
+		text := texts[i].Text
+		var found [][2]int
+		for _, l := range linksOf(unitsOf(norm.NFC.String(text))) {
+			found = append(found, [2]int{l.from, l.to})
+		}
+		_, barred := firstBarred(text)
+		valid := text != "" && barred == 0 && weigh(text) <= MaxWeight
+		if slices.Equal(found, want.Links) && weigh(text) == want.Weight && valid == want.Valid {
+			continue
+		}
+		if different++; different <= 10 {
+			t.Errorf("%+q (%d units)\n weighs %d, links %v, valid %t;\n  wants %d, links %v, valid %t", text, len(utf16.Encode([]rune(text))),
+				weigh(text), found, valid, want.Weight, want.Links, want.Valid)
+		}
+	}
+	oracles.Report(t, "twitter-text", texts, different)
+}
+
+// TestOracleTables: the tables are what the library has.
+func TestOracleTables(t *testing.T) {
+	oracles.Need(t)
+	if err := oracles.Tables(t, "x", "tables.go"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,48 @@
+// What platforms' own code says of texts. It reads one JSON object a line, {"of", "text"}, and
+// writes one a line:
+//
+//     x          {"weight", "valid", "links": [[from, to], …]}, in units of UTF-16 of the text in NFC
+//     bluesky    {"graphemes", "facets": [[type, value, byteStart, byteEnd], …]}
+//     graphemes  {"graphemes"}, by this program's own segmenter
+//
+// It ends when its input does.
+
+import { createInterface } from 'node:readline'
+import { createRequire } from 'node:module'
+
+const twitter = createRequire(import.meta.url)('twitter-text')
+const { RichText } = await import('@atproto/api')
+
+
+const value = (feature) => feature.uri ?? feature.tag ?? feature.did
+
+const answers = {
+  x({ text }) {
+    const { weightedLength, valid } = twitter.parseTweet(text)
+    const links = twitter.extractUrlsWithIndices(text.normalize(), { extractUrlsWithoutProtocol: true }).map((l) => l.indices)
+    return { weight: weightedLength, valid, links }
+  },
+  bluesky({ text }) {
+    const rich = new RichText({ text })
+    rich.detectFacetsWithoutResolution()
+    const facets = (rich.facets ?? []).map((f) => {
+      const feature = f.features[0]
+      return [feature.$type ?? '', value(feature), f.index.byteStart, f.index.byteEnd]
+    })
+    return { graphemes: rich.graphemeLength, facets }
+  },
+  graphemes({ text }) {
+    return { graphemes: [...new Intl.Segmenter().segment(text)].length }
+  },
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const question = JSON.parse(line)
+  let answer
+  try {
+    answer = answers[question.of](question)
+  } catch (error) {
+    answer = { error: String(error) }
+  }
+  process.stdout.write(JSON.stringify(answer) + '\n')
+}
