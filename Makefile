@@ -127,9 +127,8 @@ $(ORACLE_MODULES): $(addprefix internal/proof/oracles/,package.json package-lock
 
 .PHONY: gen-texts
 gen-texts: $(ORACLE_MODULES) ## Write the tables of platforms' text rules from the packages that they publish
-	@for of in x bluesky; do \
-		node internal/proof/oracles/tables.mjs $$of >.tools/tables.go && gofmt .tools/tables.go >internal/connector/$$of/tables.go || exit 1; \
-	done
+	node internal/proof/oracles/tables.mjs twittertext | gofmt >.tools/tables.go && mv .tools/tables.go internal/twittertext/
+	node internal/proof/oracles/tables.mjs bluesky | gofmt >.tools/tables.go && mv .tools/tables.go internal/connector/bluesky/
 
 # ---- Work -----------------------------------------------------------------
 
@@ -230,7 +229,7 @@ test-clients: need-postgres need-postfix clients $(PDS_MODULES) $(ORACLE_MODULES
 	$(GO_TEST) -run '^Test(Clients|Commands|NoRules)$$|InABrowser$$|^TestTour' ./cmd/fireonce
 	$(GO_TEST) $(WIDE) ./internal/proof/platforms/... ./internal/proof/chaos/sites
 	$(GO_TEST) -run Postfix ./internal/connector/smtp
-	$(GO_TEST) -v -run '^TestOracle' ./internal/connector/...
+	$(GO_TEST) -v -run '^TestOracle' ./internal/twittertext ./internal/connector/...
 	$(GO_TEST) -run Guide ./internal/connector/builtin
 	go -C clients/go test ./...
 	GOWORK=off go -C clients/go test ./...

@@ -144,7 +144,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 		return connector.Prepared{}, badPayload("", "cannot be encoded")
 	}
 	out := connector.Prepared{HoldKey: kit.HoldAccount, Frozen: frozen}
-	if len(q.media) > 0 {
+	if len(q.media) > 0 || q.mentions() {
 		out.OpenTime = openTime
 	}
 	return out, nil
@@ -177,6 +177,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		return nil, err
 	}
 	if q.record.Reply, err = c.parent(ctx, in, q.replyTo); err != nil {
+		return nil, err
+	}
+	if err := c.mention(ctx, in, &q); err != nil {
 		return nil, err
 	}
 	if err := c.show(ctx, in, &q); err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rivo/uniseg"
 	"golang.org/x/text/language"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -81,7 +80,7 @@ func read(p *fireoncev1.SocialPost, r connector.Request) (post, error) {
 		return q, kit.OtherOptions("Bluesky")
 	case !utf8.ValidString(text) || len(text) > MaxBytes:
 		return q, badPayload(".text", "at most 3000 bytes of UTF-8")
-	case uniseg.GraphemeClusterCount(text) > MaxGraphemes:
+	case graphemesIn(text) > MaxGraphemes:
 		return q, badPayload(".text", "at most 300 characters")
 	case strings.TrimSpace(text) == "" && len(q.media) == 0:
 		return q, badPayload(".text", "must not be blank")

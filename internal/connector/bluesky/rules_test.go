@@ -266,6 +266,41 @@ func TestReadsBeforeTheSend(t *testing.T) {
 	}
 }
 
+// TestMentions: a mention names the account's DID; a handle that no account has stays text, and a server
+// that cannot be asked costs the attempt alone.
+func TestMentions(t *testing.T) {
+	const text = "@ada.bsky.social @nobody.example.org @ada.bsky.social #tag"
+	there := connectortest.Answer(200, fmt.Sprintf(`{"did":%q}`, "did:plc:ada"))
+	w := newWorld(t, map[string][]string{putRecord: {putAnswer()}, "identity.resolveHandle": {
+		failure(502, "UpstreamFailure"), connectortest.Answer(200, `{}`), there, failure(400, "InvalidRequest"),
+	}})
+	o := w.opening(t, &fireoncev1.SocialPost{Text: text})
+	if o.Prepared.OpenTime == 0 {
+		t.Error("no time to ask for accounts")
+	}
+	for range 2 {
+		_, err := w.c.Open(t.Context(), o)
+		wantRefusal(t, err, job.FailTransient)
+	}
+	s, err := w.c.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	at := time.Now().Add(30 * time.Second)
+	if got := s.Publish(connector.Commit{Attempt: 1, EffectKey: effectKey, SendBy: at, AnswerBy: at}); got.Result != job.ResultSucceeded {
+		t.Fatalf("%s: %s", got.Result, got.Message)
+	}
+	all := w.Requests()
+	body := string(all[len(all)-1].Body)
+	if strings.Count(body, `"did":"did:plc:ada"`) != 2 || strings.Contains(body, `"did":"nobody`) || !strings.Contains(body, `"tag":"tag"`) {
+		t.Errorf("the record is %s", body)
+	}
+	if n := w.count("identity.resolveHandle"); n != 4 {
+		t.Errorf("asked %d times for two accounts", n)
+	}
+}
+
 // TestOccupied: a record at our key is our post, or the words say that it may be.
 func TestOccupied(t *testing.T) {
 	at := func(key, text, created string) string {

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/twittertext"
 )
 
 // Limits of X.
 const (
-	// MaxWeight bounds a post, in weighted characters (weight.go).
+	// MaxWeight bounds a post, in weighted characters (internal/twittertext).
 	MaxWeight = 280
 	// MaxLong bounds a post of an account with long posts, in characters.
 	MaxLong = 25_000
@@ -56,25 +56,14 @@ func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, err
 	if p.GetPlatformOptions() != nil && p.GetX() == nil {
 		return content{}, kit.OtherOptions("X")
 	}
-	barred, place := firstBarred(p.GetText())
 	settings, known := replySettings[p.GetX().GetReplySettings()]
 	c := content{
 		Text: p.GetText(), ReplyTo: p.GetReplyToId(), Quote: p.GetX().GetQuotePostId(), ReplySettings: settings, Pictures: p.GetMedia(),
 	}
-	weight := 0
-	if !long && utf8.ValidString(c.Text) {
-		weight = weigh(c.Text)
+	if err := checkText(c.Text, len(c.Pictures) > 0, long); err != nil {
+		return content{}, err
 	}
 	switch {
-	case !utf8.ValidString(c.Text) || normal(c.Text) == "" && len(c.Pictures) == 0:
-		return bad(".text", "must not be blank")
-	case place > 0:
-		return bad(".text", fmt.Sprintf("character %d is %U, which X takes in no post", place, barred))
-	case long && utf8.RuneCountInString(c.Text) > MaxLong:
-		return bad(".text", "at most 25000 characters")
-	case weight > MaxWeight:
-		return bad(".text", "at most 280 characters as X counts them (a link is 23, most emoji and Asian letters are 2), and this has "+strconv.Itoa(weight)+"; "+
-			"for an account that may post longer ones, set long_posts in the connection's settings")
 	case !known:
 		return bad(".x.reply_settings", "not known")
 	case c.Quote != "" && !snowflake.MatchString(c.Quote):
@@ -89,6 +78,28 @@ func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, err
 		c.ReplyTo = replyTo
 	}
 	return c, checkAlt(c.Pictures)
+}
+
+// checkText checks a post's text.
+func checkText(text string, pictures, long bool) error {
+	bad := func(msg string) error { return badPayload(".social_post.text", msg) }
+	if !utf8.ValidString(text) || normal(text) == "" && !pictures {
+		return bad("must not be blank")
+	}
+	if barred, place := twittertext.FirstBarred(text); place > 0 {
+		return bad(fmt.Sprintf("character %d is %U, which X takes in no post", place, barred))
+	}
+	if long {
+		if utf8.RuneCountInString(text) > MaxLong {
+			return bad("at most 25000 characters")
+		}
+		return nil
+	}
+	if weight := twittertext.Weigh(text); weight > MaxWeight {
+		return bad(fmt.Sprintf("at most %d characters as X counts them (a link is 23, most emoji and Asian letters are 2), and this has %d; "+
+			"for an account that may post longer ones, set long_posts in the connection's settings", MaxWeight, weight))
+	}
+	return nil
 }
 
 // checkAlt checks the descriptions of pictures.

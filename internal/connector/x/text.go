@@ -11,6 +11,8 @@ import (
 	"golang.org/x/net/idna"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/fireonce/fireonce/internal/twittertext"
 )
 
 // Rules of this file. X does not return a text as it was sent:
@@ -86,10 +88,10 @@ func (c content) form(text string) string {
 func bare(text string) string {
 	var b strings.Builder
 	from := 0
-	for _, l := range links(text) {
-		b.WriteString(text[from:l.from])
-		b.WriteString(bareLink(text[l.from:l.to]))
-		from = l.to
+	for _, l := range twittertext.Links(text) {
+		b.WriteString(text[from:l.From])
+		b.WriteString(bareLink(text[l.From:l.To]))
+		from = l.To
 	}
 	return b.String() + text[from:]
 }
@@ -123,7 +125,7 @@ func loose(form string) string {
 // words is the loose form of a text without the words that have a link in them.
 func words(text string) string {
 	return loose(normal(strings.Join(slices.DeleteFunc(strings.Fields(text), func(w string) bool {
-		return anyLink.MatchString(w) || len(links(w)) > 0
+		return anyLink.MatchString(w) || len(twittertext.Links(w)) > 0
 	}), " ")))
 }
 

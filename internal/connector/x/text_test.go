@@ -13,48 +13,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/twittertext"
 )
-
-// TestWeigh: lengths as twitter-text's own conformance data and X's documentation
-// (docs.x.com, counting characters) give them.
-func TestWeigh(t *testing.T) {
-	for text, want := range map[string]int{
-		"":                        0,
-		"hello":                   5,
-		"Grüße":                   5,
-		"Cafe\u0301":              4,
-		"あいう":                     6,
-		"한국어":                     6,
-		"‘quotes’ – and — dashes": 23,
-		"→":                       2,
-		"\U0001f600":              2,
-		"\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466": 2,
-		"\U0001f44d\U0001f3fd": 2,
-		"\U0001f1e9\U0001f1ea": 2,
-		"1\ufe0f\u20e3":        2,
-		"\u2764\ufe0f":         2,
-		"\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f": 2,
-		"http://a.com": 23,
-		"https://example.com/a/very/long/path?with=a&query=1": 23,
-		"a.com":                    23,
-		"see example.com/x, and y": 4 + 23 + 7,
-		"(https://en.wikipedia.org/wiki/Primer_(film))": 25,
-		"https://a.com/x.":    24,
-		"node.js":             7, // no top-level domain
-		"example.de":          23,
-		"www.example.de":      23,
-		"example.de/x":        23,
-		"ada@example.com":     15,
-		"@example.com":        12,
-		"1.5":                 3,
-		"e.g. this":           9,
-		"https://localhost/x": 19,
-	} {
-		if got := weigh(text); got != want {
-			t.Errorf("%q weighs %d, want %d", text, got, want)
-		}
-	}
-}
 
 // tell is a model of X's documented changes to a text: it returns what X would return
 // for it.
@@ -64,10 +24,10 @@ func tell(text string, odd bool) told {
 	from := 0
 	text = norm.NFC.String(text)
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-	for i, l := range links(text) {
-		link := text[l.from:l.to]
-		b.WriteString(escape.Replace(text[from:l.from]))
-		from = l.to
+	for i, l := range twittertext.Links(text) {
+		link := text[l.From:l.To]
+		b.WriteString(escape.Replace(text[from:l.From]))
+		from = l.To
 		if short.MatchString(link) {
 			b.WriteString(link)
 			t.links[link] = "https://elsewhere.example/"
@@ -179,16 +139,6 @@ func FuzzLike(f *testing.F) {
 		got := told{text: text, links: map[string]string{link: target}}
 		_ = got.like(content{Text: want})
 		_ = got.like(content{Text: want, ReplyTo: "1", Quote: "2"})
-		if n := weigh(want); n < 0 || n > 23*len(want) {
-			t.Errorf("%q weighs %d", want, n)
-		}
-		at := 0
-		for _, l := range links(want) {
-			if l.from < at || l.to <= l.from || l.to > len(want) {
-				t.Errorf("links of %q: %v", want, links(want))
-			}
-			at = l.to
-		}
 	})
 }
 

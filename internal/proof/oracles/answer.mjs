@@ -3,6 +3,8 @@
 //
 //     x          {"weight", "valid", "links": [[from, to], …]}, in units of UTF-16 of the text in NFC
 //     bluesky    {"graphemes", "facets": [[type, value, byteStart, byteEnd], …]}
+//     mastodon   {"counted"}: the text as Mastodon's own client counts it, a link as 23 letters (its
+//                url_regex and counter, by documentation and source: twitter-text's parts, with a scheme)
 //     graphemes  {"graphemes"}, by this program's own segmenter
 //
 // It ends when its input does.
@@ -10,9 +12,17 @@
 import { createInterface } from 'node:readline'
 import { createRequire } from 'node:module'
 
-const twitter = createRequire(import.meta.url)('twitter-text')
+const require = createRequire(import.meta.url)
+const twitter = require('twitter-text')
 const { RichText } = await import('@atproto/api')
 
+
+const part = (name) => {
+  const re = require(`twitter-text/dist/regexp/${name}.js`)
+  return re.source ?? re
+}
+const address = new RegExp(`(${part('validUrlPrecedingChars')})https?:\\/\\/${part('validDomain')}(?::${part('validPortNumber')})?` +
+  `(?:\\/${part('validUrlPath')}*)?(?:\\?${part('validUrlQueryChars')}*${part('validUrlQueryEndingChars')})?`, 'gi')
 
 const value = (feature) => feature.uri ?? feature.tag ?? feature.did
 
@@ -30,6 +40,9 @@ const answers = {
       return [feature.$type ?? '', value(feature), f.index.byteStart, f.index.byteEnd]
     })
     return { graphemes: rich.graphemeLength, facets }
+  },
+  mastodon({ text }) {
+    return { counted: text.replace(address, '$1' + 'x'.repeat(23)) }
   },
   graphemes({ text }) {
     return { graphemes: [...new Intl.Segmenter().segment(text)].length }

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"go/format"
 	"os"
 	"os/exec"
@@ -95,7 +94,7 @@ func Tables(t *testing.T, of, file string) error {
 	if err != nil {
 		return err
 	}
-	got, err := os.ReadFile(file) //nolint:gosec // a file of this project
+	got, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
@@ -122,5 +121,5 @@ func caseData(text []byte) string {
 // Report writes what was compared.
 func Report(t *testing.T, what string, texts []Text, differences int) {
 	t.Helper()
-	t.Log(fmt.Sprintf("%s: %d texts in %d scripts, %d differences", what, len(texts), Scripts(texts), differences))
+	t.Logf("%s: %d texts in %d scripts, %d differences", what, len(texts), Scripts(texts), differences)
 }

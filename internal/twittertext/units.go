@@ -1,4 +1,4 @@
-package x
+package twittertext
 
 import (
 	"strings"

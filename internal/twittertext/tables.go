@@ -4,7 +4,7 @@
 // Apache License 2.0. Emoji: twemoji-parser 11.0.2 (npm), copyright Twitter, Inc., MIT License.
 // They are translated, see tables.mjs; runes of plane 15 are halves of UTF-16 pairs. Case pairs: Unicode 17.0.
 
-package x
+package twittertext
 
 const (
 	class0 = `[\x{0}-"%-/:-\x{3F}\x{5B}-\x60\x{7B}-\x{D7FF}\x{F0000}-\x{F07FF}\x{E000}-\x{FEFE}\x{FF00}-\x{FF02}\x{FF04}-\x{` +

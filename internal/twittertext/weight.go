@@ -1,4 +1,6 @@
-package x
+// Package twittertext finds the links of a text and its weighted length, as X's published library of
+// this name does. Other platforms use its patterns, too.
+package twittertext
 
 import (
 	"regexp"
@@ -9,14 +11,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Rules of this file: a post's length as X counts it, by the configuration of its published
-// library (twitter-text, version 3; tables.go): over the text in NFC, by ranges of characters; a
+// Rules of this file: a post's length as X counts it, by the library's configuration
+// (version 3; tables.go): over the text in NFC, by ranges of characters; a
 // link counts 23, and an emoji of several characters as one character.
 
 const linkWeight = 23
 
-// weigh returns the weighted length.
-func weigh(text string) int {
+// Weigh returns a text's weighted length.
+func Weigh(text string) int {
 	u := unitsOf(norm.NFC.String(text))
 	at := make(map[int]found)
 	for _, f := range linksOf(u) {
@@ -89,8 +91,8 @@ func emojiOf(u units) map[int]int {
 	return out
 }
 
-// firstBarred returns the first character that X takes in no text, and its place in characters, from 1.
-func firstBarred(text string) (r rune, place int) {
+// FirstBarred returns the first character that X takes in no text, and its place in characters, from 1; 0: it has none.
+func FirstBarred(text string) (r rune, place int) {
 	at := strings.IndexAny(text, barred)
 	if at < 0 {
 		return 0, 0

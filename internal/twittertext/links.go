@@ -1,4 +1,4 @@
-package x
+package twittertext
 
 import (
 	"regexp"
@@ -22,24 +22,27 @@ const (
 	defaultScheme = "https://"
 )
 
-// span is a part of a text, in bytes.
-type span struct{ from, to int }
+// Span is a part of a text, in bytes.
+type Span struct{ From, To int }
 
 // found is a link: in units of UTF-16 where it is, and how much of the text it stands for. The
 // second is less if a host has letters of other scripts between its end and the path.
 type found struct{ from, to, counts int }
 
 // patterns are compiled once: there are 1,400 top-level domains.
-var patterns = sync.OnceValue(func() (p struct{ first, next, host, short *regexp.Regexp }) {
+var patterns = sync.OnceValue(func() (p struct{ first, next, firstAddress, nextAddress, host, short *regexp.Regexp }) {
 	const (
 		tail = `((?:` + partPort + `)?(` + partPath + `)?(?:` + partQuery + `)?)`
 		// some is a tail that is not empty: what it begins with may follow a top-level domain.
 		some = `(?:` + partPort + `(` + partPath + `)?(?:` + partQuery + `)?|(` + partPath + `)(?:` + partQuery + `)?|` + partQuery + `)`
 	)
 	tops := `(?:` + eitherCase(topLevel) + `)`
-	link := `(` + partScheme + `)?(` + partSub + `*` + partName + `(?:` + tops + `()(?:` + some + `()|()(?:` + partTopEnd + `|\z))|` + partPunycode + `()` + tail + `()))`
-	p.first = regexp.MustCompile(`(` + partBefore + `|\A)` + link)
-	p.next = regexp.MustCompile(`(` + partBefore + `)` + link)
+	host := `(` + partSub + `*` + partName + `(?:` + tops + `()(?:` + some + `()|()(?:` + partTopEnd + `|\z))|` + partPunycode + `()` + tail + `()))`
+	const scheme = `(` + partScheme + `)`
+	p.first = regexp.MustCompile(`(` + partBefore + `|\A)` + scheme + `?` + host)
+	p.next = regexp.MustCompile(`(` + partBefore + `)` + scheme + `?` + host)
+	p.firstAddress = regexp.MustCompile(`(` + partBefore + `|\A)` + scheme + host)
+	p.nextAddress = regexp.MustCompile(`(` + partBefore + `)` + scheme + host)
 	p.host = regexp.MustCompile(`(?:(?:` + partLabel + `)\.)+(?:` + tops + `()(?:` + partTopEnd + `|\z)|` + partPunycode + `)`)
 	p.short = regexp.MustCompile(`\A` + partShort + `(` + partSlug + `)(?:` + partQuery + `)?`)
 	return p
@@ -87,24 +90,44 @@ func eitherCase(words string) string {
 	return b.String()
 }
 
-// links finds the links of a text.
-func links(text string) []span {
+// Links finds the links of a text: addresses with a scheme, and hosts under known top-level domains.
+func Links(text string) []Span {
 	u := unitsOf(text)
-	var out []span
+	var out []Span
 	for _, f := range linksOf(u) {
-		out = append(out, span{u.from[f.from], u.from[f.to]})
+		out = append(out, Span{u.from[f.from], u.from[f.to]})
+	}
+	return out
+}
+
+// Addresses finds the links of a text that have a scheme, in the way of Mastodon's client: without the
+// library's bounds on their parts.
+func Addresses(text string) []Span {
+	u := unitsOf(text)
+	var out []Span
+	for _, m := range matches(u, patterns().firstAddress, patterns().nextAddress) {
+		out = append(out, Span{u.from[u.unit[m.from]], u.from[u.unit[m.to]]})
 	}
 	return out
 }
 
 // linksOf finds the links of a text in units.
 func linksOf(u units) []found {
+	var out []found
+	for _, m := range matches(u, patterns().first, patterns().next) {
+		out = append(out, m.links(u)...)
+	}
+	return out
+}
+
+// matches finds the matches of a link's patterns: one for the beginning of a text, one for what follows.
+func matches(u units, first, next *regexp.Regexp) []match {
 	if !strings.Contains(u.text, ".") {
 		return nil
 	}
-	var out []found
-	pattern := patterns().first
-	for from := 0; ; pattern = patterns().next {
+	var out []match
+	pattern := first
+	for from := 0; ; pattern = next {
 		m := pattern.FindStringSubmatchIndex(u.text[from:])
 		if m == nil {
 			return out
@@ -119,7 +142,7 @@ func linksOf(u units) []found {
 			hostFrom: m[groupHost], hostTo: max(m[groupTopEnd], m[groupPunyEnd]), to: max(m[groupEnd1], m[groupEnd2], m[groupEnd3]),
 			path: m[groupPath1] >= 0 || m[groupPath2] >= 0 || m[groupPath3] >= 0,
 		}
-		out = append(out, l.links(u)...)
+		out = append(out, l)
 		from = l.to
 	}
 }
@@ -157,7 +180,7 @@ func (m match) links(u units) []found {
 	}
 	var out []found
 	for _, h := range hostsOf(host) {
-		from, to := at(m.hostFrom+h.from), at(m.hostFrom+h.to)
+		from, to := at(m.hostFrom+h.From), at(m.hostFrom+h.To)
 		out = append(out, found{from, to, to - from})
 	}
 	if len(out) > 0 && m.path {
@@ -169,8 +192,8 @@ func (m match) links(u units) []found {
 }
 
 // hostsOf finds the parts of a host that are hosts in Latin letters.
-func hostsOf(host string) []span {
-	var out []span
+func hostsOf(host string) []Span {
+	var out []Span
 	for from := 0; ; {
 		m := patterns().host.FindStringSubmatchIndex(host[from:])
 		if m == nil {
@@ -183,10 +206,10 @@ func hostsOf(host string) []span {
 		// The library looks for what it found, from the end of the one before.
 		name, before := host[from+m[0]:from+end], 0
 		if len(out) > 0 {
-			before = out[len(out)-1].to
+			before = out[len(out)-1].To
 		}
 		begin := before + strings.Index(host[before:], name)
-		out = append(out, span{begin, begin + len(name)})
+		out = append(out, Span{begin, begin + len(name)})
 		from += end
 	}
 }
