@@ -28,6 +28,8 @@ type validator struct {
 	conns       map[job.ID]readResult[*store.Connection]
 	before      map[job.ID]readResult[job.Snapshot]
 	beforeByKey map[string]readResult[job.ID]
+	// over are the limits that the job that was checked last may exceed.
+	over []connector.Over
 }
 
 // readResult is the result of a read of the store.
@@ -171,11 +173,16 @@ func (in *validator) prepare(ctx context.Context, conn *store.Connection, spec j
 	if err := checkPresence(code, conn, spec); err != nil {
 		return "", err
 	}
-	prepared, err := code.Prepare(connector.Request{
+	request := connector.Request{
 		EffectKey: job.EffectKey(in.server.cfg.Namespace, spec.Project, spec.Key, 1), Settings: conn.Settings,
 		PayloadKind: spec.PayloadKind, Payload: spec.Payload, ReplyTo: replyTo,
 		Credential: func() (connector.Credential, error) { return in.server.credentialOf(ctx, *conn) },
-	})
+	}
+	prepared, err := code.Prepare(request)
+	in.over = nil
+	if limiter, can := code.(connector.Limiter); can && err == nil {
+		in.over, err = limiter.Limits(request)
+	}
 	var away *connector.Refusal
 	switch {
 	case errors.As(err, &away) && away.Kind == job.FailHeld && prepared.HoldKey != "":

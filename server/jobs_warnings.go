@@ -32,6 +32,9 @@ func (in *validator) withWarnings(ctx context.Context, request scheduleRequest, 
 	if w := in.waitWarning(request); w != nil {
 		out.Warnings = append(out.Warnings, w)
 	}
+	for _, over := range in.over {
+		out.Warnings = append(out.Warnings, &fireoncev1.Warning{Field: over.Field, Code: fireoncev1.WarningCode_WARNING_CODE_OVER_LIMIT, Message: over.Msg})
+	}
 	if in.server.cfg.Media != nil {
 		out.Warnings = append(out.Warnings, in.mediaWarnings(ctx, out.GetJob().GetPayload())...)
 	}

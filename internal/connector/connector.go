@@ -89,6 +89,21 @@ type Prober interface {
 	Probe(ctx context.Context, o Opening) (job.Traits, error)
 }
 
+// Limiter is a connector whose targets have limits of their own, which it learns when it asks them
+// for something else.
+type Limiter interface {
+	// Limits compares a request that Prepare accepts with its target's limits, as far as they
+	// are known. It asks nothing. It fails with *InputError if the target stated a limit
+	// that the request exceeds, and returns the limits that may be exceeded.
+	Limits(r Request) ([]Over, error)
+}
+
+// Over is a limit that a request may exceed.
+type Over struct {
+	Field string // e.g. "payload.social_post.text"
+	Msg   string // a sentence without its period, for a person
+}
+
 // Tester is a connector that can ask, without any effect, which account a credential
 // belongs to.
 type Tester interface {

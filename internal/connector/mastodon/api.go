@@ -93,6 +93,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if err != nil {
 		return connector.Tested{}, err
 	}
+	c.learn(ctx, a)
 	return connector.Tested{
 		Identity: p.url, Detail: transport.Clean("the token is of @"+p.acct+" on "+a.base.Host, transport.MaxMessage),
 	}, nil

@@ -18,8 +18,7 @@ import (
 // Limits of the API.
 const (
 	// MaxText bounds a post with its content warning, in characters. Servers have
-	// limits of their own, 500 mostly, which only they know; a longer text is refused
-	// when it is sent, in their words.
+	// limits of their own, 500 mostly (limits.go).
 	MaxText = 10000
 	// maxID bounds a server's ids, in bytes.
 	maxID = 64
@@ -50,7 +49,7 @@ var visibilities = map[fireoncev1.MastodonOptions_Visibility]string{
 	fireoncev1.MastodonOptions_VISIBILITY_DIRECT:      direct,
 }
 
-var badPayload = kit.Bad(connector.BadPayload, "payload.social_post")
+var badPayload = kit.Bad(connector.BadPayload, payloadField)
 
 func read(p *fireoncev1.SocialPost, replyTo string) (content, error) {
 	o := p.GetMastodon()

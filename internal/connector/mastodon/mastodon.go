@@ -56,6 +56,7 @@ type Connector struct {
 	cfg      Config
 	servers  *cache.TTL[string, bool]              // whether a server dedupes, by its base URL
 	accounts *cache.TTL[[sha256.Size]byte, person] // the account of each token
+	limits   *cache.TTL[string, limits]            // what a server stated, by its base URL
 }
 
 var (
@@ -63,6 +64,7 @@ var (
 	_ connector.Identifier = (*Connector)(nil)
 	_ connector.Prober     = (*Connector)(nil)
 	_ connector.Tester     = (*Connector)(nil)
+	_ connector.Limiter    = (*Connector)(nil)
 )
 
 // New makes the connector.
@@ -74,6 +76,7 @@ func New(c Config) *Connector {
 	out := &Connector{
 		cfg: c, Watermarks: watermarks,
 		servers:  cache.New[string, bool](cache.Options{Max: maxRemembered, Age: probeLasts, Now: c.Now}),
+		limits:   cache.New[string, limits](cache.Options{Max: maxRemembered, Age: limitsLast, Now: c.Now}),
 		accounts: cache.New[[sha256.Size]byte, person](cache.Options{Max: maxRemembered, Age: accountLasts, Now: c.Now}),
 	}
 	out.Base = kit.Base[settings, kit.Auth]{

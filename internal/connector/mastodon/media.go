@@ -29,7 +29,7 @@ const (
 )
 
 // files are those that are sent. Servers have limits of their own, 16 MiB for images and 99 MiB for
-// videos mostly.
+// videos mostly (see mediaRule).
 var files = kit.MediaRule{Most: 4, Bytes: 100 << 20, Takes: isMedia, Names: "images, videos and audio"}
 
 func isMedia(mediaType string) bool {
@@ -58,7 +58,7 @@ func (c *Connector) attach(ctx context.Context, a account, refs []*fireoncev1.Me
 // upload sends one file to the server. ready reports whether it needs no more
 // processing.
 func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.MediaRef) (id string, ready bool, err error) {
-	asset, err := files.Fetch(ctx, c.cfg.Media, ref)
+	asset, err := c.mediaRule(a, ref).Fetch(ctx, c.cfg.Media, ref)
 	if err != nil {
 		return "", false, err
 	}

@@ -44,13 +44,9 @@ var (
 // isMastodon asks the server what it is: the instance in its present form, then in
 // the old one together with NodeInfo (http://nodeinfo.diaspora.software/protocol).
 func (c *Connector) isMastodon(ctx context.Context, a account) (bool, error) {
-	var instance struct {
-		Version string `json:"version"`
-		Source  string `json:"source_url"`
-	}
-	there, err := c.tell(ctx, a, "/api/v2/instance", &instance)
+	instance, there, err := c.readInstance(ctx, a)
 	if there || err != nil {
-		return ownVersion.MatchString(instance.Version) && ownSource.MatchString(instance.Source), err
+		return instance.isMastodon(), err
 	}
 	there, err = c.tell(ctx, a, "/api/v1/instance", &instance)
 	if !there || err != nil || !ownVersion.MatchString(instance.Version) {

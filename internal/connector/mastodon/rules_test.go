@@ -278,8 +278,18 @@ func TestProbe(t *testing.T) {
 }
 
 func TestTester(t *testing.T) {
-	p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(200, `{"id":"7","acct":"ada","url":"https://social.example/@ada"}`)),
-		connectortest.Say(connectortest.Answer(200, `{"id":"7","acct":"ada"}`)), connectortest.Status(401), connectortest.Say(connectortest.Answer(200, `{}`)))
+	answers := []string{
+		connectortest.Answer(200, `{"id":"7","acct":"ada","url":"https://social.example/@ada"}`), connectortest.Answer(200, `{"id":"7","acct":"ada"}`),
+		connectortest.Answer(401, ""), connectortest.Answer(200, `{}`),
+	}
+	p := connectortest.NewPlatform(t, false, connectortest.Script{Do: func(conn *connectortest.Conn) {
+		if strings.Contains(conn.Request.Line, "/api/v2/instance") { // what it says of itself is of no account
+			conn.Write(connectortest.Answer(500, ""))
+			return
+		}
+		conn.Write(answers[0])
+		answers = answers[1:]
+	}})
 	c := mastodon.New(mastodon.Config{Sender: p.Sender()})
 	o := connector.Opening{Settings: settingsOf(t, p.URL(), yes), Credential: bearer(t, token)}
 	for _, want := range []string{p.URL() + "/accounts/7", p.URL() + "/accounts/7"} {

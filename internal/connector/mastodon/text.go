@@ -36,7 +36,8 @@ func (c content) likeSource(text, warning string) likeness {
 	return like
 }
 
-var links = regexp.MustCompile(`(?i)https?://[^\s<>()\[\]"]+`)
+// links reads a text in normal form, in which each blank is a space.
+var links = regexp.MustCompile(`(?i)https?://[^ <>()\[\]"]+`)
 
 // targets returns a text's links, without their marks.
 func targets(text string) map[string]bool {
@@ -92,12 +93,15 @@ func plain(source string) string {
 var (
 	markup = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|\]\([^)\s]*|</?[A-Za-z][^>]*>|&[A-Za-z0-9#]+;|:[A-Za-z0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:`)
 	// fence begins a block of code, and names its language.
-	fence  = regexp.MustCompile("(?m)^\\s*(?:`{3,}[^`\\n]*|~{3,}[^\\n]*)$")
+	fence  = regexp.MustCompile("(?m)^[\\s\\pZ]*(?:`{3,}[^`\\n]*|~{3,}[^\\n]*)$")
 	inList = regexp.MustCompile(`^[0-9]{1,9}[.)]$`)
 	// address is a mention, a hashtag, an e-mail address, or what may become a link. It
 	// has no run of dots, and a server may return such a run as one sign.
 	address = regexp.MustCompile(`[@#＃/]|(?:^|[^.])\.\p{L}`)
 )
+
+// elsewhere is a mention of an account on another server, as Mastodon's client counts it.
+var elsewhere = regexp.MustCompile(`(^|[^/0-9A-Za-z_])@([0-9A-Za-z_]+)@[0-9A-Za-z.-]+[0-9A-Za-z]`)
 
 // words is the part of a text that no server changes: its letters and digits, without
 // marks and gaps, and without what servers write in their own way. Omitting more makes

@@ -3,8 +3,8 @@
 //
 //     x          {"weight", "valid", "links": [[from, to], …]}, in units of UTF-16 of the text in NFC
 //     bluesky    {"graphemes", "facets": [[type, value, byteStart, byteEnd], …]}
-//     mastodon   {"counted"}: the text as Mastodon's own client counts it, a link as 23 letters (its
-//                url_regex and counter, by documentation and source: twitter-text's parts, with a scheme)
+//     mastodon   {"links", "counted", "graphemes"}: the text as Mastodon's own client counts it, a link as 23 letters
+//                (url_regex: twitter-text's parts, with a scheme), a mention without its server (counter)
 //     graphemes  {"graphemes"}, by this program's own segmenter
 //
 // It ends when its input does.
@@ -42,7 +42,9 @@ const answers = {
     return { graphemes: rich.graphemeLength, facets }
   },
   mastodon({ text }) {
-    return { counted: text.replace(address, '$1' + 'x'.repeat(23)) }
+    const links = text.replace(address, '$1' + 'x'.repeat(23))
+    const counted = links.replace(/(^|[^/\w])@(([a-z0-9_]+)@[a-z0-9.-]+[a-z0-9]+)/gi, '$1@$3')
+    return { links, counted, graphemes: [...new Intl.Segmenter().segment(counted)].length }
   },
   graphemes({ text }) {
     return { graphemes: [...new Intl.Segmenter().segment(text)].length }
