@@ -122,6 +122,21 @@ func (s stub) Prepare(r connector.Request) (connector.Prepared, error) {
 	return connector.Prepared{HoldKey: "hold of " + p.GetCustom().GetSchema(), Frozen: r.Payload}, nil
 }
 
+// Limits implements connector.Limiter.
+func (s stub) Limits(r connector.Request) ([]connector.Over, error) {
+	var p fireoncev1.Payload
+	if err := proto.Unmarshal(r.Payload, &p); err != nil {
+		return nil, err
+	}
+	switch schema := p.GetCustom().GetSchema(); {
+	case strings.HasPrefix(schema, "above"):
+		return nil, &connector.InputError{Reason: connector.BadPayload, Field: "payload.custom.data", Msg: "it takes less"}
+	case strings.HasPrefix(schema, "long"):
+		return []connector.Over{{Field: "payload.custom.data", Msg: "most take less"}}, nil
+	}
+	return nil, nil
+}
+
 func (s stub) Open(context.Context, connector.Opening) (connector.Session, error) {
 	panic("the server opens no connection")
 }

@@ -358,3 +358,24 @@ func TestWaitWarnings(t *testing.T) {
 		t.Errorf("%s: %v", name, got)
 	}
 }
+
+// TestLimitsOfTheTarget: a job above a limit that its target stated is refused, and one above a limit
+// that it may have is stored with a warning.
+func TestLimitsOfTheTarget(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		for _, only := range []bool{true, false} {
+			of := func(schema string) *scheduleRequest {
+				return f.request(schema, func(r *scheduleRequest) { r.Payload, r.ValidateOnly = custom(schema, ""), only })
+			}
+			got := f.scheduled(of("long/v1")).GetWarnings()
+			if len(got) != 1 || got[0].GetCode() != fireoncev1.WarningCode_WARNING_CODE_OVER_LIMIT || got[0].GetField() != "payload.custom.data" || got[0].GetMessage() == "" {
+				t.Errorf("warnings %v", got)
+			}
+			if got := f.scheduled(of("short/v1")).GetWarnings(); len(got) != 0 {
+				t.Errorf("warnings %v", got)
+			}
+			err := c.call(t.Context(), scheduleJob, of("above/v1"), &fireoncev1.ScheduleJobResponse{})
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID)
+		}
+	})
+}

@@ -136,15 +136,18 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	if err := images.Check(c.cfg.Media, q.media, badPayload); err != nil {
+	if err := images.Check(c.cfg.Media, q.media, q.badMedia()); err != nil {
 		return connector.Prepared{}, err
+	}
+	if c.cfg.Media == nil {
+		q.link = "" // this server fetches nothing
 	}
 	frozen, err := q.freeze()
 	if err != nil {
 		return connector.Prepared{}, badPayload("", "cannot be encoded")
 	}
 	out := connector.Prepared{HoldKey: kit.HoldAccount, Frozen: frozen}
-	if len(q.media) > 0 || q.mentions() {
+	if len(q.media) > 0 || q.mentions() || q.link != "" {
 		out.OpenTime = openTime
 	}
 	return out, nil

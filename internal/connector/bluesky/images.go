@@ -29,17 +29,19 @@ const (
 
 const methodUpload = "com.atproto.repo.uploadBlob"
 
-// embed is what a post shows below its text: a quote, images, or both.
+// embed is what a post shows below its text: a quote, images or a card, or a quote with one of these.
 type embed struct {
-	Type   string          `json:"$type"`
-	Record json.RawMessage `json:"record,omitempty"`
-	Media  *embed          `json:"media,omitempty"`
-	Images []image         `json:"images,omitempty"`
+	Type     string          `json:"$type"`
+	Record   json.RawMessage `json:"record,omitempty"`
+	Media    *embed          `json:"media,omitempty"`
+	Images   []image         `json:"images,omitempty"`
+	External *external       `json:"external,omitempty"`
 }
 
 const (
 	typeQuote  = "app.bsky.embed.record"
 	typeImages = "app.bsky.embed.images"
+	typeCard   = "app.bsky.embed.external"
 	typeBoth   = "app.bsky.embed.recordWithMedia"
 )
 
@@ -53,18 +55,11 @@ var images = kit.MediaRule{
 	Most: MaxImages, Bytes: MaxImage, Names: "images", Takes: func(mediaType string) bool { return strings.HasPrefix(mediaType, "image/") },
 }
 
-// show uploads the post's images and puts them into its record.
+// show uploads the post's images, or makes its card, and puts them into its record.
 func (c *Connector) show(ctx context.Context, in login, q *post) error {
-	if len(q.media) == 0 {
-		return nil
-	}
-	all := &embed{Type: typeImages}
-	for _, ref := range q.media {
-		blob, err := c.upload(ctx, in, ref)
-		if err != nil {
-			return err
-		}
-		all.Images = append(all.Images, image{Alt: ref.GetAltText(), Blob: blob})
+	all, err := c.below(ctx, in, q)
+	if err != nil || all == nil {
+		return err
 	}
 	if q.record.Embed == nil {
 		q.record.Embed = all
@@ -76,6 +71,25 @@ func (c *Connector) show(ctx context.Context, in login, q *post) error {
 	}
 	q.record.Embed = &embed{Type: typeBoth, Record: quoted, Media: all}
 	return nil
+}
+
+// below returns the images or the card of a post; nil: it has none.
+func (c *Connector) below(ctx context.Context, in login, q *post) (*embed, error) {
+	switch {
+	case q.card.URI != "":
+		return c.ownCard(ctx, in, q)
+	case len(q.media) == 0:
+		return c.foundCard(ctx, in, q.link), nil
+	}
+	all := &embed{Type: typeImages}
+	for _, ref := range q.media {
+		blob, err := c.upload(ctx, in, ref)
+		if err != nil {
+			return nil, err
+		}
+		all.Images = append(all.Images, image{Alt: ref.GetAltText(), Blob: blob})
+	}
+	return all, nil
 }
 
 // upload fetches one image and uploads it to the server. It checks the name that the

@@ -9,6 +9,7 @@ import (
 func Platform() platform.Platform {
 	return platform.Platform{
 		Name: Name, Title: "Bluesky", Settings: []platform.Flag{platform.BaseURL(false)}, Secret: platform.Other,
+		Post: []platform.Flag{{Name: "no-card", Usage: "no card of the first link below the text", Field: "no_card"}},
 		New: func(e platform.Env) (connector.Connector, error) {
 			return New(Config{Sender: e.Sender, Media: e.Media, HTTPSOnly: e.HTTPSOnly}), nil
 		},

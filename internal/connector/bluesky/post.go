@@ -67,7 +67,10 @@ type post struct {
 	key     string
 	record  record
 	replyTo string
-	media   []*fireoncev1.MediaRef
+	// media are the post's images, or the picture of its own card.
+	media []*fireoncev1.MediaRef
+	card  external // the post's own; without a URI: none
+	link  string   // the page that a card may be made of; empty: none
 }
 
 var badPayload = kit.Bad(connector.BadPayload, "payload.social_post")
@@ -135,6 +138,9 @@ func (q *post) options(o *fireoncev1.BlueskyOptions) error {
 		}
 		q.record.Embed = &embed{Type: typeQuote, Record: ref}
 	}
+	if err := q.readCard(o); err != nil {
+		return err
+	}
 	if len(o.GetSelfLabels()) > 0 {
 		q.record.Labels = &selfLabels{Type: "com.atproto.label.defs#selfLabels"}
 		for _, l := range o.GetSelfLabels() {
@@ -148,7 +154,8 @@ func visible(r rune) bool { return r > ' ' && r < 0x7f }
 
 // fields are the frozen encoding: these, in this order, and then the images.
 func (q *post) fields(encoded *[]byte) []kit.FrozenField {
-	return []kit.FrozenField{{Name: "rkey", At: &q.key}, {Name: "record", At: encoded}, {Name: "reply_to", At: &q.replyTo}}
+	return []kit.FrozenField{{Name: "rkey", At: &q.key}, {Name: "record", At: encoded}, {Name: "reply_to", At: &q.replyTo},
+		{Name: "card", At: &q.card.URI}, {Name: "card_title", At: &q.card.Title}, {Name: "card_description", At: &q.card.Description}, {Name: "link", At: &q.link}}
 }
 
 func (q post) freeze() ([]byte, error) {
