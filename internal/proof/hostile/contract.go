@@ -98,7 +98,7 @@ type shape struct {
 	least int
 }
 
-// The sizes of a request and of a batch that a server reads unless it is told otherwise.
+// The sizes of a request and of a batch that a server reads by default.
 const usualRequest, usualBatch = 1 << 20, 16 << 20
 
 // shapes yields what can be done to one field.

@@ -64,6 +64,6 @@ func (n *Node) offerTry(ctx context.Context) string {
 		return ""
 	}
 	return fmt.Sprintf(`try it: curl %s%s -H 'Content-Type: application/json' -d '{"idempotencyKey": "hello-1", `+
-		`"connectionKey": %q, "payload": {"webhook": {"url": "%s%s", "bodyText": "Hello"}}}'`,
+		`"connectionKey": %q, "payload": {"webhook": {"url": "%s%s", "bodyJson": {"hello": "world"}}}}'`,
 		n.URL(), fireoncev1connect.JobServiceScheduleJobProcedure, tryKey, n.URL(), server.TryPath)
 }

@@ -49,7 +49,7 @@ func TestTry(t *testing.T) {
 			t.Fatalf("%s", answer)
 		}
 		if created[strings.Contains(string(answer), `"created":true`)]++; created[true] == 1 && created[false] == 0 {
-			if text := <-printed; !strings.Contains(text, "POST /try  webhook-id ") || !strings.Contains(text, "acted\n    Hello\n") {
+			if text := <-printed; !strings.Contains(text, "POST /try  webhook-id ") || !strings.Contains(text, "acted\n    {\"hello\":\"world\"}\n") {
 				t.Errorf("printed %q", text)
 			}
 			page, err := http.Get(n.URL() + server.TryPath)
@@ -58,7 +58,7 @@ func TestTry(t *testing.T) {
 			}
 			text, _ := io.ReadAll(page.Body)
 			page.Body.Close()
-			if !strings.Contains(string(text), "acted\n    Hello\n") {
+			if !strings.Contains(string(text), "acted\n    {\"hello\":\"world\"}\n") {
 				t.Errorf("shown %q", text)
 			}
 		}
