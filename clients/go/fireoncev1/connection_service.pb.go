@@ -196,7 +196,7 @@ func (x TikTokSettings_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TikTokSettings_Source.Descriptor instead.
 func (TikTokSettings_Source) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10, 0}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11, 0}
 }
 
 // How the connection is made private.
@@ -253,7 +253,7 @@ func (x SmtpSettings_Security) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SmtpSettings_Security.Descriptor instead.
 func (SmtpSettings_Security) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12, 0}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // One account on one platform, one SMTP relay, or one webhook signer.
@@ -745,7 +745,10 @@ type WebhookSettings struct {
 	// an attempt that is answered so had no effect, and is repeated by the retry policy. It
 	// is a fact that you state. A proxy that answers so after the receiver has acted causes a
 	// second effect. At most 10. Empty: none.
-	Unacted       []*UnactedAnswer `protobuf:"bytes,8,rep,name=unacted,proto3" json:"unacted,omitempty"`
+	Unacted []*UnactedAnswer `protobuf:"bytes,8,rep,name=unacted,proto3" json:"unacted,omitempty"`
+	// What refusals with certain statuses mean for a job, where it is not what
+	// docs/statuses.md says. At most 20, one for each status. Empty: none.
+	Refusals      []*RefusalRule `protobuf:"bytes,9,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -832,6 +835,13 @@ func (x *WebhookSettings) GetMaxHandlingTime() *durationpb.Duration {
 func (x *WebhookSettings) GetUnacted() []*UnactedAnswer {
 	if x != nil {
 		return x.Unacted
+	}
+	return nil
+}
+
+func (x *WebhookSettings) GetRefusals() []*RefusalRule {
+	if x != nil {
+		return x.Refusals
 	}
 	return nil
 }
@@ -995,6 +1005,66 @@ func (*UnactedAnswer_Header) isUnactedAnswer_Mark() {}
 
 func (*UnactedAnswer_BodyContains) isUnactedAnswer_Mark() {}
 
+// What a refusal with a status means for a job. A refusal is a complete 4xx, 307 or 308: it
+// proves that the receiver did not act, and closes its own attempt alone. What is unknown
+// stays so: a rule changes nothing about 408, or about 409 and 422 where the receiver dedupes.
+type RefusalRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 307, 308, or 400 to 499, but not 408, which is no refusal, and 429, which is always for
+	// now.
+	Status int32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
+	// How long such an answer counts as temporary, from the beginning of the job's first
+	// attempt; then it is final. Zero: it is final at once. At most 30 days. Unset: as long as
+	// the retry policy keeps trying, which bounds it in any case.
+	RetryFor      *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_for,json=retryFor,proto3" json:"retry_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusalRule) Reset() {
+	*x = RefusalRule{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusalRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusalRule) ProtoMessage() {}
+
+func (x *RefusalRule) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusalRule.ProtoReflect.Descriptor instead.
+func (*RefusalRule) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RefusalRule) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *RefusalRule) GetRetryFor() *durationpb.Duration {
+	if x != nil {
+		return x.RetryFor
+	}
+	return nil
+}
+
 // A header of an answer.
 type AnswerMark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1007,7 +1077,7 @@ type AnswerMark struct {
 
 func (x *AnswerMark) Reset() {
 	*x = AnswerMark{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1089,7 @@ func (x *AnswerMark) String() string {
 func (*AnswerMark) ProtoMessage() {}
 
 func (x *AnswerMark) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1102,7 @@ func (x *AnswerMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerMark.ProtoReflect.Descriptor instead.
 func (*AnswerMark) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AnswerMark) GetName() string {
@@ -1052,8 +1122,8 @@ func (x *AnswerMark) GetValue() string {
 // Settings of connector "http" (plain HTTP requests).
 type HttpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the receiver dedupes on the header Idempotency-Key, in which we send the
-	// effect key. Required.
+	// Whether the receiver dedupes on the header Idempotency-Key, or key_header, in which we
+	// send the effect key. Required.
 	ReceiverDedupes ReceiverDedupes `protobuf:"varint,1,opt,name=receiver_dedupes,json=receiverDedupes,proto3,enum=fireonce.v1.ReceiverDedupes" json:"receiver_dedupes,omitempty"`
 	// How long the receiver remembers a key. Required with YES, 1 minute to 30
 	// days; not allowed with NO. We send again only inside its first half, less
@@ -1103,14 +1173,23 @@ type HttpSettings struct {
 	// an attempt that is answered so had no effect, and is repeated by the retry policy. It
 	// is a fact that you state. A proxy that answers so after the receiver has acted causes a
 	// second effect. At most 10. Empty: none.
-	Unacted       []*UnactedAnswer `protobuf:"bytes,11,rep,name=unacted,proto3" json:"unacted,omitempty"`
+	Unacted []*UnactedAnswer `protobuf:"bytes,11,rep,name=unacted,proto3" json:"unacted,omitempty"`
+	// What refusals with certain statuses mean for a job, where it is not what
+	// docs/statuses.md says. At most 20, one for each status. Empty: none.
+	Refusals []*RefusalRule `protobuf:"bytes,12,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	// The header in which the receiver expects the effect key, such as "X-Idempotency-Key" or
+	// "PayPal-Request-Id". Empty: Idempotency-Key. Only with YES. It cannot be a header that
+	// belongs to the connection or the message, or that carries a secret. Jobs cannot set it.
+	// A change holds for jobs whose first attempt begins after it: a repeat carries its key
+	// where the attempt before had it.
+	KeyHeader     string `protobuf:"bytes,13,opt,name=key_header,json=keyHeader,proto3" json:"key_header,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HttpSettings) Reset() {
 	*x = HttpSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1201,7 @@ func (x *HttpSettings) String() string {
 func (*HttpSettings) ProtoMessage() {}
 
 func (x *HttpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1214,7 @@ func (x *HttpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpSettings.ProtoReflect.Descriptor instead.
 func (*HttpSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HttpSettings) GetReceiverDedupes() ReceiverDedupes {
@@ -1215,6 +1294,20 @@ func (x *HttpSettings) GetUnacted() []*UnactedAnswer {
 	return nil
 }
 
+func (x *HttpSettings) GetRefusals() []*RefusalRule {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+func (x *HttpSettings) GetKeyHeader() string {
+	if x != nil {
+		return x.KeyHeader
+	}
+	return ""
+}
+
 // Settings of connector "feed": a platform that accepts posts without a key and lists an
 // account's recent posts, so that an effect can be looked up (class OBSERVABLE).
 type FeedSettings struct {
@@ -1230,7 +1323,7 @@ type FeedSettings struct {
 
 func (x *FeedSettings) Reset() {
 	*x = FeedSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1335,7 @@ func (x *FeedSettings) String() string {
 func (*FeedSettings) ProtoMessage() {}
 
 func (x *FeedSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1348,7 @@ func (x *FeedSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedSettings.ProtoReflect.Descriptor instead.
 func (*FeedSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FeedSettings) GetBaseUrl() string {
@@ -1289,7 +1382,7 @@ type MastodonSettings struct {
 
 func (x *MastodonSettings) Reset() {
 	*x = MastodonSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1394,7 @@ func (x *MastodonSettings) String() string {
 func (*MastodonSettings) ProtoMessage() {}
 
 func (x *MastodonSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1407,7 @@ func (x *MastodonSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MastodonSettings.ProtoReflect.Descriptor instead.
 func (*MastodonSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MastodonSettings) GetBaseUrl() string {
@@ -1342,7 +1435,7 @@ type BlueskySettings struct {
 
 func (x *BlueskySettings) Reset() {
 	*x = BlueskySettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1447,7 @@ func (x *BlueskySettings) String() string {
 func (*BlueskySettings) ProtoMessage() {}
 
 func (x *BlueskySettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1460,7 @@ func (x *BlueskySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlueskySettings.ProtoReflect.Descriptor instead.
 func (*BlueskySettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BlueskySettings) GetBaseUrl() string {
@@ -1388,7 +1481,7 @@ type XSettings struct {
 
 func (x *XSettings) Reset() {
 	*x = XSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1493,7 @@ func (x *XSettings) String() string {
 func (*XSettings) ProtoMessage() {}
 
 func (x *XSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1506,7 @@ func (x *XSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use XSettings.ProtoReflect.Descriptor instead.
 func (*XSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *XSettings) GetLongPosts() bool {
@@ -1433,7 +1526,7 @@ type TikTokSettings struct {
 
 func (x *TikTokSettings) Reset() {
 	*x = TikTokSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1538,7 @@ func (x *TikTokSettings) String() string {
 func (*TikTokSettings) ProtoMessage() {}
 
 func (x *TikTokSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1551,7 @@ func (x *TikTokSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TikTokSettings.ProtoReflect.Descriptor instead.
 func (*TikTokSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TikTokSettings) GetSource() TikTokSettings_Source {
@@ -1479,7 +1572,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1584,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1597,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SlackSettings) GetChannel() string {
@@ -1530,7 +1623,7 @@ type SmtpSettings struct {
 
 func (x *SmtpSettings) Reset() {
 	*x = SmtpSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1635,7 @@ func (x *SmtpSettings) String() string {
 func (*SmtpSettings) ProtoMessage() {}
 
 func (x *SmtpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1648,7 @@ func (x *SmtpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SmtpSettings.ProtoReflect.Descriptor instead.
 func (*SmtpSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SmtpSettings) GetHost() string {
@@ -1597,7 +1690,7 @@ type CustomSettings struct {
 
 func (x *CustomSettings) Reset() {
 	*x = CustomSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1702,7 @@ func (x *CustomSettings) String() string {
 func (*CustomSettings) ProtoMessage() {}
 
 func (x *CustomSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1715,7 @@ func (x *CustomSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomSettings.ProtoReflect.Descriptor instead.
 func (*CustomSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CustomSettings) GetValues() map[string]string {
@@ -1654,7 +1747,7 @@ type ConnectionLimits struct {
 
 func (x *ConnectionLimits) Reset() {
 	*x = ConnectionLimits{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1759,7 @@ func (x *ConnectionLimits) String() string {
 func (*ConnectionLimits) ProtoMessage() {}
 
 func (x *ConnectionLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1772,7 @@ func (x *ConnectionLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionLimits.ProtoReflect.Descriptor instead.
 func (*ConnectionLimits) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{14}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ConnectionLimits) GetMaxInFlight() int32 {
@@ -1726,7 +1819,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1831,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1844,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{15}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Credential) GetKind() isCredential_Kind {
@@ -1858,7 +1951,7 @@ type BearerToken struct {
 
 func (x *BearerToken) Reset() {
 	*x = BearerToken{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1963,7 @@ func (x *BearerToken) String() string {
 func (*BearerToken) ProtoMessage() {}
 
 func (x *BearerToken) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1976,7 @@ func (x *BearerToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BearerToken.ProtoReflect.Descriptor instead.
 func (*BearerToken) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{16}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BearerToken) GetToken() string {
@@ -1905,7 +1998,7 @@ type BasicAuth struct {
 
 func (x *BasicAuth) Reset() {
 	*x = BasicAuth{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2010,7 @@ func (x *BasicAuth) String() string {
 func (*BasicAuth) ProtoMessage() {}
 
 func (x *BasicAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2023,7 @@ func (x *BasicAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BasicAuth.ProtoReflect.Descriptor instead.
 func (*BasicAuth) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{17}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BasicAuth) GetUsername() string {
@@ -1969,7 +2062,7 @@ type OAuth2Token struct {
 
 func (x *OAuth2Token) Reset() {
 	*x = OAuth2Token{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2074,7 @@ func (x *OAuth2Token) String() string {
 func (*OAuth2Token) ProtoMessage() {}
 
 func (x *OAuth2Token) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2087,7 @@ func (x *OAuth2Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OAuth2Token.ProtoReflect.Descriptor instead.
 func (*OAuth2Token) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{18}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OAuth2Token) GetAccessToken() string {
@@ -2044,7 +2137,7 @@ type WebhookSecrets struct {
 
 func (x *WebhookSecrets) Reset() {
 	*x = WebhookSecrets{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2149,7 @@ func (x *WebhookSecrets) String() string {
 func (*WebhookSecrets) ProtoMessage() {}
 
 func (x *WebhookSecrets) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2162,7 @@ func (x *WebhookSecrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecrets.ProtoReflect.Descriptor instead.
 func (*WebhookSecrets) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{19}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WebhookSecrets) GetSecrets() []string {
@@ -2092,7 +2185,7 @@ type ApiKeyHeader struct {
 
 func (x *ApiKeyHeader) Reset() {
 	*x = ApiKeyHeader{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2197,7 @@ func (x *ApiKeyHeader) String() string {
 func (*ApiKeyHeader) ProtoMessage() {}
 
 func (x *ApiKeyHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2210,7 @@ func (x *ApiKeyHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKeyHeader.ProtoReflect.Descriptor instead.
 func (*ApiKeyHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{20}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApiKeyHeader) GetName() string {
@@ -2145,7 +2238,7 @@ type SecretHeader struct {
 
 func (x *SecretHeader) Reset() {
 	*x = SecretHeader{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2157,7 +2250,7 @@ func (x *SecretHeader) String() string {
 func (*SecretHeader) ProtoMessage() {}
 
 func (x *SecretHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2170,7 +2263,7 @@ func (x *SecretHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretHeader.ProtoReflect.Descriptor instead.
 func (*SecretHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{21}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SecretHeader) GetName() string {
@@ -2206,7 +2299,7 @@ type CreateConnectionRequest struct {
 
 func (x *CreateConnectionRequest) Reset() {
 	*x = CreateConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2311,7 @@ func (x *CreateConnectionRequest) String() string {
 func (*CreateConnectionRequest) ProtoMessage() {}
 
 func (x *CreateConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2324,7 @@ func (x *CreateConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConnectionRequest.ProtoReflect.Descriptor instead.
 func (*CreateConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{22}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateConnectionRequest) GetIdempotencyKey() string {
@@ -2266,7 +2359,7 @@ type CreateConnectionResponse struct {
 
 func (x *CreateConnectionResponse) Reset() {
 	*x = CreateConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2371,7 @@ func (x *CreateConnectionResponse) String() string {
 func (*CreateConnectionResponse) ProtoMessage() {}
 
 func (x *CreateConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2384,7 @@ func (x *CreateConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConnectionResponse.ProtoReflect.Descriptor instead.
 func (*CreateConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{23}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateConnectionResponse) GetConnection() *Connection {
@@ -2321,7 +2414,7 @@ type GetConnectionRequest struct {
 
 func (x *GetConnectionRequest) Reset() {
 	*x = GetConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2426,7 @@ func (x *GetConnectionRequest) String() string {
 func (*GetConnectionRequest) ProtoMessage() {}
 
 func (x *GetConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2439,7 @@ func (x *GetConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConnectionRequest.ProtoReflect.Descriptor instead.
 func (*GetConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{24}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetConnectionRequest) GetConnection() isGetConnectionRequest_Connection {
@@ -2400,7 +2493,7 @@ type GetConnectionResponse struct {
 
 func (x *GetConnectionResponse) Reset() {
 	*x = GetConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2505,7 @@ func (x *GetConnectionResponse) String() string {
 func (*GetConnectionResponse) ProtoMessage() {}
 
 func (x *GetConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2518,7 @@ func (x *GetConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConnectionResponse.ProtoReflect.Descriptor instead.
 func (*GetConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{25}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetConnectionResponse) GetConnection() *Connection {
@@ -2465,7 +2558,7 @@ type ConnectionFilter struct {
 
 func (x *ConnectionFilter) Reset() {
 	*x = ConnectionFilter{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2477,7 +2570,7 @@ func (x *ConnectionFilter) String() string {
 func (*ConnectionFilter) ProtoMessage() {}
 
 func (x *ConnectionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2490,7 +2583,7 @@ func (x *ConnectionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionFilter.ProtoReflect.Descriptor instead.
 func (*ConnectionFilter) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{26}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ConnectionFilter) GetStates() []ConnectionState {
@@ -2569,7 +2662,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2674,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2687,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{27}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListConnectionsRequest) GetPageSize() int32 {
@@ -2631,7 +2724,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2736,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +2749,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{28}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*Connection {
@@ -2713,7 +2806,7 @@ type UpdateConnectionRequest struct {
 
 func (x *UpdateConnectionRequest) Reset() {
 	*x = UpdateConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2725,7 +2818,7 @@ func (x *UpdateConnectionRequest) String() string {
 func (*UpdateConnectionRequest) ProtoMessage() {}
 
 func (x *UpdateConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2738,7 +2831,7 @@ func (x *UpdateConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConnectionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{29}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UpdateConnectionRequest) GetConnection() isUpdateConnectionRequest_Connection {
@@ -2995,7 +3088,7 @@ type UpdateConnectionResponse struct {
 
 func (x *UpdateConnectionResponse) Reset() {
 	*x = UpdateConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3100,7 @@ func (x *UpdateConnectionResponse) String() string {
 func (*UpdateConnectionResponse) ProtoMessage() {}
 
 func (x *UpdateConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3113,7 @@ func (x *UpdateConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConnectionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{30}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UpdateConnectionResponse) GetConnection() *Connection {
@@ -3045,7 +3138,7 @@ type RotateCredentialRequest struct {
 
 func (x *RotateCredentialRequest) Reset() {
 	*x = RotateCredentialRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3057,7 +3150,7 @@ func (x *RotateCredentialRequest) String() string {
 func (*RotateCredentialRequest) ProtoMessage() {}
 
 func (x *RotateCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3070,7 +3163,7 @@ func (x *RotateCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RotateCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{31}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RotateCredentialRequest) GetConnection() isRotateCredentialRequest_Connection {
@@ -3138,7 +3231,7 @@ type RotateCredentialResponse struct {
 
 func (x *RotateCredentialResponse) Reset() {
 	*x = RotateCredentialResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3243,7 @@ func (x *RotateCredentialResponse) String() string {
 func (*RotateCredentialResponse) ProtoMessage() {}
 
 func (x *RotateCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3256,7 @@ func (x *RotateCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RotateCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{32}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RotateCredentialResponse) GetConnection() *Connection {
@@ -3186,7 +3279,7 @@ type TestConnectionRequest struct {
 
 func (x *TestConnectionRequest) Reset() {
 	*x = TestConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3198,7 +3291,7 @@ func (x *TestConnectionRequest) String() string {
 func (*TestConnectionRequest) ProtoMessage() {}
 
 func (x *TestConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3211,7 +3304,7 @@ func (x *TestConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestConnectionRequest.ProtoReflect.Descriptor instead.
 func (*TestConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{33}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TestConnectionRequest) GetConnection() isTestConnectionRequest_Connection {
@@ -3277,7 +3370,7 @@ type TestConnectionResponse struct {
 
 func (x *TestConnectionResponse) Reset() {
 	*x = TestConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3382,7 @@ func (x *TestConnectionResponse) String() string {
 func (*TestConnectionResponse) ProtoMessage() {}
 
 func (x *TestConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3395,7 @@ func (x *TestConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestConnectionResponse.ProtoReflect.Descriptor instead.
 func (*TestConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{34}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TestConnectionResponse) GetOk() bool {
@@ -3362,7 +3455,7 @@ type PauseConnectionRequest struct {
 
 func (x *PauseConnectionRequest) Reset() {
 	*x = PauseConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3374,7 +3467,7 @@ func (x *PauseConnectionRequest) String() string {
 func (*PauseConnectionRequest) ProtoMessage() {}
 
 func (x *PauseConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3387,7 +3480,7 @@ func (x *PauseConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseConnectionRequest.ProtoReflect.Descriptor instead.
 func (*PauseConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{35}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PauseConnectionRequest) GetConnection() isPauseConnectionRequest_Connection {
@@ -3448,7 +3541,7 @@ type PauseConnectionResponse struct {
 
 func (x *PauseConnectionResponse) Reset() {
 	*x = PauseConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3553,7 @@ func (x *PauseConnectionResponse) String() string {
 func (*PauseConnectionResponse) ProtoMessage() {}
 
 func (x *PauseConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3566,7 @@ func (x *PauseConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseConnectionResponse.ProtoReflect.Descriptor instead.
 func (*PauseConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PauseConnectionResponse) GetConnection() *Connection {
@@ -3500,7 +3593,7 @@ type ResumeConnectionRequest struct {
 
 func (x *ResumeConnectionRequest) Reset() {
 	*x = ResumeConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3605,7 @@ func (x *ResumeConnectionRequest) String() string {
 func (*ResumeConnectionRequest) ProtoMessage() {}
 
 func (x *ResumeConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3618,7 @@ func (x *ResumeConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConnectionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResumeConnectionRequest) GetConnection() isResumeConnectionRequest_Connection {
@@ -3586,7 +3679,7 @@ type ResumeConnectionResponse struct {
 
 func (x *ResumeConnectionResponse) Reset() {
 	*x = ResumeConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +3691,7 @@ func (x *ResumeConnectionResponse) String() string {
 func (*ResumeConnectionResponse) ProtoMessage() {}
 
 func (x *ResumeConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +3704,7 @@ func (x *ResumeConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConnectionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResumeConnectionResponse) GetConnection() *Connection {
@@ -3635,7 +3728,7 @@ type DeleteConnectionRequest struct {
 
 func (x *DeleteConnectionRequest) Reset() {
 	*x = DeleteConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3647,7 +3740,7 @@ func (x *DeleteConnectionRequest) String() string {
 func (*DeleteConnectionRequest) ProtoMessage() {}
 
 func (x *DeleteConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3660,7 +3753,7 @@ func (x *DeleteConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConnectionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{39}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeleteConnectionRequest) GetConnection() isDeleteConnectionRequest_Connection {
@@ -3720,7 +3813,7 @@ type DeleteConnectionResponse struct {
 
 func (x *DeleteConnectionResponse) Reset() {
 	*x = DeleteConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3732,7 +3825,7 @@ func (x *DeleteConnectionResponse) String() string {
 func (*DeleteConnectionResponse) ProtoMessage() {}
 
 func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3745,7 +3838,7 @@ func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConnectionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{40}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{41}
 }
 
 type StartOAuthRequest struct {
@@ -3774,7 +3867,7 @@ type StartOAuthRequest struct {
 
 func (x *StartOAuthRequest) Reset() {
 	*x = StartOAuthRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +3879,7 @@ func (x *StartOAuthRequest) String() string {
 func (*StartOAuthRequest) ProtoMessage() {}
 
 func (x *StartOAuthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +3892,7 @@ func (x *StartOAuthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOAuthRequest.ProtoReflect.Descriptor instead.
 func (*StartOAuthRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{41}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StartOAuthRequest) GetApp() string {
@@ -3898,7 +3991,7 @@ type StartOAuthResponse struct {
 
 func (x *StartOAuthResponse) Reset() {
 	*x = StartOAuthResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3910,7 +4003,7 @@ func (x *StartOAuthResponse) String() string {
 func (*StartOAuthResponse) ProtoMessage() {}
 
 func (x *StartOAuthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3923,7 +4016,7 @@ func (x *StartOAuthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOAuthResponse.ProtoReflect.Descriptor instead.
 func (*StartOAuthResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{42}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StartOAuthResponse) GetAuthorizationUrl() string {
@@ -3966,7 +4059,7 @@ type CompleteOAuthRequest struct {
 
 func (x *CompleteOAuthRequest) Reset() {
 	*x = CompleteOAuthRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4071,7 @@ func (x *CompleteOAuthRequest) String() string {
 func (*CompleteOAuthRequest) ProtoMessage() {}
 
 func (x *CompleteOAuthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4084,7 @@ func (x *CompleteOAuthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOAuthRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOAuthRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{43}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CompleteOAuthRequest) GetState() string {
@@ -4033,7 +4126,7 @@ type CompleteOAuthResponse struct {
 
 func (x *CompleteOAuthResponse) Reset() {
 	*x = CompleteOAuthResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4045,7 +4138,7 @@ func (x *CompleteOAuthResponse) String() string {
 func (*CompleteOAuthResponse) ProtoMessage() {}
 
 func (x *CompleteOAuthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4058,7 +4151,7 @@ func (x *CompleteOAuthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOAuthResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOAuthResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{44}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CompleteOAuthResponse) GetConnection() *Connection {
@@ -4083,7 +4176,7 @@ type ListConnectorsRequest struct {
 
 func (x *ListConnectorsRequest) Reset() {
 	*x = ListConnectorsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4095,7 +4188,7 @@ func (x *ListConnectorsRequest) String() string {
 func (*ListConnectorsRequest) ProtoMessage() {}
 
 func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4108,7 +4201,7 @@ func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectorsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{45}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{46}
 }
 
 type ListConnectorsResponse struct {
@@ -4121,7 +4214,7 @@ type ListConnectorsResponse struct {
 
 func (x *ListConnectorsResponse) Reset() {
 	*x = ListConnectorsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[46]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4133,7 +4226,7 @@ func (x *ListConnectorsResponse) String() string {
 func (*ListConnectorsResponse) ProtoMessage() {}
 
 func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[46]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4146,7 +4239,7 @@ func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectorsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{46}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListConnectorsResponse) GetConnectors() []*Connector {
@@ -4181,7 +4274,7 @@ type Connector struct {
 
 func (x *Connector) Reset() {
 	*x = Connector{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[47]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +4286,7 @@ func (x *Connector) String() string {
 func (*Connector) ProtoMessage() {}
 
 func (x *Connector) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[47]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +4299,7 @@ func (x *Connector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connector.ProtoReflect.Descriptor instead.
 func (*Connector) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{47}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Connector) GetName() string {
@@ -4262,7 +4355,7 @@ var File_fireonce_v1_connection_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x0f\n" +
+	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x0f\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
@@ -4313,8 +4406,7 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
 	"\n" +
-	"\bsettings\"\x92\n" +
-	"\n" +
+	"\bsettingsJ\x04\b2\x103R\x03mcp\"\xb6\v\n" +
 	"\x0fWebhookSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
@@ -4327,7 +4419,9 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight\x12E\n" +
 	"\x11max_handling_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\x12>\n" +
 	"\aunacted\x18\b \x03(\v2\x1a.fireonce.v1.UnactedAnswerB\b\xbaH\x05\x92\x01\x02\x10\n" +
-	"R\aunacted:\xf9\x05\xbaH\xf5\x05\x1a\x95\x01\n" +
+	"R\aunacted\x12\xa1\x01\n" +
+	"\brefusals\x18\t \x03(\v2\x18.fireonce.v1.RefusalRuleBk\xbaHh\xba\x01`\n" +
+	"\x19webhook_settings.refusals\x12#refusals must name each status once\x1a\x1ethis.map(r, r.status).unique()\x92\x01\x02\x10\x14R\brefusals:\xf9\x05\xbaH\xf5\x05\x1a\x95\x01\n" +
 	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x97\x01\n" +
 	"\"webhook_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\x1a\xc0\x03\n" +
 	"\"webhook_settings.max_handling_time\x12pmax_handling_time is 1 second to 1 hour, at most a quarter of key_window, and does not go with dedupes_in_flight\x1a\xa7\x02!has(this.max_handling_time) || (!this.dedupes_in_flight && this.max_handling_time >= duration('1s') && this.max_handling_time <= duration('3600s') && (!has(this.key_window) || this.max_handling_time + this.max_handling_time + this.max_handling_time + this.max_handling_time <= this.key_window))\"\x8a\x01\n" +
@@ -4339,11 +4433,15 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x05B\x11\xbaH\x0e\x1a\f8\xf8\x038\x8c\x04\x18\xd7\x04(\xf4\x03R\x06status\x121\n" +
 	"\x06header\x18\x02 \x01(\v2\x17.fireonce.v1.AnswerMarkH\x00R\x06header\x12F\n" +
 	"\rbody_contains\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\b\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x00R\fbodyContainsB\r\n" +
-	"\x04mark\x12\x05\xbaH\x02\b\x01\"\x81\x01\n" +
+	"\x04mark\x12\x05\xbaH\x02\b\x01\"\x98\x02\n" +
+	"\vRefusalRule\x12\xbf\x01\n" +
+	"\x06status\x18\x01 \x01(\x05B\xa6\x01\xbaH\xa2\x01\xba\x01\x9e\x01\n" +
+	"\x13refusal_rule.status\x12:status must be 307, 308, or 400 to 499 but not 408 and 429\x1aKthis in [307, 308] || (this >= 400 && this <= 499 && !(this in [408, 429]))R\x06status\x12G\n" +
+	"\tretry_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x012\x00R\bretryFor\"\x81\x01\n" +
 	"\n" +
 	"AnswerMark\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%r#\x10\x01\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x125\n" +
-	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xc8\x012\x13^[!-~]+( +[!-~]+)*$R\x05value\"\xea\v\n" +
+	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xc8\x012\x13^[!-~]+( +[!-~]+)*$R\x05value\"\xd9\x0e\n" +
 	"\fHttpSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
@@ -4360,8 +4458,13 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x11max_handling_time\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\x12>\n" +
 	"\aunacted\x18\v \x03(\v2\x1a.fireonce.v1.UnactedAnswerB\b\xbaH\x05\x92\x01\x02\x10\n" +
-	"R\aunacted:\xf0\x05\xbaH\xec\x05\x1a\x92\x01\n" +
-	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x94\x01\n" +
+	"R\aunacted\x12\x9e\x01\n" +
+	"\brefusals\x18\f \x03(\v2\x18.fireonce.v1.RefusalRuleBh\xbaHe\xba\x01]\n" +
+	"\x16http_settings.refusals\x12#refusals must name each status once\x1a\x1ethis.map(r, r.status).unique()\x92\x01\x02\x10\x14R\brefusals\x12E\n" +
+	"\n" +
+	"key_header\x18\r \x01(\tB&\xbaH#r!\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]*$R\tkeyHeader:\xf7\x06\xbaH\xf3\x06\x1a\x92\x01\n" +
+	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x84\x01\n" +
+	"\x18http_settings.key_header\x12.key_header goes only with receiver_dedupes YES\x1a8this.key_header == '' || int(this.receiver_dedupes) == 1\x1a\x94\x01\n" +
 	"\x1fhttp_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\x1a\xbd\x03\n" +
 	"\x1fhttp_settings.max_handling_time\x12pmax_handling_time is 1 second to 1 hour, at most a quarter of key_window, and does not go with dedupes_in_flight\x1a\xa7\x02!has(this.max_handling_time) || (!this.dedupes_in_flight && this.max_handling_time >= duration('1s') && this.max_handling_time <= duration('3600s') && (!has(this.key_window) || this.max_handling_time + this.max_handling_time + this.max_handling_time + this.max_handling_time <= this.key_window))\"\xd7\x02\n" +
 	"\fFeedSettings\x12\x81\x02\n" +
@@ -4483,7 +4586,7 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x06filter\x18\x03 \x01(\v2\x1d.fireonce.v1.ConnectionFilterR\x06filter\"|\n" +
 	"\x17ListConnectionsResponse\x129\n" +
 	"\vconnections\x18\x01 \x03(\v2\x17.fireonce.v1.ConnectionR\vconnections\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc6\x10\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd1\x10\n" +
 	"\x17UpdateConnectionRequest\x12/\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
@@ -4513,7 +4616,7 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
 	"connection\x12\x05\xbaH\x02\b\x01B\n" +
 	"\n" +
-	"\bsettings\"S\n" +
+	"\bsettingsJ\x04\b2\x103R\x03mcp\"S\n" +
 	"\x18UpdateConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
@@ -4647,7 +4750,7 @@ func file_fireonce_v1_connection_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(ConnectionState)(0),             // 0: fireonce.v1.ConnectionState
 	(ReceiverDedupes)(0),             // 1: fireonce.v1.ReceiverDedupes
@@ -4657,176 +4760,180 @@ var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(*WebhookSettings)(nil),          // 5: fireonce.v1.WebhookSettings
 	(*KeepAnswer)(nil),               // 6: fireonce.v1.KeepAnswer
 	(*UnactedAnswer)(nil),            // 7: fireonce.v1.UnactedAnswer
-	(*AnswerMark)(nil),               // 8: fireonce.v1.AnswerMark
-	(*HttpSettings)(nil),             // 9: fireonce.v1.HttpSettings
-	(*FeedSettings)(nil),             // 10: fireonce.v1.FeedSettings
-	(*MastodonSettings)(nil),         // 11: fireonce.v1.MastodonSettings
-	(*BlueskySettings)(nil),          // 12: fireonce.v1.BlueskySettings
-	(*XSettings)(nil),                // 13: fireonce.v1.XSettings
-	(*TikTokSettings)(nil),           // 14: fireonce.v1.TikTokSettings
-	(*SlackSettings)(nil),            // 15: fireonce.v1.SlackSettings
-	(*SmtpSettings)(nil),             // 16: fireonce.v1.SmtpSettings
-	(*CustomSettings)(nil),           // 17: fireonce.v1.CustomSettings
-	(*ConnectionLimits)(nil),         // 18: fireonce.v1.ConnectionLimits
-	(*Credential)(nil),               // 19: fireonce.v1.Credential
-	(*BearerToken)(nil),              // 20: fireonce.v1.BearerToken
-	(*BasicAuth)(nil),                // 21: fireonce.v1.BasicAuth
-	(*OAuth2Token)(nil),              // 22: fireonce.v1.OAuth2Token
-	(*WebhookSecrets)(nil),           // 23: fireonce.v1.WebhookSecrets
-	(*ApiKeyHeader)(nil),             // 24: fireonce.v1.ApiKeyHeader
-	(*SecretHeader)(nil),             // 25: fireonce.v1.SecretHeader
-	(*CreateConnectionRequest)(nil),  // 26: fireonce.v1.CreateConnectionRequest
-	(*CreateConnectionResponse)(nil), // 27: fireonce.v1.CreateConnectionResponse
-	(*GetConnectionRequest)(nil),     // 28: fireonce.v1.GetConnectionRequest
-	(*GetConnectionResponse)(nil),    // 29: fireonce.v1.GetConnectionResponse
-	(*ConnectionFilter)(nil),         // 30: fireonce.v1.ConnectionFilter
-	(*ListConnectionsRequest)(nil),   // 31: fireonce.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),  // 32: fireonce.v1.ListConnectionsResponse
-	(*UpdateConnectionRequest)(nil),  // 33: fireonce.v1.UpdateConnectionRequest
-	(*UpdateConnectionResponse)(nil), // 34: fireonce.v1.UpdateConnectionResponse
-	(*RotateCredentialRequest)(nil),  // 35: fireonce.v1.RotateCredentialRequest
-	(*RotateCredentialResponse)(nil), // 36: fireonce.v1.RotateCredentialResponse
-	(*TestConnectionRequest)(nil),    // 37: fireonce.v1.TestConnectionRequest
-	(*TestConnectionResponse)(nil),   // 38: fireonce.v1.TestConnectionResponse
-	(*PauseConnectionRequest)(nil),   // 39: fireonce.v1.PauseConnectionRequest
-	(*PauseConnectionResponse)(nil),  // 40: fireonce.v1.PauseConnectionResponse
-	(*ResumeConnectionRequest)(nil),  // 41: fireonce.v1.ResumeConnectionRequest
-	(*ResumeConnectionResponse)(nil), // 42: fireonce.v1.ResumeConnectionResponse
-	(*DeleteConnectionRequest)(nil),  // 43: fireonce.v1.DeleteConnectionRequest
-	(*DeleteConnectionResponse)(nil), // 44: fireonce.v1.DeleteConnectionResponse
-	(*StartOAuthRequest)(nil),        // 45: fireonce.v1.StartOAuthRequest
-	(*StartOAuthResponse)(nil),       // 46: fireonce.v1.StartOAuthResponse
-	(*CompleteOAuthRequest)(nil),     // 47: fireonce.v1.CompleteOAuthRequest
-	(*CompleteOAuthResponse)(nil),    // 48: fireonce.v1.CompleteOAuthResponse
-	(*ListConnectorsRequest)(nil),    // 49: fireonce.v1.ListConnectorsRequest
-	(*ListConnectorsResponse)(nil),   // 50: fireonce.v1.ListConnectorsResponse
-	(*Connector)(nil),                // 51: fireonce.v1.Connector
-	nil,                              // 52: fireonce.v1.Connection.LabelsEntry
-	nil,                              // 53: fireonce.v1.CustomSettings.ValuesEntry
-	nil,                              // 54: fireonce.v1.ConnectionFilter.LabelsEntry
-	nil,                              // 55: fireonce.v1.UpdateConnectionRequest.LabelsEntry
-	(ConnectionStateCause)(0),        // 56: fireonce.v1.ConnectionStateCause
-	(*timestamppb.Timestamp)(nil),    // 57: google.protobuf.Timestamp
-	(EffectClass)(0),                 // 58: fireonce.v1.EffectClass
-	(*RetryPolicy)(nil),              // 59: fireonce.v1.RetryPolicy
-	(*durationpb.Duration)(nil),      // 60: google.protobuf.Duration
-	(HttpMethod)(0),                  // 61: fireonce.v1.HttpMethod
-	(*fieldmaskpb.FieldMask)(nil),    // 62: google.protobuf.FieldMask
-	(FailureKind)(0),                 // 63: fireonce.v1.FailureKind
+	(*RefusalRule)(nil),              // 8: fireonce.v1.RefusalRule
+	(*AnswerMark)(nil),               // 9: fireonce.v1.AnswerMark
+	(*HttpSettings)(nil),             // 10: fireonce.v1.HttpSettings
+	(*FeedSettings)(nil),             // 11: fireonce.v1.FeedSettings
+	(*MastodonSettings)(nil),         // 12: fireonce.v1.MastodonSettings
+	(*BlueskySettings)(nil),          // 13: fireonce.v1.BlueskySettings
+	(*XSettings)(nil),                // 14: fireonce.v1.XSettings
+	(*TikTokSettings)(nil),           // 15: fireonce.v1.TikTokSettings
+	(*SlackSettings)(nil),            // 16: fireonce.v1.SlackSettings
+	(*SmtpSettings)(nil),             // 17: fireonce.v1.SmtpSettings
+	(*CustomSettings)(nil),           // 18: fireonce.v1.CustomSettings
+	(*ConnectionLimits)(nil),         // 19: fireonce.v1.ConnectionLimits
+	(*Credential)(nil),               // 20: fireonce.v1.Credential
+	(*BearerToken)(nil),              // 21: fireonce.v1.BearerToken
+	(*BasicAuth)(nil),                // 22: fireonce.v1.BasicAuth
+	(*OAuth2Token)(nil),              // 23: fireonce.v1.OAuth2Token
+	(*WebhookSecrets)(nil),           // 24: fireonce.v1.WebhookSecrets
+	(*ApiKeyHeader)(nil),             // 25: fireonce.v1.ApiKeyHeader
+	(*SecretHeader)(nil),             // 26: fireonce.v1.SecretHeader
+	(*CreateConnectionRequest)(nil),  // 27: fireonce.v1.CreateConnectionRequest
+	(*CreateConnectionResponse)(nil), // 28: fireonce.v1.CreateConnectionResponse
+	(*GetConnectionRequest)(nil),     // 29: fireonce.v1.GetConnectionRequest
+	(*GetConnectionResponse)(nil),    // 30: fireonce.v1.GetConnectionResponse
+	(*ConnectionFilter)(nil),         // 31: fireonce.v1.ConnectionFilter
+	(*ListConnectionsRequest)(nil),   // 32: fireonce.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),  // 33: fireonce.v1.ListConnectionsResponse
+	(*UpdateConnectionRequest)(nil),  // 34: fireonce.v1.UpdateConnectionRequest
+	(*UpdateConnectionResponse)(nil), // 35: fireonce.v1.UpdateConnectionResponse
+	(*RotateCredentialRequest)(nil),  // 36: fireonce.v1.RotateCredentialRequest
+	(*RotateCredentialResponse)(nil), // 37: fireonce.v1.RotateCredentialResponse
+	(*TestConnectionRequest)(nil),    // 38: fireonce.v1.TestConnectionRequest
+	(*TestConnectionResponse)(nil),   // 39: fireonce.v1.TestConnectionResponse
+	(*PauseConnectionRequest)(nil),   // 40: fireonce.v1.PauseConnectionRequest
+	(*PauseConnectionResponse)(nil),  // 41: fireonce.v1.PauseConnectionResponse
+	(*ResumeConnectionRequest)(nil),  // 42: fireonce.v1.ResumeConnectionRequest
+	(*ResumeConnectionResponse)(nil), // 43: fireonce.v1.ResumeConnectionResponse
+	(*DeleteConnectionRequest)(nil),  // 44: fireonce.v1.DeleteConnectionRequest
+	(*DeleteConnectionResponse)(nil), // 45: fireonce.v1.DeleteConnectionResponse
+	(*StartOAuthRequest)(nil),        // 46: fireonce.v1.StartOAuthRequest
+	(*StartOAuthResponse)(nil),       // 47: fireonce.v1.StartOAuthResponse
+	(*CompleteOAuthRequest)(nil),     // 48: fireonce.v1.CompleteOAuthRequest
+	(*CompleteOAuthResponse)(nil),    // 49: fireonce.v1.CompleteOAuthResponse
+	(*ListConnectorsRequest)(nil),    // 50: fireonce.v1.ListConnectorsRequest
+	(*ListConnectorsResponse)(nil),   // 51: fireonce.v1.ListConnectorsResponse
+	(*Connector)(nil),                // 52: fireonce.v1.Connector
+	nil,                              // 53: fireonce.v1.Connection.LabelsEntry
+	nil,                              // 54: fireonce.v1.CustomSettings.ValuesEntry
+	nil,                              // 55: fireonce.v1.ConnectionFilter.LabelsEntry
+	nil,                              // 56: fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	(ConnectionStateCause)(0),        // 57: fireonce.v1.ConnectionStateCause
+	(*timestamppb.Timestamp)(nil),    // 58: google.protobuf.Timestamp
+	(EffectClass)(0),                 // 59: fireonce.v1.EffectClass
+	(*RetryPolicy)(nil),              // 60: fireonce.v1.RetryPolicy
+	(*durationpb.Duration)(nil),      // 61: google.protobuf.Duration
+	(HttpMethod)(0),                  // 62: fireonce.v1.HttpMethod
+	(*fieldmaskpb.FieldMask)(nil),    // 63: google.protobuf.FieldMask
+	(FailureKind)(0),                 // 64: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	5,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
-	9,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
-	10, // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
-	17, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
-	11, // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
-	12, // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
-	13, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
-	14, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
-	15, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
-	16, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
-	18, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
-	52, // 11: fireonce.v1.Connection.labels:type_name -> fireonce.v1.Connection.LabelsEntry
+	10, // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
+	11, // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
+	18, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
+	12, // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
+	13, // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
+	14, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
+	15, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
+	16, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
+	17, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
+	19, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
+	53, // 11: fireonce.v1.Connection.labels:type_name -> fireonce.v1.Connection.LabelsEntry
 	0,  // 12: fireonce.v1.Connection.state:type_name -> fireonce.v1.ConnectionState
-	56, // 13: fireonce.v1.Connection.state_cause:type_name -> fireonce.v1.ConnectionStateCause
-	57, // 14: fireonce.v1.Connection.pause_time:type_name -> google.protobuf.Timestamp
-	57, // 15: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
-	57, // 16: fireonce.v1.Connection.rate_limit_end_time:type_name -> google.protobuf.Timestamp
-	58, // 17: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
-	57, // 18: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
-	57, // 19: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
-	57, // 20: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
-	57, // 21: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
-	59, // 22: fireonce.v1.Connection.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	57, // 13: fireonce.v1.Connection.state_cause:type_name -> fireonce.v1.ConnectionStateCause
+	58, // 14: fireonce.v1.Connection.pause_time:type_name -> google.protobuf.Timestamp
+	58, // 15: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
+	58, // 16: fireonce.v1.Connection.rate_limit_end_time:type_name -> google.protobuf.Timestamp
+	59, // 17: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
+	58, // 18: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
+	58, // 19: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
+	58, // 20: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
+	58, // 21: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
+	60, // 22: fireonce.v1.Connection.retry_policy:type_name -> fireonce.v1.RetryPolicy
 	1,  // 23: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	60, // 24: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
+	61, // 24: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
 	6,  // 25: fireonce.v1.WebhookSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
-	60, // 26: fireonce.v1.WebhookSettings.max_handling_time:type_name -> google.protobuf.Duration
+	61, // 26: fireonce.v1.WebhookSettings.max_handling_time:type_name -> google.protobuf.Duration
 	7,  // 27: fireonce.v1.WebhookSettings.unacted:type_name -> fireonce.v1.UnactedAnswer
-	8,  // 28: fireonce.v1.UnactedAnswer.header:type_name -> fireonce.v1.AnswerMark
-	1,  // 29: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	60, // 30: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
-	61, // 31: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
-	6,  // 32: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
-	60, // 33: fireonce.v1.HttpSettings.max_handling_time:type_name -> google.protobuf.Duration
-	7,  // 34: fireonce.v1.HttpSettings.unacted:type_name -> fireonce.v1.UnactedAnswer
-	60, // 35: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
-	1,  // 36: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	2,  // 37: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
-	3,  // 38: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
-	53, // 39: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
-	60, // 40: fireonce.v1.ConnectionLimits.cool_down:type_name -> google.protobuf.Duration
-	20, // 41: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
-	21, // 42: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
-	22, // 43: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
-	23, // 44: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
-	24, // 45: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
-	25, // 46: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
-	57, // 47: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
-	57, // 48: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
-	4,  // 49: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	19, // 50: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 51: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 52: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	0,  // 53: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
-	54, // 54: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
-	57, // 55: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
-	30, // 56: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
-	4,  // 57: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
-	62, // 58: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	18, // 59: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	55, // 60: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
-	5,  // 61: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	9,  // 62: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	10, // 63: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	17, // 64: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	11, // 65: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
-	12, // 66: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
-	13, // 67: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
-	14, // 68: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
-	15, // 69: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
-	16, // 70: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
-	59, // 71: fireonce.v1.UpdateConnectionRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	4,  // 72: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	19, // 73: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 74: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
-	63, // 75: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 76: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 77: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	26, // 78: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
-	57, // 79: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 80: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
-	51, // 81: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
-	58, // 82: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	26, // 83: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	28, // 84: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	31, // 85: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	33, // 86: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	35, // 87: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	37, // 88: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	39, // 89: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	41, // 90: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	43, // 91: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	45, // 92: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
-	47, // 93: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
-	49, // 94: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	27, // 95: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	29, // 96: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	32, // 97: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	34, // 98: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	36, // 99: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	38, // 100: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	40, // 101: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	42, // 102: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	44, // 103: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	46, // 104: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
-	48, // 105: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
-	50, // 106: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
-	95, // [95:107] is the sub-list for method output_type
-	83, // [83:95] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	8,  // 28: fireonce.v1.WebhookSettings.refusals:type_name -> fireonce.v1.RefusalRule
+	9,  // 29: fireonce.v1.UnactedAnswer.header:type_name -> fireonce.v1.AnswerMark
+	61, // 30: fireonce.v1.RefusalRule.retry_for:type_name -> google.protobuf.Duration
+	1,  // 31: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	61, // 32: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
+	62, // 33: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
+	6,  // 34: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
+	61, // 35: fireonce.v1.HttpSettings.max_handling_time:type_name -> google.protobuf.Duration
+	7,  // 36: fireonce.v1.HttpSettings.unacted:type_name -> fireonce.v1.UnactedAnswer
+	8,  // 37: fireonce.v1.HttpSettings.refusals:type_name -> fireonce.v1.RefusalRule
+	61, // 38: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
+	1,  // 39: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	2,  // 40: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
+	3,  // 41: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
+	54, // 42: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
+	61, // 43: fireonce.v1.ConnectionLimits.cool_down:type_name -> google.protobuf.Duration
+	21, // 44: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
+	22, // 45: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
+	23, // 46: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
+	24, // 47: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
+	25, // 48: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
+	26, // 49: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
+	58, // 50: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
+	58, // 51: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
+	4,  // 52: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	20, // 53: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 54: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 55: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	0,  // 56: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
+	55, // 57: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
+	58, // 58: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
+	31, // 59: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
+	4,  // 60: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	63, // 61: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	19, // 62: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	56, // 63: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	5,  // 64: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	10, // 65: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	11, // 66: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	18, // 67: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	12, // 68: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	13, // 69: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	14, // 70: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	15, // 71: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	16, // 72: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	17, // 73: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	60, // 74: fireonce.v1.UpdateConnectionRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	4,  // 75: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	20, // 76: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 77: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	64, // 78: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 79: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 80: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	27, // 81: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
+	58, // 82: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 83: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
+	52, // 84: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	59, // 85: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
+	27, // 86: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	29, // 87: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	32, // 88: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	34, // 89: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	36, // 90: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	38, // 91: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	40, // 92: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	42, // 93: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	44, // 94: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	46, // 95: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
+	48, // 96: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
+	50, // 97: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	28, // 98: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	30, // 99: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	33, // 100: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	35, // 101: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	37, // 102: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	39, // 103: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	41, // 104: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	43, // 105: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	45, // 106: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	47, // 107: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
+	49, // 108: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
+	51, // 109: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	98, // [98:110] is the sub-list for method output_type
+	86, // [86:98] is the sub-list for method input_type
+	86, // [86:86] is the sub-list for extension type_name
+	86, // [86:86] is the sub-list for extension extendee
+	0,  // [0:86] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_connection_service_proto_init() }
@@ -4852,18 +4959,18 @@ func file_fireonce_v1_connection_service_proto_init() {
 		(*UnactedAnswer_Header)(nil),
 		(*UnactedAnswer_BodyContains)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[15].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*Credential_BearerToken)(nil),
 		(*Credential_Basic)(nil),
 		(*Credential_Oauth2)(nil),
 		(*Credential_WebhookSecrets)(nil),
 		(*Credential_ApiKeyHeader)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[24].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[25].OneofWrappers = []any{
 		(*GetConnectionRequest_ConnectionId)(nil),
 		(*GetConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[29].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[30].OneofWrappers = []any{
 		(*UpdateConnectionRequest_ConnectionId)(nil),
 		(*UpdateConnectionRequest_IdempotencyKey)(nil),
 		(*UpdateConnectionRequest_Webhook)(nil),
@@ -4877,27 +4984,27 @@ func file_fireonce_v1_connection_service_proto_init() {
 		(*UpdateConnectionRequest_Slack)(nil),
 		(*UpdateConnectionRequest_Smtp)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[31].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[32].OneofWrappers = []any{
 		(*RotateCredentialRequest_ConnectionId)(nil),
 		(*RotateCredentialRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[33].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[34].OneofWrappers = []any{
 		(*TestConnectionRequest_ConnectionId)(nil),
 		(*TestConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[35].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[36].OneofWrappers = []any{
 		(*PauseConnectionRequest_ConnectionId)(nil),
 		(*PauseConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[37].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[38].OneofWrappers = []any{
 		(*ResumeConnectionRequest_ConnectionId)(nil),
 		(*ResumeConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[39].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[40].OneofWrappers = []any{
 		(*DeleteConnectionRequest_ConnectionId)(nil),
 		(*DeleteConnectionRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[41].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[42].OneofWrappers = []any{
 		(*StartOAuthRequest_Create)(nil),
 		(*StartOAuthRequest_ConnectionId)(nil),
 		(*StartOAuthRequest_IdempotencyKey)(nil),
@@ -4908,7 +5015,7 @@ func file_fireonce_v1_connection_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_connection_service_proto_rawDesc), len(file_fireonce_v1_connection_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   52,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -781,7 +781,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x0eFieldViolation\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\x9d\x02\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xc4\x02\n" +
 	"\x13IdempotencyConflict\x12\x17\n" +
 	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12%\n" +
 	"\rconnection_id\x18\x02 \x01(\tH\x00R\fconnectionId\x12!\n" +
@@ -790,10 +790,11 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\rschedule_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12+\n" +
 	"\x05state\x18\x05 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12+\n" +
 	"\x11mismatched_fields\x18\x06 \x03(\tR\x10mismatchedFieldsB\b\n" +
-	"\x06holder\"\x89\x01\n" +
+	"\x06holderJ\x04\b\n" +
+	"\x10\vJ\x04\b\v\x10\fR\x0fsubscription_idR\bpause_id\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xa0\x13\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\x93\x15\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10d\x12\x1d\n" +
@@ -862,7 +863,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x10\xa3\x06\x12\x1f\n" +
 	"\x1aERROR_REASON_SCOPE_MISSING\x10\x84\a\x12#\n" +
 	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10\x85\a\x12$\n" +
-	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\aB\x8a\x01\n" +
+	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\a\"\x06\b\xc0\x02\x10\xc0\x02\"\x06\b\xc1\x02\x10\xc1\x02\"\x06\b\xc2\x02\x10\xc2\x02\"\x06\b\xb8\x03\x10\xb8\x03\"\x06\b\x98\a\x10\x98\a\"\x06\b\x99\a\x10\x99\a*#ERROR_REASON_SUBSCRIPTION_NOT_FOUND*\x1fERROR_REASON_INCIDENT_NOT_FOUND*\x1cERROR_REASON_PAUSE_NOT_FOUND*#ERROR_REASON_SECOND_PERSON_REQUIRED*\x1cERROR_REASON_PERSON_REQUIRED*\x1aERROR_REASON_BEYOND_LIMITSB\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"ErrorProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 

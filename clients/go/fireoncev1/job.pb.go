@@ -24,7 +24,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The state of a job. New values may be added; treat an unknown value as "not terminal".
+// The state of a job. New values may be added: treat an unknown value as "not terminal", and
+// go by the phase, which is always known.
 type JobState int32
 
 const (
@@ -130,7 +131,7 @@ type Phase int32
 const (
 	Phase_PHASE_UNSPECIFIED Phase = 0
 	// SCHEDULED, RETRYING. It waits for its time, for its next attempt, or for what
-	// blocked_reason names. Nothing is under way: it can be canceled, moved, or made due now.
+	// blocked_reason names. Nothing is under way: it can be canceled or moved.
 	Phase_PHASE_WAITING Phase = 1
 	// CLAIMED, SENDING, ACCEPTED. A server or the platform works on it. Wait: it passes by itself.
 	Phase_PHASE_RUNNING Phase = 2
@@ -1722,7 +1723,7 @@ type Attempt struct {
 	// From 1, without gaps.
 	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The server process, under a name that reveals nothing about the machine. The server's
-	// log and GET /status map it to host and process id.
+	// log and ListServers map it to host and process id.
 	Worker string `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
 	// When the intent became durable.
 	IntentTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=intent_time,json=intentTime,proto3" json:"intent_time,omitempty"`
@@ -2480,7 +2481,7 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\x12\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x12\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
@@ -2539,14 +2540,14 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10keep_trying_time\x18- \x01(\v2\x1a.google.protobuf.TimestampR\x0ekeepTryingTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc8\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b=\x10>J\x04\b>\x10?R\bapprovalR\bcallbackR\vincident_id\"\xc8\x05\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x125\n" +
 	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12L\n" +
 	"\x10connection_cause\x18\x05 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x0fconnectionCause\x12)\n" +
-	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\xa0\x02\n" +
+	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\x90\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_QUARANTINED\x10d\x12\x16\n" +
@@ -2559,7 +2560,9 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x11KIND_SAME_CONTENT\x10\xad\x02\x12\x11\n" +
 	"\fKIND_PUT_OFF\x10\xae\x02\x12\x13\n" +
 	"\x0eKIND_COOL_DOWN\x10\xaf\x02\x12\x15\n" +
-	"\x10KIND_PREDECESSOR\x10\x90\x03\"Y\n" +
+	"\x10KIND_PREDECESSOR\x10\x90\x03\"\x06\b\xca\x01\x10\xca\x01\"\x04\bh\x10h\"\x06\b\xb0\x02\x10\xb0\x02\"\x06\b\x91\x03\x10\x91\x03\"\x06\b\x92\x03\x10\x92\x03*\vKIND_PAUSED*\rKIND_DRAINING*\x11KIND_CIRCUIT_OPEN*\rKIND_APPROVAL*\n" +
+	"KIND_DRAFTJ\x04\b\n" +
+	"\x10\vR\bpause_id\"Y\n" +
 	"\rSkipIfPresent\x12H\n" +
 	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\x06maxAge\"\xc2\x06\n" +
 	"\vRetryPolicy\x12,\n" +
@@ -2648,7 +2651,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x0ePROOF_OBSERVED\x10\x02\x12\x14\n" +
 	"\x10PROOF_KEY_REPLAY\x10\x03\x12\x12\n" +
 	"\x0ePROOF_OPERATOR\x10\x04\x12\x11\n" +
-	"\rPROOF_ASSUMED\x10\x05\"\xad\x02\n" +
+	"\rPROOF_ASSUMED\x10\x05\"\xe3\x02\n" +
 	"\n" +
 	"Resolution\x12<\n" +
 	"\bdecision\x18\x01 \x01(\x0e2 .fireonce.v1.Resolution.DecisionR\bdecision\x12\x14\n" +
@@ -2660,7 +2663,8 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\rDECISION_SENT\x10\x01\x12\x15\n" +
 	"\x11DECISION_NOT_SENT\x10\x02\x12\x13\n" +
 	"\x0fDECISION_RESEND\x10\x03\x12\x13\n" +
-	"\x0fDECISION_CANCEL\x10\x04\"\xa8\x05\n" +
+	"\x0fDECISION_CANCEL\x10\x04J\x04\b\n" +
+	"\x10\vJ\x04\b\v\x10\fJ\x04\b\f\x10\rR\x06personR\rsecond_personR\vincident_id\"\xa8\x05\n" +
 	"\tErasedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
@@ -2680,7 +2684,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x12external_id_digest\x18\f \x01(\fR\x10externalIdDigest\x129\n" +
 	"\n" +
 	"erase_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\teraseTime\x12\x14\n" +
-	"\x05actor\x18\x0e \x01(\tR\x05actor*\xb3\x02\n" +
+	"\x05actor\x18\x0e \x01(\tR\x05actor*\xed\x02\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13JOB_STATE_SCHEDULED\x10\x01\x12\x15\n" +
@@ -2694,7 +2698,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10JOB_STATE_FAILED\x10\t\x12\x16\n" +
 	"\x12JOB_STATE_CANCELED\x10\n" +
 	"\x12\x15\n" +
-	"\x11JOB_STATE_EXPIRED\x10\v*h\n" +
+	"\x11JOB_STATE_EXPIRED\x10\v\"\x04\b\f\x10\f\"\x04\b\r\x10\r*\x0fJOB_STATE_DRAFT*\x1bJOB_STATE_AWAITING_APPROVAL*h\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rPHASE_WAITING\x10\x01\x12\x11\n" +

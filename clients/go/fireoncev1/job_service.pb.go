@@ -40,6 +40,10 @@ const (
 	WarningCode_WARNING_CODE_PREDECESSOR_ENDED WarningCode = 3
 	// The job that this one replies to is due after this one's wait is over.
 	WarningCode_WARNING_CODE_WAIT_TOO_SHORT WarningCode = 4
+	// The content exceeds a limit that the target may have: the usual one of its kind, if its
+	// own is not known, or one that it counts in a way of its own. Content above a limit
+	// that is known for sure is refused.
+	WarningCode_WARNING_CODE_OVER_LIMIT WarningCode = 5
 )
 
 // Enum value maps for WarningCode.
@@ -50,6 +54,7 @@ var (
 		2: "WARNING_CODE_MEDIA_UNREACHABLE",
 		3: "WARNING_CODE_PREDECESSOR_ENDED",
 		4: "WARNING_CODE_WAIT_TOO_SHORT",
+		5: "WARNING_CODE_OVER_LIMIT",
 	}
 	WarningCode_value = map[string]int32{
 		"WARNING_CODE_UNSPECIFIED":       0,
@@ -57,6 +62,7 @@ var (
 		"WARNING_CODE_MEDIA_UNREACHABLE": 2,
 		"WARNING_CODE_PREDECESSOR_ENDED": 3,
 		"WARNING_CODE_WAIT_TOO_SHORT":    4,
+		"WARNING_CODE_OVER_LIMIT":        5,
 	}
 )
 
@@ -3909,7 +3915,7 @@ var File_fireonce_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x0e\n" +
+	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x90\x0f\n" +
 	"\x12ScheduleJobRequest\x12@\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12\x1d\n" +
 	"\n" +
@@ -3947,7 +3953,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
 	"connection\x12\x05\xbaH\x02\b\x01B\n" +
 	"\n" +
-	"\breply_to\"\xc4\x01\n" +
+	"\breply_toJ\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 J\x04\b \x10!R\x05draftR\x0eneeds_approvalR\bcallback\"\xc4\x01\n" +
 	"\x13ScheduleJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\bR\acreated\x120\n" +
@@ -3956,10 +3962,10 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\aWarning\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12,\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x18.fireonce.v1.WarningCodeR\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"i\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x89\x01\n" +
 	"\x18BatchScheduleJobsRequest\x12M\n" +
 	"\brequests\x18\x01 \x03(\v2\x1f.fireonce.v1.ScheduleJobRequestB\x10\xbaH\r\x92\x01\n" +
-	"\b\x01\x10\xf4\x03\"\x03\xd8\x01\x03R\brequests\"\xe7\x01\n" +
+	"\b\x01\x10\xf4\x03\"\x03\xd8\x01\x03R\brequestsJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04R\bdefaultsR\bids_only\"\xe7\x01\n" +
 	"\x19BatchScheduleJobsResponse\x12G\n" +
 	"\aresults\x18\x01 \x03(\v2-.fireonce.v1.BatchScheduleJobsResponse.ResultR\aresults\x1a\x80\x01\n" +
 	"\x06Result\x12<\n" +
@@ -3977,9 +3983,9 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"Y\n" +
 	"\x0eGetJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12#\n" +
-	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\x8a\r\n" +
+	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\xb1\r\n" +
 	"\tJobFilter\x12B\n" +
-	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateB\x13\xbaH\x10\x92\x01\r\x10\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x126\n" +
+	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateB\x13\xbaH\x10\x92\x01\r\x10\x14\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x126\n" +
 	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
 	"\vschedule_id\x18\x03 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\n" +
 	"scheduleId\x12H\n" +
@@ -4007,7 +4013,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:~\xbaH{\x1ay\n" +
-	"\x13job_filter.schedule\x12/set at most one of schedule_id and schedule_key\x1a1this.schedule_id == '' || this.schedule_key == ''\"\xdc\x01\n" +
+	"\x13job_filter.schedule\x12/set at most one of schedule_id and schedule_key\x1a1this.schedule_id == '' || this.schedule_key == ''J\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 R\vincident_idR\fdestinations\"\xdc\x01\n" +
 	"\x0fListJobsRequest\x12.\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x125\n" +
 	"\x05order\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobOrderB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12$\n" +
@@ -4225,13 +4231,14 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"\x83\x01\n" +
 	"\x1bListJobObservationsResponse\x12<\n" +
 	"\fobservations\x18\x01 \x03(\v2\x18.fireonce.v1.ObservationR\fobservations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xb5\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xd2\x01\n" +
 	"\vWarningCode\x12\x1c\n" +
 	"\x18WARNING_CODE_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bWARNING_CODE_MEDIA_UNUSABLE\x10\x01\x12\"\n" +
 	"\x1eWARNING_CODE_MEDIA_UNREACHABLE\x10\x02\x12\"\n" +
 	"\x1eWARNING_CODE_PREDECESSOR_ENDED\x10\x03\x12\x1f\n" +
-	"\x1bWARNING_CODE_WAIT_TOO_SHORT\x10\x04*\x88\x01\n" +
+	"\x1bWARNING_CODE_WAIT_TOO_SHORT\x10\x04\x12\x1b\n" +
+	"\x17WARNING_CODE_OVER_LIMIT\x10\x05*\x88\x01\n" +
 	"\bJobOrder\x12\x19\n" +
 	"\x15JOB_ORDER_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cJOB_ORDER_SCHEDULE_TIME_DESC\x10\x01\x12\x1f\n" +

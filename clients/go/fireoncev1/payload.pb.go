@@ -809,7 +809,13 @@ type BlueskyOptions struct {
 	QuoteUri string `protobuf:"bytes,1,opt,name=quote_uri,json=quoteUri,proto3" json:"quote_uri,omitempty"`
 	QuoteCid string `protobuf:"bytes,2,opt,name=quote_cid,json=quoteCid,proto3" json:"quote_cid,omitempty"`
 	// The author's own content warnings, e.g. "sexual", "graphic-media".
-	SelfLabels    []string `protobuf:"bytes,3,rep,name=self_labels,json=selfLabels,proto3" json:"self_labels,omitempty"`
+	SelfLabels []string `protobuf:"bytes,3,rep,name=self_labels,json=selfLabels,proto3" json:"self_labels,omitempty"`
+	// The post's card. Not with media. Unset: a post with a link, and without media, a quote
+	// and no_card, has a card of its first link. The page is read just before each attempt,
+	// as far as the server fetches media; if that fails, the post has no card.
+	Card *BlueskyOptions_Card `protobuf:"bytes,4,opt,name=card,proto3" json:"card,omitempty"`
+	// The post has no card.
+	NoCard        bool `protobuf:"varint,5,opt,name=no_card,json=noCard,proto3" json:"no_card,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,6 +869,20 @@ func (x *BlueskyOptions) GetSelfLabels() []string {
 		return x.SelfLabels
 	}
 	return nil
+}
+
+func (x *BlueskyOptions) GetCard() *BlueskyOptions_Card {
+	if x != nil {
+		return x.Card
+	}
+	return nil
+}
+
+func (x *BlueskyOptions) GetNoCard() bool {
+	if x != nil {
+		return x.NoCard
+	}
+	return false
 }
 
 // Options of a post on Slack.
@@ -1090,10 +1110,11 @@ type Email struct {
 	//
 	// Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, case-insensitively, since other fields
 	// of this message, the connector or the servers on the way write them: From, Sender, Reply-To,
-	// To, Cc, Bcc, Subject, Date, Message-ID, In-Reply-To, References, List-Unsubscribe,
-	// List-Unsubscribe-Post, MIME-*, Content-*, Resent-*, Received, Received-SPF, Return-Path, Delivered-To,
-	// DKIM-*, DomainKey-*, ARC-*, Authentication-Results. The connector resend refuses Resend-*
-	// and a second header of the same name too.
+	// To, Cc, Bcc, Apparently-To, Subject, Date, Message-ID, In-Reply-To, References,
+	// List-Unsubscribe, List-Unsubscribe-Post, MIME-*, Content-*, Resent-*, Received,
+	// Received-SPF, Return-Path, Delivered-To, DKIM-*, DomainKey-*, ARC-*,
+	// Authentication-Results. The connector resend refuses Resend-* too, and a second header of
+	// the same name.
 	Headers []*EmailHeader `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
 	// The Message-ID of the e-mail that this one answers, with its angle brackets:
 	// "<1234@example.org>". It becomes In-Reply-To and the last of References (RFC 5322, section
@@ -1488,7 +1509,7 @@ type Webhook_BodyJson struct {
 	// service replaces it by body_text with its canonical form (RFC 8785: no white space, keys
 	// sorted) before it does anything else with the request. So the order of keys and white
 	// space make no other request, a body_text with the same bytes is the same request, and
-	// answers have body_text.
+	// answers and connectors have body_text.
 	//
 	// At most 10,000 values (50,000 in all of a batch's requests) in 32 levels of objects and
 	// lists; more are refused: INVALID_ARGUMENT / TOO_MANY_ELEMENTS. A value of no kind, NaN
@@ -1773,11 +1794,82 @@ func (x *CustomPayload) GetData() []byte {
 	return nil
 }
 
+// A card below the text, of a page that it leads to.
+type BlueskyOptions_Card struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The page: an http or https URL.
+	Url         string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Title       string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	// The card's picture: an image of at most 1,000,000 bytes. Optional.
+	Thumb         *MediaRef `protobuf:"bytes,4,opt,name=thumb,proto3" json:"thumb,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlueskyOptions_Card) Reset() {
+	*x = BlueskyOptions_Card{}
+	mi := &file_fireonce_v1_payload_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlueskyOptions_Card) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlueskyOptions_Card) ProtoMessage() {}
+
+func (x *BlueskyOptions_Card) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_payload_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlueskyOptions_Card.ProtoReflect.Descriptor instead.
+func (*BlueskyOptions_Card) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{5, 0}
+}
+
+func (x *BlueskyOptions_Card) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *BlueskyOptions_Card) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *BlueskyOptions_Card) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *BlueskyOptions_Card) GetThumb() *MediaRef {
+	if x != nil {
+		return x.Thumb
+	}
+	return nil
+}
+
 var File_fireonce_v1_payload_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\n" +
-	"\x19fireonce/v1/payload.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xec\x02\n" +
+	"\x19fireonce/v1/payload.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xfd\x02\n" +
 	"\aPayload\x12:\n" +
 	"\vsocial_post\x18\x01 \x01(\v2\x17.fireonce.v1.SocialPostH\x00R\n" +
 	"socialPost\x12*\n" +
@@ -1786,7 +1878,7 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x0edirect_message\x18\x04 \x01(\v2\x1a.fireonce.v1.DirectMessageH\x00R\rdirectMessage\x12=\n" +
 	"\fhttp_request\x18\x05 \x01(\v2\x18.fireonce.v1.HttpRequestH\x00R\vhttpRequest\x124\n" +
 	"\x06custom\x18\x06 \x01(\v2\x1a.fireonce.v1.CustomPayloadH\x00R\x06customB\r\n" +
-	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xf8\x04\n" +
+	"\x04kind\x12\x05\xbaH\x02\b\x01J\x04\b\a\x10\bR\ttool_call\"\xf8\x04\n" +
 	"\n" +
 	"SocialPost\x12C\n" +
 	"\x04text\x18\x01 \x01(\tB/\xbaH,r*\x18\xa8\xc3\x012$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04text\x125\n" +
@@ -1836,13 +1928,21 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x18REPLY_SETTINGS_FOLLOWING\x10\x01\x12\"\n" +
 	"\x1eREPLY_SETTINGS_MENTIONED_USERS\x10\x02\x12\x1e\n" +
 	"\x1aREPLY_SETTINGS_SUBSCRIBERS\x10\x03\x12\x1b\n" +
-	"\x17REPLY_SETTINGS_VERIFIED\x10\x04\"\xb7\x02\n" +
+	"\x17REPLY_SETTINGS_VERIFIED\x10\x04\"\xc5\x05\n" +
 	"\x0eBlueskyOptions\x127\n" +
 	"\tquote_uri\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x18\x80\x042\x10^(at://[!-~]+)?$R\bquoteUri\x125\n" +
 	"\tquote_cid\x18\x02 \x01(\tB\x18\xbaH\x15r\x132\x11^[a-z0-9]{0,128}$R\bquoteCid\x12@\n" +
 	"\vself_labels\x18\x03 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x10\n" +
 	"\x18\x01\"\x13r\x112\x0f^[a-z!-]{1,64}$R\n" +
-	"selfLabels:s\xbaHp\x1an\n" +
+	"selfLabels\x124\n" +
+	"\x04card\x18\x04 \x01(\v2 .fireonce.v1.BlueskyOptions.CardR\x04card\x12\x17\n" +
+	"\ano_card\x18\x05 \x01(\bR\x06noCard\x1a\xdb\x01\n" +
+	"\x04Card\x12\x1d\n" +
+	"\x03url\x18\x01 \x01(\tB\v\xbaH\br\x06\x18\x80\x10\x88\x01\x01R\x03url\x125\n" +
+	"\x05title\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xac\x022\x13^[^\\x00-\\x1f\\x7f]*$R\x05title\x12P\n" +
+	"\vdescription\x18\x03 \x01(\tB.\xbaH+r)\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\vdescription\x12+\n" +
+	"\x05thumb\x18\x04 \x01(\v2\x15.fireonce.v1.MediaRefR\x05thumb:\xd3\x01\xbaH\xcf\x01\x1a]\n" +
+	"\x14bluesky_options.card\x12#set at most one of card and no_card\x1a !has(this.card) || !this.no_card\x1an\n" +
 	"\x15bluesky_options.quote\x12#quote_uri and quote_cid go together\x1a0(this.quote_uri == '') == (this.quote_cid == '')\"\x7f\n" +
 	"\fSlackOptions\x12.\n" +
 	"\achannel\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x18@2\v^[A-Z0-9]*$R\achannel\x12'\n" +
@@ -1940,7 +2040,7 @@ func file_fireonce_v1_payload_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_payload_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fireonce_v1_payload_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_fireonce_v1_payload_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_fireonce_v1_payload_proto_goTypes = []any{
 	(HttpMethod)(0),                 // 0: fireonce.v1.HttpMethod
 	(MastodonOptions_Visibility)(0), // 1: fireonce.v1.MastodonOptions.Visibility
@@ -1962,7 +2062,8 @@ var file_fireonce_v1_payload_proto_goTypes = []any{
 	(*HttpRequest)(nil),             // 17: fireonce.v1.HttpRequest
 	(*HttpHeader)(nil),              // 18: fireonce.v1.HttpHeader
 	(*CustomPayload)(nil),           // 19: fireonce.v1.CustomPayload
-	(*structpb.Value)(nil),          // 20: google.protobuf.Value
+	(*BlueskyOptions_Card)(nil),     // 20: fireonce.v1.BlueskyOptions.Card
+	(*structpb.Value)(nil),          // 21: google.protobuf.Value
 }
 var file_fireonce_v1_payload_proto_depIdxs = []int32{
 	5,  // 0: fireonce.v1.Payload.social_post:type_name -> fireonce.v1.SocialPost
@@ -1980,19 +2081,21 @@ var file_fireonce_v1_payload_proto_depIdxs = []int32{
 	1,  // 12: fireonce.v1.MastodonOptions.visibility:type_name -> fireonce.v1.MastodonOptions.Visibility
 	2,  // 13: fireonce.v1.TikTokOptions.privacy:type_name -> fireonce.v1.TikTokOptions.Privacy
 	3,  // 14: fireonce.v1.XOptions.reply_settings:type_name -> fireonce.v1.XOptions.ReplySettings
-	12, // 15: fireonce.v1.Email.attachments:type_name -> fireonce.v1.MediaRef
-	14, // 16: fireonce.v1.Email.headers:type_name -> fireonce.v1.EmailHeader
-	15, // 17: fireonce.v1.Email.unsubscribe:type_name -> fireonce.v1.Unsubscribe
-	20, // 18: fireonce.v1.Webhook.body_json:type_name -> google.protobuf.Value
-	18, // 19: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
-	0,  // 20: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
-	18, // 21: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
-	20, // 22: fireonce.v1.HttpRequest.body_json:type_name -> google.protobuf.Value
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	20, // 15: fireonce.v1.BlueskyOptions.card:type_name -> fireonce.v1.BlueskyOptions.Card
+	12, // 16: fireonce.v1.Email.attachments:type_name -> fireonce.v1.MediaRef
+	14, // 17: fireonce.v1.Email.headers:type_name -> fireonce.v1.EmailHeader
+	15, // 18: fireonce.v1.Email.unsubscribe:type_name -> fireonce.v1.Unsubscribe
+	21, // 19: fireonce.v1.Webhook.body_json:type_name -> google.protobuf.Value
+	18, // 20: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
+	0,  // 21: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
+	18, // 22: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
+	21, // 23: fireonce.v1.HttpRequest.body_json:type_name -> google.protobuf.Value
+	12, // 24: fireonce.v1.BlueskyOptions.Card.thumb:type_name -> fireonce.v1.MediaRef
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_payload_proto_init() }
@@ -2031,7 +2134,7 @@ func file_fireonce_v1_payload_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_payload_proto_rawDesc), len(file_fireonce_v1_payload_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/payload.proto.
  */
 export const file_fireonce_v1_payload: GenFile = /*@__PURE__*/
-  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSKlAgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgGIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kItsCCgpTb2NpYWxQb3N0EgwKBHRleHQYASABKAkSJAoFbWVkaWEYAiADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhITCgtyZXBseV90b19pZBgDIAEoCRIQCghsYW5ndWFnZRgEIAEoCRIwCghtYXN0b2RvbhgFIAEoCzIcLmZpcmVvbmNlLnYxLk1hc3RvZG9uT3B0aW9uc0gAEiwKBnRpa3RvaxgGIAEoCzIaLmZpcmVvbmNlLnYxLlRpa1Rva09wdGlvbnNIABIiCgF4GAcgASgLMhUuZmlyZW9uY2UudjEuWE9wdGlvbnNIABIuCgdibHVlc2t5GAggASgLMhsuZmlyZW9uY2UudjEuQmx1ZXNreU9wdGlvbnNIABIqCgVzbGFjaxgJIAEoCzIZLmZpcmVvbmNlLnYxLlNsYWNrT3B0aW9uc0gAQhIKEHBsYXRmb3JtX29wdGlvbnMihAIKD01hc3RvZG9uT3B0aW9ucxI7Cgp2aXNpYmlsaXR5GAEgASgOMicuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zLlZpc2liaWxpdHkSFwoPY29udGVudF93YXJuaW5nGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCCKHAQoKVmlzaWJpbGl0eRIaChZWSVNJQklMSVRZX1VOU1BFQ0lGSUVEEAASFQoRVklTSUJJTElUWV9QVUJMSUMQARIXChNWSVNJQklMSVRZX1VOTElTVEVEEAISFgoSVklTSUJJTElUWV9QUklWQVRFEAMSFQoRVklTSUJJTElUWV9ESVJFQ1QQBCLzAgoNVGlrVG9rT3B0aW9ucxIzCgdwcml2YWN5GAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9ucy5Qcml2YWN5EhcKD2Rpc2FibGVfY29tbWVudBgCIAEoCBIUCgxkaXNhYmxlX2R1ZXQYAyABKAgSFgoOZGlzYWJsZV9zdGl0Y2gYBCABKAgSFwoPYnJhbmRlZF9jb250ZW50GAUgASgIEhEKCW93bl9icmFuZBgGIAEoCBIaChJjb3Zlcl90aW1lc3RhbXBfbXMYByABKAUinQEKB1ByaXZhY3kSFwoTUFJJVkFDWV9VTlNQRUNJRklFRBAAEh4KGlBSSVZBQ1lfUFVCTElDX1RPX0VWRVJZT05FEAESIQodUFJJVkFDWV9NVVRVQUxfRk9MTE9XX0ZSSUVORFMQAhIfChtQUklWQUNZX0ZPTExPV0VSX09GX0NSRUFUT1IQAxIVChFQUklWQUNZX1NFTEZfT05MWRAEIo8CCghYT3B0aW9ucxI7Cg5yZXBseV9zZXR0aW5ncxgBIAEoDjIjLmZpcmVvbmNlLnYxLlhPcHRpb25zLlJlcGx5U2V0dGluZ3MSFQoNcXVvdGVfcG9zdF9pZBgCIAEoCSKuAQoNUmVwbHlTZXR0aW5ncxIeChpSRVBMWV9TRVRUSU5HU19VTlNQRUNJRklFRBAAEhwKGFJFUExZX1NFVFRJTkdTX0ZPTExPV0lORxABEiIKHlJFUExZX1NFVFRJTkdTX01FTlRJT05FRF9VU0VSUxACEh4KGlJFUExZX1NFVFRJTkdTX1NVQlNDUklCRVJTEAMSGwoXUkVQTFlfU0VUVElOR1NfVkVSSUZJRUQQBCJLCg5CbHVlc2t5T3B0aW9ucxIRCglxdW90ZV91cmkYASABKAkSEQoJcXVvdGVfY2lkGAIgASgJEhMKC3NlbGZfbGFiZWxzGAMgAygJIkgKDFNsYWNrT3B0aW9ucxIPCgdjaGFubmVsGAEgASgJEhcKD3JlcGx5X2Jyb2FkY2FzdBgCIAEoCBIOCgZ1bmZ1cmwYAyABKAgiMwoNRGlyZWN0TWVzc2FnZRIUCgxyZWNpcGllbnRfaWQYASABKAkSDAoEdGV4dBgCIAEoCSJgCghNZWRpYVJlZhILCgN1cmwYASABKAkSDgoGc2hhMjU2GAIgASgMEhIKCm1lZGlhX3R5cGUYAyABKAkSEAoIYWx0X3RleHQYBCABKAkSEQoJZmlsZV9uYW1lGAUgASgJIrQCCgVFbWFpbBIOCgZzZW5kZXIYASABKAkSCgoCdG8YAiADKAkSCgoCY2MYAyADKAkSCwoDYmNjGAQgAygJEhAKCHJlcGx5X3RvGAUgAygJEg8KB3N1YmplY3QYBiABKAkSEQoJdGV4dF9ib2R5GAcgASgJEhEKCWh0bWxfYm9keRgIIAEoCRIqCgthdHRhY2htZW50cxgJIAMoCzIVLmZpcmVvbmNlLnYxLk1lZGlhUmVmEikKB2hlYWRlcnMYCiADKAsyGC5maXJlb25jZS52MS5FbWFpbEhlYWRlchITCgtpbl9yZXBseV90bxgLIAEoCRISCgpyZWZlcmVuY2VzGAwgAygJEi0KC3Vuc3Vic2NyaWJlGA0gASgLMhguZmlyZW9uY2UudjEuVW5zdWJzY3JpYmUiKgoLRW1haWxIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSI9CgtVbnN1YnNjcmliZRILCgN1cmwYASABKAkSDgoGbWFpbHRvGAIgASgJEhEKCW9uZV9jbGljaxgDIAEoCCKzAQoHV2ViaG9vaxILCgN1cmwYASABKAkSDgoEYm9keRgCIAEoDEgAEhMKCWJvZHlfdGV4dBgDIAEoCUgAEisKCWJvZHlfanNvbhgGIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAEhQKDGNvbnRlbnRfdHlwZRgEIAEoCRIoCgdoZWFkZXJzGAUgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlckIJCgdjb250ZW50IvkBCgtIdHRwUmVxdWVzdBInCgZtZXRob2QYASABKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEgsKA3VybBgCIAEoCRIoCgdoZWFkZXJzGAMgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlchIOCgRib2R5GAQgASgMSAASEwoJYm9keV90ZXh0GAUgASgJSAASKwoJYm9keV9qc29uGAggASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlSAASFAoMY29udGVudF90eXBlGAYgASgJEhcKD2lkX2pzb25fcG9pbnRlchgHIAEoCUIJCgdjb250ZW50IikKCkh0dHBIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJDCg1DdXN0b21QYXlsb2FkEg4KBnNjaGVtYRgBIAEoCRIUCgxjb250ZW50X3R5cGUYAiABKAkSDAoEZGF0YRgDIAEoDCqYAQoKSHR0cE1ldGhvZBIbChdIVFRQX01FVEhPRF9VTlNQRUNJRklFRBAAEhQKEEhUVFBfTUVUSE9EX1BPU1QQARITCg9IVFRQX01FVEhPRF9QVVQQAhIVChFIVFRQX01FVEhPRF9QQVRDSBADEhYKEkhUVFBfTUVUSE9EX0RFTEVURRAEEhMKD0hUVFBfTUVUSE9EX0dFVBAFQowBChVpby5naXRodWIuZmlyZW9uY2UudjFCDFBheWxvYWRQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_google_protobuf_struct]);
+  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSK2AgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgGIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kSgQIBxAIUgl0b29sX2NhbGwi2wIKClNvY2lhbFBvc3QSDAoEdGV4dBgBIAEoCRIkCgVtZWRpYRgCIAMoCzIVLmZpcmVvbmNlLnYxLk1lZGlhUmVmEhMKC3JlcGx5X3RvX2lkGAMgASgJEhAKCGxhbmd1YWdlGAQgASgJEjAKCG1hc3RvZG9uGAUgASgLMhwuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zSAASLAoGdGlrdG9rGAYgASgLMhouZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9uc0gAEiIKAXgYByABKAsyFS5maXJlb25jZS52MS5YT3B0aW9uc0gAEi4KB2JsdWVza3kYCCABKAsyGy5maXJlb25jZS52MS5CbHVlc2t5T3B0aW9uc0gAEioKBXNsYWNrGAkgASgLMhkuZmlyZW9uY2UudjEuU2xhY2tPcHRpb25zSABCEgoQcGxhdGZvcm1fb3B0aW9ucyKEAgoPTWFzdG9kb25PcHRpb25zEjsKCnZpc2liaWxpdHkYASABKA4yJy5maXJlb25jZS52MS5NYXN0b2Rvbk9wdGlvbnMuVmlzaWJpbGl0eRIXCg9jb250ZW50X3dhcm5pbmcYAiABKAkSEQoJc2Vuc2l0aXZlGAMgASgIIocBCgpWaXNpYmlsaXR5EhoKFlZJU0lCSUxJVFlfVU5TUEVDSUZJRUQQABIVChFWSVNJQklMSVRZX1BVQkxJQxABEhcKE1ZJU0lCSUxJVFlfVU5MSVNURUQQAhIWChJWSVNJQklMSVRZX1BSSVZBVEUQAxIVChFWSVNJQklMSVRZX0RJUkVDVBAEIvMCCg1UaWtUb2tPcHRpb25zEjMKB3ByaXZhY3kYASABKA4yIi5maXJlb25jZS52MS5UaWtUb2tPcHRpb25zLlByaXZhY3kSFwoPZGlzYWJsZV9jb21tZW50GAIgASgIEhQKDGRpc2FibGVfZHVldBgDIAEoCBIWCg5kaXNhYmxlX3N0aXRjaBgEIAEoCBIXCg9icmFuZGVkX2NvbnRlbnQYBSABKAgSEQoJb3duX2JyYW5kGAYgASgIEhoKEmNvdmVyX3RpbWVzdGFtcF9tcxgHIAEoBSKdAQoHUHJpdmFjeRIXChNQUklWQUNZX1VOU1BFQ0lGSUVEEAASHgoaUFJJVkFDWV9QVUJMSUNfVE9fRVZFUllPTkUQARIhCh1QUklWQUNZX01VVFVBTF9GT0xMT1dfRlJJRU5EUxACEh8KG1BSSVZBQ1lfRk9MTE9XRVJfT0ZfQ1JFQVRPUhADEhUKEVBSSVZBQ1lfU0VMRl9PTkxZEAQijwIKCFhPcHRpb25zEjsKDnJlcGx5X3NldHRpbmdzGAEgASgOMiMuZmlyZW9uY2UudjEuWE9wdGlvbnMuUmVwbHlTZXR0aW5ncxIVCg1xdW90ZV9wb3N0X2lkGAIgASgJIq4BCg1SZXBseVNldHRpbmdzEh4KGlJFUExZX1NFVFRJTkdTX1VOU1BFQ0lGSUVEEAASHAoYUkVQTFlfU0VUVElOR1NfRk9MTE9XSU5HEAESIgoeUkVQTFlfU0VUVElOR1NfTUVOVElPTkVEX1VTRVJTEAISHgoaUkVQTFlfU0VUVElOR1NfU1VCU0NSSUJFUlMQAxIbChdSRVBMWV9TRVRUSU5HU19WRVJJRklFRBAEIusBCg5CbHVlc2t5T3B0aW9ucxIRCglxdW90ZV91cmkYASABKAkSEQoJcXVvdGVfY2lkGAIgASgJEhMKC3NlbGZfbGFiZWxzGAMgAygJEi4KBGNhcmQYBCABKAsyIC5maXJlb25jZS52MS5CbHVlc2t5T3B0aW9ucy5DYXJkEg8KB25vX2NhcmQYBSABKAgaXQoEQ2FyZBILCgN1cmwYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSJAoFdGh1bWIYBCABKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZiJICgxTbGFja09wdGlvbnMSDwoHY2hhbm5lbBgBIAEoCRIXCg9yZXBseV9icm9hZGNhc3QYAiABKAgSDgoGdW5mdXJsGAMgASgIIjMKDURpcmVjdE1lc3NhZ2USFAoMcmVjaXBpZW50X2lkGAEgASgJEgwKBHRleHQYAiABKAkiYAoITWVkaWFSZWYSCwoDdXJsGAEgASgJEg4KBnNoYTI1NhgCIAEoDBISCgptZWRpYV90eXBlGAMgASgJEhAKCGFsdF90ZXh0GAQgASgJEhEKCWZpbGVfbmFtZRgFIAEoCSK0AgoFRW1haWwSDgoGc2VuZGVyGAEgASgJEgoKAnRvGAIgAygJEgoKAmNjGAMgAygJEgsKA2JjYxgEIAMoCRIQCghyZXBseV90bxgFIAMoCRIPCgdzdWJqZWN0GAYgASgJEhEKCXRleHRfYm9keRgHIAEoCRIRCglodG1sX2JvZHkYCCABKAkSKgoLYXR0YWNobWVudHMYCSADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhIpCgdoZWFkZXJzGAogAygLMhguZmlyZW9uY2UudjEuRW1haWxIZWFkZXISEwoLaW5fcmVwbHlfdG8YCyABKAkSEgoKcmVmZXJlbmNlcxgMIAMoCRItCgt1bnN1YnNjcmliZRgNIAEoCzIYLmZpcmVvbmNlLnYxLlVuc3Vic2NyaWJlIioKC0VtYWlsSGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiPQoLVW5zdWJzY3JpYmUSCwoDdXJsGAEgASgJEg4KBm1haWx0bxgCIAEoCRIRCglvbmVfY2xpY2sYAyABKAgiswEKB1dlYmhvb2sSCwoDdXJsGAEgASgJEg4KBGJvZHkYAiABKAxIABITCglib2R5X3RleHQYAyABKAlIABIrCglib2R5X2pzb24YBiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVIABIUCgxjb250ZW50X3R5cGUYBCABKAkSKAoHaGVhZGVycxgFIAMoCzIXLmZpcmVvbmNlLnYxLkh0dHBIZWFkZXJCCQoHY29udGVudCL5AQoLSHR0cFJlcXVlc3QSJwoGbWV0aG9kGAEgASgOMhcuZmlyZW9uY2UudjEuSHR0cE1ldGhvZBILCgN1cmwYAiABKAkSKAoHaGVhZGVycxgDIAMoCzIXLmZpcmVvbmNlLnYxLkh0dHBIZWFkZXISDgoEYm9keRgEIAEoDEgAEhMKCWJvZHlfdGV4dBgFIAEoCUgAEisKCWJvZHlfanNvbhgIIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAEhQKDGNvbnRlbnRfdHlwZRgGIAEoCRIXCg9pZF9qc29uX3BvaW50ZXIYByABKAlCCQoHY29udGVudCIpCgpIdHRwSGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiQwoNQ3VzdG9tUGF5bG9hZBIOCgZzY2hlbWEYASABKAkSFAoMY29udGVudF90eXBlGAIgASgJEgwKBGRhdGEYAyABKAwqmAEKCkh0dHBNZXRob2QSGwoXSFRUUF9NRVRIT0RfVU5TUEVDSUZJRUQQABIUChBIVFRQX01FVEhPRF9QT1NUEAESEwoPSFRUUF9NRVRIT0RfUFVUEAISFQoRSFRUUF9NRVRIT0RfUEFUQ0gQAxIWChJIVFRQX01FVEhPRF9ERUxFVEUQBBITCg9IVFRQX01FVEhPRF9HRVQQBUKMAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQgxQYXlsb2FkUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_google_protobuf_struct]);
 
 /**
  * The content of a job. Exactly one kind is set. Adding a kind is a
@@ -428,6 +428,22 @@ export type BlueskyOptions = Message<"fireonce.v1.BlueskyOptions"> & {
    * @generated from field: repeated string self_labels = 3;
    */
   selfLabels: string[];
+
+  /**
+   * The post's card. Not with media. Unset: a post with a link, and without media, a quote
+   * and no_card, has a card of its first link. The page is read just before each attempt,
+   * as far as the server fetches media; if that fails, the post has no card.
+   *
+   * @generated from field: fireonce.v1.BlueskyOptions.Card card = 4;
+   */
+  card?: BlueskyOptions_Card;
+
+  /**
+   * The post has no card.
+   *
+   * @generated from field: bool no_card = 5;
+   */
+  noCard: boolean;
 };
 
 /**
@@ -436,6 +452,44 @@ export type BlueskyOptions = Message<"fireonce.v1.BlueskyOptions"> & {
  */
 export const BlueskyOptionsSchema: GenMessage<BlueskyOptions> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 5);
+
+/**
+ * A card below the text, of a page that it leads to.
+ *
+ * @generated from message fireonce.v1.BlueskyOptions.Card
+ */
+export type BlueskyOptions_Card = Message<"fireonce.v1.BlueskyOptions.Card"> & {
+  /**
+   * The page: an http or https URL.
+   *
+   * @generated from field: string url = 1;
+   */
+  url: string;
+
+  /**
+   * @generated from field: string title = 2;
+   */
+  title: string;
+
+  /**
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * The card's picture: an image of at most 1,000,000 bytes. Optional.
+   *
+   * @generated from field: fireonce.v1.MediaRef thumb = 4;
+   */
+  thumb?: MediaRef;
+};
+
+/**
+ * Describes the message fireonce.v1.BlueskyOptions.Card.
+ * Use `create(BlueskyOptions_CardSchema)` to create a new message.
+ */
+export const BlueskyOptions_CardSchema: GenMessage<BlueskyOptions_Card> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_payload, 5, 0);
 
 /**
  * Options of a post on Slack.
@@ -616,10 +670,11 @@ export type Email = Message<"fireonce.v1.Email"> & {
    *
    * Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, case-insensitively, since other fields
    * of this message, the connector or the servers on the way write them: From, Sender, Reply-To,
-   * To, Cc, Bcc, Subject, Date, Message-ID, In-Reply-To, References, List-Unsubscribe,
-   * List-Unsubscribe-Post, MIME-*, Content-*, Resent-*, Received, Received-SPF, Return-Path, Delivered-To,
-   * DKIM-*, DomainKey-*, ARC-*, Authentication-Results. The connector resend refuses Resend-*
-   * and a second header of the same name too.
+   * To, Cc, Bcc, Apparently-To, Subject, Date, Message-ID, In-Reply-To, References,
+   * List-Unsubscribe, List-Unsubscribe-Post, MIME-*, Content-*, Resent-*, Received,
+   * Received-SPF, Return-Path, Delivered-To, DKIM-*, DomainKey-*, ARC-*,
+   * Authentication-Results. The connector resend refuses Resend-* too, and a second header of
+   * the same name.
    *
    * @generated from field: repeated fireonce.v1.EmailHeader headers = 10;
    */
@@ -768,7 +823,7 @@ export type Webhook = Message<"fireonce.v1.Webhook"> & {
      * service replaces it by body_text with its canonical form (RFC 8785: no white space, keys
      * sorted) before it does anything else with the request. So the order of keys and white
      * space make no other request, a body_text with the same bytes is the same request, and
-     * answers have body_text.
+     * answers and connectors have body_text.
      *
      * At most 10,000 values (50,000 in all of a batch's requests) in 32 levels of objects and
      * lists; more are refused: INVALID_ARGUMENT / TOO_MANY_ELEMENTS. A value of no kind, NaN
