@@ -65,7 +65,7 @@ func TestLimits(t *testing.T) {
 	}{
 		"payload.email.to":  {50, func(n int) proto.Message { return emails(n) }},
 		"labels":            {32, func(n int) proto.Message { return labels(n) }},
-		"filter.states":     {11, func(n int) proto.Message { return states(n) }},
+		"filter.states":     {20, func(n int) proto.Message { return states(n) }},
 		"update_mask.paths": {wirelimit.Unruled, func(n int) proto.Message { return masked(n) }},
 		"requests": {500, func(n int) proto.Message {
 			return &fireoncev1.BatchScheduleJobsRequest{Requests: make([]*fireoncev1.ScheduleJobRequest, n)}
@@ -305,14 +305,14 @@ func TestPackedAndUnknown(t *testing.T) {
 		return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
 	}
 	var single []byte
-	for range 12 {
+	for range 21 {
 		single = protowire.AppendVarint(protowire.AppendTag(single, 1, protowire.VarintType), 1)
 	}
-	packed := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte(strings.Repeat("\x81\x00", 12)))
+	packed := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte(strings.Repeat("\x81\x00", 21)))
 	for name, data := range map[string][]byte{"one by one": single, "packed": packed} {
 		var many *wirelimit.TooMany
-		if err := p.Binary(inFilter(data)); !errors.As(err, &many) || many.Limit != 11 {
-			t.Errorf("12 states, %s: %v", name, err)
+		if err := p.Binary(inFilter(data)); !errors.As(err, &many) || many.Limit != 20 {
+			t.Errorf("21 states, %s: %v", name, err)
 		}
 	}
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
