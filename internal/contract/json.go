@@ -166,28 +166,33 @@ func (s spot) meant(name string) (out []string) {
 	word := folded(name)
 	same := func(other protoreflect.FieldDescriptor) bool { return folded(string(other.Name())) == word }
 	near := func(other protoreflect.FieldDescriptor) bool { return isNear(folded(string(other.Name())), word) }
+	shared := func(other protoreflect.FieldDescriptor) bool { return shareWord(string(other.Name()), name) }
 	here := s.open[len(s.open)-1].md
-	for _, matches := range []func(protoreflect.FieldDescriptor) bool{same, near} {
+	inside := func(matches func(protoreflect.FieldDescriptor) bool) (out []string) {
 		for i := range here.Fields().Len() {
 			if fd := here.Fields().Get(i); matches(fd) && len(out) < maxMeant {
 				out = append(out, string(fd.Name()))
 			}
 		}
+		return out
+	}
+	outside := func(matches func(protoreflect.FieldDescriptor) bool) (out []string) {
 		for i := len(s.open) - 1; i >= 0 && len(out) == 0; i-- { // from the inside out
 			if f := s.open[i]; f.md != nil {
 				out = pathsTo(f.md, f.path, matches)
 			}
 		}
-		if len(out) > 0 {
+		return out
+	}
+	for _, look := range []func() []string{
+		func() []string { return inside(same) }, func() []string { return outside(same) }, func() []string { return inside(near) },
+		func() []string { return inside(shared) }, func() []string { return outside(near) },
+	} {
+		if out = look(); len(out) > 0 {
 			return out
 		}
 	}
-	for i := range here.Fields().Len() {
-		if fd := here.Fields().Get(i); len(out) < maxMeant && shareWord(string(fd.Name()), name) {
-			out = append(out, string(fd.Name()))
-		}
-	}
-	return out
+	return nil
 }
 
 // pathsTo returns paths to matching fields of the messages in a message, the shortest first.

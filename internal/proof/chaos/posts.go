@@ -44,7 +44,7 @@ const (
 var kinds = []kind{
 	{name: "mastodon", conn: sites.Mastodon, class: job.Keyed, replies: true, payload: posting("%s")},
 	{name: "mastodon without keys", conn: sites.GoToSocial, class: job.Observable, replies: true, payload: posting("%s")},
-	{name: "bluesky", conn: sites.Bluesky, class: job.Keyed, timeout: 3 * attemptTimeout, replies: true, payload: posting("%s says #hello to https://example.org")},
+	{name: "bluesky", conn: sites.Bluesky, class: job.Keyed, timeout: 3 * attemptTimeout, replies: true, payload: cardPost},
 	{name: "x posts", conn: sites.X, class: job.Observable, replies: true, payload: posting("%s & more: https://words.example/%%20?a=b")},
 	{name: "x messages", conn: sites.X, class: job.Observable, payload: message},
 	{name: "tiktok upload", conn: connUpload, class: job.Handle, payload: video},
@@ -53,6 +53,16 @@ var kinds = []kind{
 	{name: "smtp", conn: sites.SMTP, class: job.Opaque, policy: job.OnceOrAsk, payload: email},
 	{name: "smtp", conn: sites.SMTP, class: job.Opaque, policy: job.AtMostOnce, payload: email},
 	{name: "resend", conn: sites.Resend, class: job.Keyed, payload: email},
+}
+
+// cardPost is a post with a card of its own: nothing is fetched for it.
+func cardPost(subject string, _ targets) *fireoncev1.Payload {
+	const link = "https://example.org"
+	card := &fireoncev1.BlueskyOptions_Card{Url: link, Title: "for " + subject}
+	return social(&fireoncev1.SocialPost{
+		Text:            subject + " says #hello to " + link,
+		PlatformOptions: &fireoncev1.SocialPost_Bluesky{Bluesky: &fireoncev1.BlueskyOptions{Card: card}},
+	})
 }
 
 func posting(format string) func(string, targets) *fireoncev1.Payload {

@@ -201,7 +201,7 @@ func (s *Server) told(p Post) map[string]any {
 
 var (
 	paragraphs = regexp.MustCompile(`\n{2,}`)
-	special    = regexp.MustCompile(`https?://\S+|@[a-zA-Z0-9_]+@[a-zA-Z0-9.-]+|#\w+`)
+	special    = regexp.MustCompile(`https?://[^\s\pZ]+|@[a-zA-Z0-9_]+@[a-zA-Z0-9.-]+|#\w+`)
 )
 
 // HTML writes a text as Mastodon does: paragraphs, line breaks, links whose scheme

@@ -205,8 +205,8 @@ func (p *Platform) listed(channel, thread, oldest string, now time.Time) (first,
 
 var (
 	escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-	links  = regexp.MustCompile(`https?://[^\s<>|]+`)
-	hosts  = regexp.MustCompile(`(^|\s)([a-z]+@)?([a-z]+\.com)\b`)
+	links  = regexp.MustCompile(`https?://[^\s\pZ<>|]+`)
+	hosts  = regexp.MustCompile(`(^|[\s\pZ])([a-z]+@)?([a-z]+\.com)\b`)
 	emoji  = strings.NewReplacer("\U0001f600", ":grinning:", "1\ufe0f\u20e3", ":one:", "\u2139\ufe0f", ":information_source:", "\u2122", ":tm:")
 )
 
