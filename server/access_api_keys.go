@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/submit"
@@ -18,9 +19,9 @@ import (
 // Rules of this file: the holder of a key creates no right that it lacks, and learns nothing of
 // another project. A key is in the answer to its creator, and in no log.
 
-// accessService answers fireonce.v1.AccessService.
+// accessService answers fireonce.admin.v1.AccessService.
 type accessService struct {
-	fireoncev1connect.UnimplementedAccessServiceHandler
+	adminv1connect.UnimplementedAccessServiceHandler
 	*Server
 }
 
@@ -29,7 +30,7 @@ func operatorRequired(what string) *fault {
 }
 
 // CreateApiKey implements the RPC.
-func (s *accessService) CreateApiKey(ctx context.Context, req *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error) {
+func (s *accessService) CreateApiKey(ctx context.Context, req *adminv1.CreateApiKeyRequest) (*adminv1.CreateApiKeyResponse, error) {
 	n, err := newKeyFor(callerOf(ctx), req)
 	if err != nil {
 		return nil, err
@@ -54,11 +55,11 @@ func (s *accessService) CreateApiKey(ctx context.Context, req *fireoncev1.Create
 			refuse(fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND, "no project "+n.Project, "project_id", n.Project))
 	}
 	s.logKeyChange(ctx, "an API key was made", made)
-	return &fireoncev1.CreateApiKeyResponse{ApiKey: apiKeyToWire(made), Secret: key.Reveal()}, nil
+	return &adminv1.CreateApiKeyResponse{ApiKey: apiKeyToWire(made), Secret: key.Reveal()}, nil
 }
 
 // newKeyFor returns the key that a request asks for, if its caller may create it.
-func newKeyFor(who caller, req *fireoncev1.CreateApiKeyRequest) (store.NewAPIKey, error) {
+func newKeyFor(who caller, req *adminv1.CreateApiKeyRequest) (store.NewAPIKey, error) {
 	n := store.NewAPIKey{
 		Project: cmp.Or(req.GetProjectId(), who.project), NewProject: req.GetCreateProject(), Name: req.GetName(),
 		Lifetime: submit.Duration(req.GetLifetime()),
@@ -83,7 +84,7 @@ func newKeyFor(who caller, req *fireoncev1.CreateApiKeyRequest) (store.NewAPIKey
 }
 
 // ListApiKeys implements the RPC.
-func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApiKeysRequest) (*fireoncev1.ListApiKeysResponse, error) {
+func (s *accessService) ListApiKeys(ctx context.Context, req *adminv1.ListApiKeysRequest) (*adminv1.ListApiKeysResponse, error) {
 	who, limit := callerOf(ctx), pageSize(req.GetPageSize())
 	project := req.GetProjectId()
 	switch {
@@ -93,7 +94,7 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	case project != who.project:
 		return nil, operatorRequired("keys of another project are listed")
 	}
-	p, err := s.tokens.readPage(keyPages, project, &fireoncev1.ListApiKeysRequest{}, req.GetPageToken())
+	p, err := s.tokens.readPage(keyPages, project, &adminv1.ListApiKeysRequest{}, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}
-	out := &fireoncev1.ListApiKeysResponse{ApiKeys: convertAll(keys, apiKeyToWire)}
+	out := &adminv1.ListApiKeysResponse{ApiKeys: convertAll(keys, apiKeyToWire)}
 	if len(keys) == limit {
 		out.NextPageToken = p.nextToken(tokenOfKey(keys[limit-1].ID), 0)
 	}
@@ -123,7 +124,7 @@ func keyOfToken(at job.ID) string {
 }
 
 // RevokeApiKey implements the RPC.
-func (s *accessService) RevokeApiKey(ctx context.Context, req *fireoncev1.RevokeApiKeyRequest) (*fireoncev1.RevokeApiKeyResponse, error) {
+func (s *accessService) RevokeApiKey(ctx context.Context, req *adminv1.RevokeApiKeyRequest) (*adminv1.RevokeApiKeyResponse, error) {
 	who, id := callerOf(ctx), req.GetApiKeyId()
 	missing := refuse(fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND, "no API key "+id, "api_key_id", id)
 	k, err := s.store.APIKey(ctx, id) // its project never changes
@@ -138,11 +139,11 @@ func (s *accessService) RevokeApiKey(ctx context.Context, req *fireoncev1.Revoke
 	}
 	s.auth.keys.forget(id)
 	s.logKeyChange(ctx, "an API key was revoked", k)
-	return &fireoncev1.RevokeApiKeyResponse{ApiKey: apiKeyToWire(k)}, nil
+	return &adminv1.RevokeApiKeyResponse{ApiKey: apiKeyToWire(k)}, nil
 }
 
-func apiKeyToWire(k store.APIKey) *fireoncev1.ApiKey {
-	return &fireoncev1.ApiKey{
+func apiKeyToWire(k store.APIKey) *adminv1.ApiKey {
+	return &adminv1.ApiKey{
 		ApiKeyId: k.ID, ProjectId: k.Project, Name: k.Name, Scopes: k.Scopes,
 		CreateTime: timeToWire(k.Created), ExpireTime: timeToWire(k.Expires),
 		LastUseTime: timeToWire(k.LastUsed), RevokeTime: timeToWire(k.Revoked), Active: k.Live(),

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/internal/contract"
 )
 
@@ -18,7 +18,7 @@ type direct struct{ service accessService }
 // Direct serves AccessService on an open store, under the same rules as behind a port. Its caller
 // holds the database itself, and so acts as the operator. Without a vault only API keys are
 // served. Errors that a client would see are *connect.Error, all others are returned as they are.
-func Direct(ctx context.Context, s Store, v Vault) (fireoncev1connect.AccessServiceClient, error) {
+func Direct(ctx context.Context, s Store, v Vault) (adminv1connect.AccessServiceClient, error) {
 	meta, err := s.Meta(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the store's identity: %w", err)
@@ -47,37 +47,37 @@ func directly[Req, Res any](ctx context.Context, d *direct, req Req, call func(c
 	return res, err
 }
 
-// CreateApiKey implements fireoncev1connect.AccessServiceClient.
-func (d *direct) CreateApiKey(ctx context.Context, req *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error) {
+// CreateApiKey implements adminv1connect.AccessServiceClient.
+func (d *direct) CreateApiKey(ctx context.Context, req *adminv1.CreateApiKeyRequest) (*adminv1.CreateApiKeyResponse, error) {
 	return directly(ctx, d, req, d.service.CreateApiKey)
 }
 
-// ListApiKeys implements fireoncev1connect.AccessServiceClient.
-func (d *direct) ListApiKeys(ctx context.Context, req *fireoncev1.ListApiKeysRequest) (*fireoncev1.ListApiKeysResponse, error) {
+// ListApiKeys implements adminv1connect.AccessServiceClient.
+func (d *direct) ListApiKeys(ctx context.Context, req *adminv1.ListApiKeysRequest) (*adminv1.ListApiKeysResponse, error) {
 	return directly(ctx, d, req, d.service.ListApiKeys)
 }
 
-// RevokeApiKey implements fireoncev1connect.AccessServiceClient.
-func (d *direct) RevokeApiKey(ctx context.Context, req *fireoncev1.RevokeApiKeyRequest) (*fireoncev1.RevokeApiKeyResponse, error) {
+// RevokeApiKey implements adminv1connect.AccessServiceClient.
+func (d *direct) RevokeApiKey(ctx context.Context, req *adminv1.RevokeApiKeyRequest) (*adminv1.RevokeApiKeyResponse, error) {
 	return directly(ctx, d, req, d.service.RevokeApiKey)
 }
 
-// ListSealingKeys implements fireoncev1connect.AccessServiceClient.
-func (d *direct) ListSealingKeys(ctx context.Context, req *fireoncev1.ListSealingKeysRequest) (*fireoncev1.ListSealingKeysResponse, error) {
+// ListSealingKeys implements adminv1connect.AccessServiceClient.
+func (d *direct) ListSealingKeys(ctx context.Context, req *adminv1.ListSealingKeysRequest) (*adminv1.ListSealingKeysResponse, error) {
 	return directly(ctx, d, req, d.service.ListSealingKeys)
 }
 
-// RotateSealingKey implements fireoncev1connect.AccessServiceClient.
-func (d *direct) RotateSealingKey(ctx context.Context, req *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
+// RotateSealingKey implements adminv1connect.AccessServiceClient.
+func (d *direct) RotateSealingKey(ctx context.Context, req *adminv1.RotateSealingKeyRequest) (*adminv1.RotateSealingKeyResponse, error) {
 	return directly(ctx, d, req, d.service.RotateSealingKey)
 }
 
-// EraseProject implements fireoncev1connect.AccessServiceClient.
-func (d *direct) EraseProject(ctx context.Context, req *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error) {
+// EraseProject implements adminv1connect.AccessServiceClient.
+func (d *direct) EraseProject(ctx context.Context, req *adminv1.EraseProjectRequest) (*adminv1.EraseProjectResponse, error) {
 	return directly(ctx, d, req, d.service.EraseProject)
 }
 
-// ListProjects implements fireoncev1connect.AccessServiceClient.
-func (d *direct) ListProjects(ctx context.Context, req *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error) {
+// ListProjects implements adminv1connect.AccessServiceClient.
+func (d *direct) ListProjects(ctx context.Context, req *adminv1.ListProjectsRequest) (*adminv1.ListProjectsResponse, error) {
 	return directly(ctx, d, req, d.service.ListProjects)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -23,7 +24,7 @@ const (
 var erasePages = base64.RawURLEncoding
 
 // EraseProject implements the RPC.
-func (s *accessService) EraseProject(ctx context.Context, req *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error) {
+func (s *accessService) EraseProject(ctx context.Context, req *adminv1.EraseProjectRequest) (*adminv1.EraseProjectResponse, error) {
 	who, project := callerOf(ctx), req.GetProjectId()
 	if !who.all {
 		return nil, operatorRequired("projects are erased")
@@ -36,7 +37,7 @@ func (s *accessService) EraseProject(ctx context.Context, req *fireoncev1.EraseP
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID, "page_token is not one of this project's erasure", "field", "page_token")
 	}
 	p := store.EraseProjectParams{Project: project, Keep: s.cfg.Keep, Actor: eraseActor(who), After: string(after), Limit: eraseStep}
-	out, begun := &fireoncev1.EraseProjectResponse{}, time.Now()
+	out, begun := &adminv1.EraseProjectResponse{}, time.Now()
 	for time.Since(begun) < eraseFor && ctx.Err() == nil {
 		step, err := s.store.EraseProject(ctx, p)
 		if err != nil {
@@ -69,7 +70,7 @@ func eraseFault(project string, err error) error {
 		refuse(fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND, "no project "+project, "project_id", project))
 }
 
-func addErased(out *fireoncev1.EraseProjectResponse, step store.ProjectErasure) {
+func addErased(out *adminv1.EraseProjectResponse, step store.ProjectErasure) {
 	out.ErasedJobCount += int32(step.Jobs)
 	out.BlankedEventCount += int32(step.Events)
 	out.ErasedConnectionCount += int32(step.Connections)
@@ -79,7 +80,7 @@ func addErased(out *fireoncev1.EraseProjectResponse, step store.ProjectErasure) 
 	out.ErasedFiringCount += int32(step.Firings)
 }
 
-func (s *accessService) putRest(out *fireoncev1.EraseProjectResponse, rest store.ProjectRest) {
+func (s *accessService) putRest(out *adminv1.EraseProjectResponse, rest store.ProjectRest) {
 	out.OpenJobCount, out.KeptJobCount = int32(rest.Open), int32(rest.Kept)
 	out.Done = rest.Open+rest.Kept == 0
 	if rest.Wait > 0 {

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -132,16 +134,16 @@ func TestEraseProject(t *testing.T) {
 			operator := bring(t.Context(), "operator")
 			key := f.issue("shop", server.Scopes())
 			shop := bring(t.Context(), key.Reveal())
-			try := func(token string) (*fireoncev1.EraseProjectResponse, error) {
-				return askWith[fireoncev1.EraseProjectResponse](operator, c, eraseProject, &fireoncev1.EraseProjectRequest{ProjectId: "shop", PageToken: token})
+			try := func(token string) (*adminv1.EraseProjectResponse, error) {
+				return askWith[adminv1.EraseProjectResponse](operator, c, eraseProject, &adminv1.EraseProjectRequest{ProjectId: "shop", PageToken: token})
 			}
 			_, id := f.inProject(shop, t, "shop", c)
 			f.schedule2(operator, c, "here")
 			_, err := try("")
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PROJECT_IN_USE)
-			_, err = askWith[fireoncev1.EraseProjectResponse](shop, c, eraseProject, &fireoncev1.EraseProjectRequest{ProjectId: "shop"})
+			_, err = askWith[adminv1.EraseProjectResponse](shop, c, eraseProject, &adminv1.EraseProjectRequest{ProjectId: "shop"})
 			wantReason(t, err, operatorRequired)
-			_, err = askWith[fireoncev1.EraseProjectResponse](operator, c, eraseProject, &fireoncev1.EraseProjectRequest{ProjectId: "nowhere"})
+			_, err = askWith[adminv1.EraseProjectResponse](operator, c, eraseProject, &adminv1.EraseProjectRequest{ProjectId: "nowhere"})
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND)
 			_, err = f.store.RevokeAPIKey(t.Context(), key.ID)
 			f.must(err)
@@ -166,13 +168,13 @@ func TestEraseProject(t *testing.T) {
 				t.Errorf("too early: %v", got)
 			}
 			f.clock.advance(time.Hour)
-			want := &fireoncev1.EraseProjectResponse{
+			want := &adminv1.EraseProjectResponse{
 				Done: true, ErasedJobCount: 1, BlankedEventCount: 2, ErasedConnectionCount: 1, ErasedApiKeyCount: 2,
 			}
 			if got, err = try(""); err != nil || !proto.Equal(got, want) {
 				t.Errorf("erased: %v, %v", got, err)
 			}
-			if got, err = try(""); err != nil || !proto.Equal(got, &fireoncev1.EraseProjectResponse{Done: true}) {
+			if got, err = try(""); err != nil || !proto.Equal(got, &adminv1.EraseProjectResponse{Done: true}) {
 				t.Errorf("a repeat: %v, %v", got, err)
 			}
 			// Its idempotency keys stay bound for later API keys of the project.
@@ -206,7 +208,7 @@ func TestEraseProjectForgetsConnections(t *testing.T) {
 		_, err := f.store.RevokeAPIKey(t.Context(), key.ID)
 		f.must(err)
 		f.clock.advance(time.Hour)
-		got, err := askWith[fireoncev1.EraseProjectResponse](operator, c, eraseProject, &fireoncev1.EraseProjectRequest{ProjectId: "shop"})
+		got, err := askWith[adminv1.EraseProjectResponse](operator, c, eraseProject, &adminv1.EraseProjectRequest{ProjectId: "shop"})
 		if err != nil || got.GetErasedConnectionCount() != 1 {
 			t.Fatalf("erased: %v, %v", got, err)
 		}
@@ -430,8 +432,8 @@ func TestStateReasonsQuoteNobody(t *testing.T) {
 			c := dial(f)
 			seeing := bring(t.Context(), f.issue(server.DefaultProject, server.Scopes()).Reveal())
 			blind := bring(t.Context(), f.issue(server.DefaultProject, without(server.ScopePayloadsRead)).Reveal())
-			made, err := askWith[fireoncev1.CreateConnectionResponse](seeing, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-				IdempotencyKey: "k", Credential: token("refused-1"), Connection: &fireoncev1.Connection{Connector: "social"},
+			made, err := askWith[connectionsv1.CreateConnectionResponse](seeing, c, connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+				IdempotencyKey: "k", Credential: token("refused-1"), Connection: &connectionsv1.Connection{Connector: "social"},
 			})
 			f.must(err)
 			id := made.GetConnection().GetConnectionId()
@@ -439,13 +441,13 @@ func TestStateReasonsQuoteNobody(t *testing.T) {
 			_, err = askWith[fireoncev1.ScheduleJobResponse](seeing, c, scheduleJob, submit)
 			f.must(err)
 			f.learn(f.claim().ID, job.Deferred{Kind: job.FailAuth, Auth: job.AuthLoginEnded, Message: canary, CredentialVersion: 1})
-			read := func(ctx context.Context) []*fireoncev1.Connection {
-				one, err := askWith[fireoncev1.GetConnectionResponse](ctx, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{
-					Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id},
+			read := func(ctx context.Context) []*connectionsv1.Connection {
+				one, err := askWith[connectionsv1.GetConnectionResponse](ctx, c, connsPath+"GetConnection", &connectionsv1.GetConnectionRequest{
+					Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: id},
 				})
 				f.must(err)
-				all, err := askWith[fireoncev1.ListConnectionsResponse](ctx, c, connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{
-					Filter: &fireoncev1.ConnectionFilter{ConnectionIds: []string{id}},
+				all, err := askWith[connectionsv1.ListConnectionsResponse](ctx, c, connsPath+"ListConnections", &connectionsv1.ListConnectionsRequest{
+					Filter: &connectionsv1.ConnectionFilter{ConnectionIds: []string{id}},
 				})
 				f.must(err)
 				return append(all.GetConnections(), one.GetConnection())
@@ -461,9 +463,9 @@ func TestStateReasonsQuoteNobody(t *testing.T) {
 					t.Errorf("without the scope: %v", got)
 				}
 			}
-			test := func(ctx context.Context) *fireoncev1.TestConnectionResponse {
-				res, err := askWith[fireoncev1.TestConnectionResponse](ctx, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{
-					Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id},
+			test := func(ctx context.Context) *connectionsv1.TestConnectionResponse {
+				res, err := askWith[connectionsv1.TestConnectionResponse](ctx, c, connsPath+"TestConnection", &connectionsv1.TestConnectionRequest{
+					Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: id},
 				})
 				f.must(err)
 				return res
@@ -474,8 +476,8 @@ func TestStateReasonsQuoteNobody(t *testing.T) {
 			if res := test(blind); res.GetDetail() != "" || !res.GetContentWithheld() || res.GetFailureKind() == 0 {
 				t.Errorf("without the scope: %v", res)
 			}
-			if _, err := askWith[fireoncev1.PauseConnectionResponse](seeing, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{
-				Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: f.conn}, Reason: "holiday",
+			if _, err := askWith[connectionsv1.PauseConnectionResponse](seeing, c, connsPath+"PauseConnection", &connectionsv1.PauseConnectionRequest{
+				Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: f.conn}, Reason: "holiday",
 			}); err != nil {
 				t.Fatal(err)
 			}

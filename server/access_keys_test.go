@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -26,15 +27,15 @@ const operatorKey = "open-sesame"
 func withOperator(c *server.Config) { c.APIKey = operatorKey }
 
 // makeKey asks for an API key.
-func makeKey(ctx context.Context, c client, project string, scopes []string, edit ...func(*fireoncev1.CreateApiKeyRequest)) (*fireoncev1.CreateApiKeyResponse, error) {
-	req := &fireoncev1.CreateApiKeyRequest{ProjectId: project, Scopes: scopes}
+func makeKey(ctx context.Context, c client, project string, scopes []string, edit ...func(*adminv1.CreateApiKeyRequest)) (*adminv1.CreateApiKeyResponse, error) {
+	req := &adminv1.CreateApiKeyRequest{ProjectId: project, Scopes: scopes}
 	for _, e := range edit {
 		e(req)
 	}
-	return askWith[fireoncev1.CreateApiKeyResponse](ctx, c, accessPath+"CreateApiKey", req)
+	return askWith[adminv1.CreateApiKeyResponse](ctx, c, accessPath+"CreateApiKey", req)
 }
 
-func newProject(r *fireoncev1.CreateApiKeyRequest) { r.CreateProject = true }
+func newProject(r *adminv1.CreateApiKeyRequest) { r.CreateProject = true }
 
 // TestKeysOverTheAPI: a key is made, is good, is shown without itself, and ends.
 func TestKeysOverTheAPI(t *testing.T) {
@@ -43,7 +44,7 @@ func TestKeysOverTheAPI(t *testing.T) {
 			f := start(t, withOperator)
 			c := dial(f)
 			operator := bring(t.Context(), operatorKey)
-			made, err := makeKey(operator, c, "shop", []string{"jobs:write", "jobs:read"}, newProject, func(r *fireoncev1.CreateApiKeyRequest) {
+			made, err := makeKey(operator, c, "shop", []string{"jobs:write", "jobs:read"}, newProject, func(r *adminv1.CreateApiKeyRequest) {
 				r.Name, r.Lifetime = "billing", durationpb.New(time.Hour)
 			})
 			f.must(err)
@@ -62,13 +63,13 @@ func TestKeysOverTheAPI(t *testing.T) {
 			}
 			f.must(list(t, c, again.GetSecret()))
 
-			shown, err := askWith[fireoncev1.ListApiKeysResponse](operator, c, accessPath+"ListApiKeys", &fireoncev1.ListApiKeysRequest{ProjectId: "shop"})
+			shown, err := askWith[adminv1.ListApiKeysResponse](operator, c, accessPath+"ListApiKeys", &adminv1.ListApiKeysRequest{ProjectId: "shop"})
 			f.must(err)
 			if len(shown.GetApiKeys()) != 2 || strings.Contains(shown.String(), secret[20:]) {
 				t.Errorf("listed %v", shown)
 			}
 			for range 2 { // the first time stays
-				res, err := askWith[fireoncev1.RevokeApiKeyResponse](operator, c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: k.GetApiKeyId()})
+				res, err := askWith[adminv1.RevokeApiKeyResponse](operator, c, accessPath+"RevokeApiKey", &adminv1.RevokeApiKeyRequest{ApiKeyId: k.GetApiKeyId()})
 				f.must(err)
 				if got := res.GetApiKey(); got.GetActive() || !got.GetRevokeTime().AsTime().Equal(now) {
 					t.Errorf("revoked %v", got)
@@ -115,13 +116,13 @@ func TestWhoMakesKeys(t *testing.T) {
 	for _, project := range []string{"there", "nowhere", server.DefaultProject} {
 		_, err = makeKey(admin, c, project, []string{server.ScopeJobsRead})
 		wantReason(t, err, operatorRequired)
-		_, err = askWith[fireoncev1.ListApiKeysResponse](admin, c, accessPath+"ListApiKeys", &fireoncev1.ListApiKeysRequest{ProjectId: project})
+		_, err = askWith[adminv1.ListApiKeysResponse](admin, c, accessPath+"ListApiKeys", &adminv1.ListApiKeysRequest{ProjectId: project})
 		wantReason(t, err, operatorRequired)
 	}
 	_, err = makeKey(admin, c, "", []string{server.ScopeJobsRead}, newProject)
 	wantReason(t, err, operatorRequired)
 	for _, id := range []string{theirs.ID, strings.Repeat("0", 16)} {
-		_, err = askWith[fireoncev1.RevokeApiKeyResponse](admin, c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: id})
+		_, err = askWith[adminv1.RevokeApiKeyResponse](admin, c, accessPath+"RevokeApiKey", &adminv1.RevokeApiKeyRequest{ApiKeyId: id})
 		if e := wantReason(t, err, keyNotFound); e.msg != "no API key "+id {
 			t.Errorf("%v", e)
 		}
@@ -139,17 +140,17 @@ func TestWhoMakesKeys(t *testing.T) {
 	if got := f.pages(operator, c, "", 2); len(got) != 6 {
 		t.Errorf("the operator sees %v", got)
 	}
-	if got := f.pages(admin, c, "", 1); len(got) != 3 || slices.ContainsFunc(got, func(k *fireoncev1.ApiKey) bool { return k.GetProjectId() != "shop" }) {
+	if got := f.pages(admin, c, "", 1); len(got) != 3 || slices.ContainsFunc(got, func(k *adminv1.ApiKey) bool { return k.GetProjectId() != "shop" }) {
 		t.Errorf("an administrator sees %v", got)
 	}
 }
 
 // pages reads all API keys that a caller sees, some at a time.
-func (f *fixture) pages(ctx context.Context, c client, project string, size int32) (out []*fireoncev1.ApiKey) {
+func (f *fixture) pages(ctx context.Context, c client, project string, size int32) (out []*adminv1.ApiKey) {
 	f.tb.Helper()
-	req := &fireoncev1.ListApiKeysRequest{ProjectId: project, PageSize: size}
+	req := &adminv1.ListApiKeysRequest{ProjectId: project, PageSize: size}
 	for {
-		page, err := askWith[fireoncev1.ListApiKeysResponse](ctx, c, accessPath+"ListApiKeys", req)
+		page, err := askWith[adminv1.ListApiKeysResponse](ctx, c, accessPath+"ListApiKeys", req)
 		f.must(err)
 		if len(page.GetApiKeys()) > int(size) {
 			f.tb.Fatalf("a page of %d", len(page.GetApiKeys()))
@@ -168,15 +169,15 @@ func TestKeyPagesApart(t *testing.T) {
 	operator := bring(t.Context(), operatorKey)
 	f.issue("shop", server.Scopes())
 	other := f.issue("other", server.Scopes())
-	page, err := askWith[fireoncev1.ListApiKeysResponse](operator, c, accessPath+"ListApiKeys", &fireoncev1.ListApiKeysRequest{PageSize: 1})
+	page, err := askWith[adminv1.ListApiKeysResponse](operator, c, accessPath+"ListApiKeys", &adminv1.ListApiKeysRequest{PageSize: 1})
 	f.must(err)
 	for _, ctx := range []context.Context{operator, bring(t.Context(), other.Reveal())} {
-		_, err = askWith[fireoncev1.ListApiKeysResponse](ctx, c, accessPath+"ListApiKeys",
-			&fireoncev1.ListApiKeysRequest{ProjectId: "other", PageToken: page.GetNextPageToken()})
+		_, err = askWith[adminv1.ListApiKeysResponse](ctx, c, accessPath+"ListApiKeys",
+			&adminv1.ListApiKeysRequest{ProjectId: "other", PageToken: page.GetNextPageToken()})
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
 	}
-	_, err = askWith[fireoncev1.RotateSealingKeyResponse](operator, c, accessPath+"RotateSealingKey",
-		&fireoncev1.RotateSealingKeyRequest{PageToken: page.GetNextPageToken()})
+	_, err = askWith[adminv1.RotateSealingKeyResponse](operator, c, accessPath+"RotateSealingKey",
+		&adminv1.RotateSealingKeyRequest{PageToken: page.GetNextPageToken()})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
 }
 
@@ -188,15 +189,15 @@ func TestRulesOfKeys(t *testing.T) {
 		_, err := makeKey(t.Context(), c, "", []string{scope})
 		f.must(err)
 	}
-	for what, spoil := range map[string]func(*fireoncev1.CreateApiKeyRequest){
-		"no scope":               func(r *fireoncev1.CreateApiKeyRequest) { r.Scopes = nil },
-		"a scope that is none":   func(r *fireoncev1.CreateApiKeyRequest) { r.Scopes = []string{"jobs"} },
-		"a scope twice":          func(r *fireoncev1.CreateApiKeyRequest) { r.Scopes = []string{"admin", "admin"} },
-		"the operator's name":    func(r *fireoncev1.CreateApiKeyRequest) { r.Name = "key" },
-		"a name in two lines":    func(r *fireoncev1.CreateApiKeyRequest) { r.Name = "a\nb" },
-		"a project with a space": func(r *fireoncev1.CreateApiKeyRequest) { r.ProjectId = "a b" },
-		"no time":                func(r *fireoncev1.CreateApiKeyRequest) { r.Lifetime = durationpb.New(0) },
-		"101 years":              func(r *fireoncev1.CreateApiKeyRequest) { r.Lifetime = durationpb.New(101 * 366 * 24 * time.Hour) },
+	for what, spoil := range map[string]func(*adminv1.CreateApiKeyRequest){
+		"no scope":               func(r *adminv1.CreateApiKeyRequest) { r.Scopes = nil },
+		"a scope that is none":   func(r *adminv1.CreateApiKeyRequest) { r.Scopes = []string{"jobs"} },
+		"a scope twice":          func(r *adminv1.CreateApiKeyRequest) { r.Scopes = []string{"admin", "admin"} },
+		"the operator's name":    func(r *adminv1.CreateApiKeyRequest) { r.Name = "key" },
+		"a name in two lines":    func(r *adminv1.CreateApiKeyRequest) { r.Name = "a\nb" },
+		"a project with a space": func(r *adminv1.CreateApiKeyRequest) { r.ProjectId = "a b" },
+		"no time":                func(r *adminv1.CreateApiKeyRequest) { r.Lifetime = durationpb.New(0) },
+		"101 years":              func(r *adminv1.CreateApiKeyRequest) { r.Lifetime = durationpb.New(101 * 366 * 24 * time.Hour) },
 	} {
 		_, err := makeKey(t.Context(), c, "", []string{"admin"}, spoil)
 		var e *wireError
@@ -204,7 +205,7 @@ func TestRulesOfKeys(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	_, err := askWith[fireoncev1.RevokeApiKeyResponse](t.Context(), c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: "fo_"})
+	_, err := askWith[adminv1.RevokeApiKeyResponse](t.Context(), c, accessPath+"RevokeApiKey", &adminv1.RevokeApiKeyRequest{ApiKeyId: "fo_"})
 	var e *wireError
 	if !errors.As(err, &e) || e.code != connect.CodeInvalidArgument {
 		t.Errorf("%v", err)
@@ -295,14 +296,14 @@ func TestSealingKeys(t *testing.T) {
 
 			v.id = lost
 			f.wantKeys(operator, c, lost, young+" SEALS 1 0", old+" OPENS 5 1", lost+" MISSING 1 0")
-			rotate := func(req *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
-				return askWith[fireoncev1.RotateSealingKeyResponse](operator, c, accessPath+"RotateSealingKey", req)
+			rotate := func(req *adminv1.RotateSealingKeyRequest) (*adminv1.RotateSealingKeyResponse, error) {
+				return askWith[adminv1.RotateSealingKeyResponse](operator, c, accessPath+"RotateSealingKey", req)
 			}
-			_, err := rotate(&fireoncev1.RotateSealingKeyRequest{})
+			_, err := rotate(&adminv1.RotateSealingKeyRequest{})
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED)
 			v.id = ""
 
-			req, calls, done := &fireoncev1.RotateSealingKeyRequest{PageSize: 2}, 0, 0
+			req, calls, done := &adminv1.RotateSealingKeyRequest{PageSize: 2}, 0, 0
 			var failed []string
 			for {
 				res, err := rotate(req)
@@ -330,9 +331,9 @@ func TestSealingKeys(t *testing.T) {
 			}
 			// An administrator of one project is none of all.
 			admin := bring(t.Context(), f.issue("shop", server.Scopes()).Reveal())
-			_, err = askWith[fireoncev1.ListSealingKeysResponse](admin, c, accessPath+"ListSealingKeys", &fireoncev1.ListSealingKeysRequest{})
+			_, err = askWith[adminv1.ListSealingKeysResponse](admin, c, accessPath+"ListSealingKeys", &adminv1.ListSealingKeysRequest{})
 			wantReason(t, err, operatorRequired)
-			_, err = askWith[fireoncev1.RotateSealingKeyResponse](admin, c, accessPath+"RotateSealingKey", &fireoncev1.RotateSealingKeyRequest{})
+			_, err = askWith[adminv1.RotateSealingKeyResponse](admin, c, accessPath+"RotateSealingKey", &adminv1.RotateSealingKeyRequest{})
 			wantReason(t, err, operatorRequired)
 		})
 	}
@@ -341,7 +342,7 @@ func TestSealingKeys(t *testing.T) {
 // wantKeys compares what is said of the sealing keys.
 func (f *fixture) wantKeys(ctx context.Context, c client, after string, want ...string) {
 	f.tb.Helper()
-	res, err := askWith[fireoncev1.ListSealingKeysResponse](ctx, c, accessPath+"ListSealingKeys", &fireoncev1.ListSealingKeysRequest{})
+	res, err := askWith[adminv1.ListSealingKeysResponse](ctx, c, accessPath+"ListSealingKeys", &adminv1.ListSealingKeysRequest{})
 	f.must(err)
 	var got []string
 	for _, k := range res.GetSealingKeys() {

@@ -5,12 +5,13 @@ import (
 	"encoding/base64"
 	"fmt"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/store"
 )
 
 // ListProjects implements the RPC. A page token has the last project of the page before.
-func (s *accessService) ListProjects(ctx context.Context, req *fireoncev1.ListProjectsRequest) (*fireoncev1.ListProjectsResponse, error) {
+func (s *accessService) ListProjects(ctx context.Context, req *adminv1.ListProjectsRequest) (*adminv1.ListProjectsResponse, error) {
 	if !callerOf(ctx).all {
 		return nil, operatorRequired("projects are listed")
 	}
@@ -23,8 +24,8 @@ func (s *accessService) ListProjects(ctx context.Context, req *fireoncev1.ListPr
 	if err != nil {
 		return nil, fmt.Errorf("list projects: %w", err)
 	}
-	out := &fireoncev1.ListProjectsResponse{Projects: convertAll(projects, func(p store.Project) *fireoncev1.Project {
-		return &fireoncev1.Project{ProjectId: p.ID, CreateTime: timeToWire(p.Created), EraseTime: timeToWire(p.Erased), ErasedBy: p.ErasedBy}
+	out := &adminv1.ListProjectsResponse{Projects: convertAll(projects, func(p store.Project) *adminv1.Project {
+		return &adminv1.Project{ProjectId: p.ID, CreateTime: timeToWire(p.Created), EraseTime: timeToWire(p.Erased), ErasedBy: p.ErasedBy}
 	})}
 	if len(projects) == limit {
 		out.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(projects[limit-1].ID))

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -17,14 +17,14 @@ func TestListProjects(t *testing.T) {
 	operator := bring(t.Context(), operatorKey)
 	for _, project := range []string{"b", "a", "c"} {
 		k := f.issue(project, server.Scopes())
-		_, err := askWith[fireoncev1.ListProjectsResponse](bring(t.Context(), k.Reveal()), c, listProjects, &fireoncev1.ListProjectsRequest{})
+		_, err := askWith[adminv1.ListProjectsResponse](bring(t.Context(), k.Reveal()), c, listProjects, &adminv1.ListProjectsRequest{})
 		wantReason(t, err, operatorRequired)
 	}
 	for size, want := range map[int32]int{1: 5, 2: 3, 3: 2, 0: 1} {
 		var got []string
-		req, pages := &fireoncev1.ListProjectsRequest{PageSize: size}, 0
+		req, pages := &adminv1.ListProjectsRequest{PageSize: size}, 0
 		for more := true; more; {
-			page, err := askWith[fireoncev1.ListProjectsResponse](operator, c, listProjects, req)
+			page, err := askWith[adminv1.ListProjectsResponse](operator, c, listProjects, req)
 			f.must(err)
 			for _, p := range page.GetProjects() {
 				got = append(got, p.GetProjectId())

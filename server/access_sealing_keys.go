@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
@@ -15,7 +16,7 @@ import (
 const resealPage = 100
 
 // ListSealingKeys implements the RPC.
-func (s *accessService) ListSealingKeys(ctx context.Context, _ *fireoncev1.ListSealingKeysRequest) (*fireoncev1.ListSealingKeysResponse, error) {
+func (s *accessService) ListSealingKeys(ctx context.Context, _ *adminv1.ListSealingKeysRequest) (*adminv1.ListSealingKeysResponse, error) {
 	if !callerOf(ctx).all {
 		return nil, operatorRequired("sealing keys, which all projects share, are listed")
 	}
@@ -23,9 +24,9 @@ func (s *accessService) ListSealingKeys(ctx context.Context, _ *fireoncev1.ListS
 	if err != nil {
 		return nil, fmt.Errorf("read the use of the keys: %w", err)
 	}
-	out := &fireoncev1.ListSealingKeysResponse{NextSealingKeyId: s.cfg.Vault.NextKeyID()}
-	add := func(id string, role fireoncev1.SealingKeyRole) {
-		k := &fireoncev1.SealingKey{SealingKeyId: id, Role: role}
+	out := &adminv1.ListSealingKeysResponse{NextSealingKeyId: s.cfg.Vault.NextKeyID()}
+	add := func(id string, role adminv1.SealingKeyRole) {
+		k := &adminv1.SealingKey{SealingKeyId: id, Role: role}
 		if at := slices.IndexFunc(use, func(u store.KeyUse) bool { return u.KeyID == id }); at >= 0 {
 			k.CredentialCount, k.LoginCount = use[at].Credentials, use[at].Logins
 			use = slices.Delete(use, at, at+1)
@@ -33,9 +34,9 @@ func (s *accessService) ListSealingKeys(ctx context.Context, _ *fireoncev1.ListS
 		out.SealingKeys = append(out.SealingKeys, k)
 	}
 	for i, id := range s.cfg.Vault.KeyIDs() {
-		role := fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_OPENS
+		role := adminv1.SealingKeyRole_SEALING_KEY_ROLE_OPENS
 		if i == 0 {
-			role = fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_SEALS
+			role = adminv1.SealingKeyRole_SEALING_KEY_ROLE_SEALS
 		}
 		add(id, role)
 	}
@@ -46,17 +47,17 @@ func (s *accessService) ListSealingKeys(ctx context.Context, _ *fireoncev1.ListS
 	missing := s.cfg.Vault.Missing(others)
 	for _, id := range others {
 		if !slices.Contains(missing, id) {
-			add(id, fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_OPENS)
+			add(id, adminv1.SealingKeyRole_SEALING_KEY_ROLE_OPENS)
 		}
 	}
 	for _, id := range missing {
-		add(id, fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_MISSING)
+		add(id, adminv1.SealingKeyRole_SEALING_KEY_ROLE_MISSING)
 	}
 	return out, nil
 }
 
 // RotateSealingKey implements the RPC.
-func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
+func (s *accessService) RotateSealingKey(ctx context.Context, req *adminv1.RotateSealingKeyRequest) (*adminv1.RotateSealingKeyResponse, error) {
 	if !callerOf(ctx).all {
 		return nil, operatorRequired("credentials of all projects are sealed anew")
 	}
@@ -93,8 +94,8 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 }
 
 // reseal seals one page with the first key. What does not open fails no other.
-func (s *accessService) reseal(ctx context.Context, page []store.SealedAt) (*fireoncev1.RotateSealingKeyResponse, error) {
-	out := &fireoncev1.RotateSealingKeyResponse{SealingKeyId: s.cfg.Vault.KeyID()}
+func (s *accessService) reseal(ctx context.Context, page []store.SealedAt) (*adminv1.RotateSealingKeyResponse, error) {
+	out := &adminv1.RotateSealingKeyResponse{SealingKeyId: s.cfg.Vault.KeyID()}
 	items := make([]store.Reseal, 0, len(page))
 	for _, old := range page {
 		data, err := s.cfg.Vault.Rewrap(old.Data, old.KeyID, seal.Binding(old.Connection, old.Version, old.For))

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -25,14 +27,14 @@ func TestConnectionActors(t *testing.T) {
 			ann := f.issue(server.DefaultProject, server.Scopes(), called("ann"))
 			bare := f.issue(server.DefaultProject, server.Scopes())
 			annCtx, bareCtx := bring(t.Context(), ann.Reveal()), bring(t.Context(), bare.Reveal())
-			made, err := askWith[fireoncev1.CreateConnectionResponse](annCtx, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-				IdempotencyKey: "c", Credential: token("secret-1"), Connection: &fireoncev1.Connection{Connector: "social", DisplayName: "a private name"},
+			made, err := askWith[connectionsv1.CreateConnectionResponse](annCtx, c, connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+				IdempotencyKey: "c", Credential: token("secret-1"), Connection: &connectionsv1.Connection{Connector: "social", DisplayName: "a private name"},
 			})
 			f.must(err)
 			id := made.GetConnection().GetConnectionId()
 			want := func(by string) {
 				t.Helper()
-				got, err := askWith[fireoncev1.GetConnectionResponse](annCtx, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
+				got, err := askWith[connectionsv1.GetConnectionResponse](annCtx, c, connsPath+"GetConnection", &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
 				f.must(err)
 				if conn := got.GetConnection(); conn.GetCreatedBy() != "api:ann/"+ann.ID || conn.GetUpdatedBy() != by {
 					t.Errorf("created by %q, updated by %q; want %q", conn.GetCreatedBy(), conn.GetUpdatedBy(), by)
@@ -49,18 +51,18 @@ func TestConnectionActors(t *testing.T) {
 					t.Errorf("log: %s", line)
 				}
 			}
-			_, err = askWith[fireoncev1.PauseConnectionResponse](bareCtx, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: "a private reason"})
+			_, err = askWith[connectionsv1.PauseConnectionResponse](bareCtx, c, connsPath+"PauseConnection", &connectionsv1.PauseConnectionRequest{Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: "a private reason"})
 			changed("api:"+bare.ID, `"paused"`, err)
-			_, err = askWith[fireoncev1.RotateCredentialResponse](annCtx, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: token("secret-2")})
+			_, err = askWith[connectionsv1.RotateCredentialResponse](annCtx, c, connsPath+"RotateCredential", &connectionsv1.RotateCredentialRequest{Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: token("secret-2")})
 			changed("api:ann/"+ann.ID, `"account_identity","credential"`, err)
-			_, err = askWith[fireoncev1.UpdateConnectionResponse](bareCtx, c, connsPath+"UpdateConnection", &fireoncev1.UpdateConnectionRequest{
-				Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: "another private name", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
+			_, err = askWith[connectionsv1.UpdateConnectionResponse](bareCtx, c, connsPath+"UpdateConnection", &connectionsv1.UpdateConnectionRequest{
+				Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: "another private name", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
 			})
 			changed("api:"+bare.ID, `"display_name"`, err)
 			// A repeat changes nothing, and has no line.
 			lines := strings.Count(f.logs.String(), "a connection was changed")
-			_, err = askWith[fireoncev1.UpdateConnectionResponse](annCtx, c, connsPath+"UpdateConnection", &fireoncev1.UpdateConnectionRequest{
-				Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: "another private name", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
+			_, err = askWith[connectionsv1.UpdateConnectionResponse](annCtx, c, connsPath+"UpdateConnection", &connectionsv1.UpdateConnectionRequest{
+				Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: "another private name", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
 			})
 			f.must(err)
 			want("api:" + bare.ID)
@@ -82,8 +84,8 @@ func TestKeyNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, withOperator)
 			c, operator := dial(f), bring(t.Context(), operatorKey)
-			create := func(project, name string) (*fireoncev1.CreateApiKeyResponse, error) {
-				return askWith[fireoncev1.CreateApiKeyResponse](operator, c, accessPath+"CreateApiKey", &fireoncev1.CreateApiKeyRequest{
+			create := func(project, name string) (*adminv1.CreateApiKeyResponse, error) {
+				return askWith[adminv1.CreateApiKeyResponse](operator, c, accessPath+"CreateApiKey", &adminv1.CreateApiKeyRequest{
 					ProjectId: project, CreateProject: true, Name: name, Scopes: []string{server.ScopeJobsRead},
 				})
 			}
@@ -100,7 +102,7 @@ func TestKeyNames(t *testing.T) {
 					t.Errorf("name %q: %v", bad, err)
 				}
 			}
-			_, err = askWith[fireoncev1.RevokeApiKeyResponse](operator, c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: first.GetApiKey().GetApiKeyId()})
+			_, err = askWith[adminv1.RevokeApiKeyResponse](operator, c, accessPath+"RevokeApiKey", &adminv1.RevokeApiKeyRequest{ApiKeyId: first.GetApiKey().GetApiKeyId()})
 			f.must(err)
 			_, err = create("shop", "till")
 			f.must(err)

@@ -4,7 +4,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 )
 
 // Rules of this file:
@@ -21,15 +23,15 @@ const contentWithheld protoreflect.Name = "content_withheld"
 
 // contentOf is the whole table of fields that are content, by their messages.
 var contentOf = map[protoreflect.FullName][]protoreflect.Name{
-	"fireonce.v1.Job":          {"payload"},
-	"fireonce.v1.JobError":     {"message"},
-	"fireonce.v1.Attempt":      {"answer", "detail"},
-	"fireonce.v1.Observation":  {"detail"},
-	"fireonce.v1.JobChanged":   {"detail"},
-	"fireonce.v1.JobTemplate":  {"payload"},
-	"fireonce.v1.ScheduleItem": {"payload", "refuse_reason"},
+	"fireonce.v1.Job":                    {"payload"},
+	"fireonce.v1.JobError":               {"message"},
+	"fireonce.v1.Attempt":                {"answer", "detail"},
+	"fireonce.v1.Observation":            {"detail"},
+	"fireonce.v1.JobChanged":             {"detail"},
+	"fireonce.schedules.v1.JobTemplate":  {"payload"},
+	"fireonce.schedules.v1.ScheduleItem": {"payload", "refuse_reason"},
 
-	"fireonce.v1.TestConnectionResponse": {"detail"},
+	"fireonce.connections.v1.TestConnectionResponse": {"detail"},
 }
 
 // withholdContent takes the content out of a message and of all that is in it.
@@ -38,9 +40,9 @@ func withholdContent(m protoreflect.Message) {
 	switch m := m.Interface().(type) {
 	case *fireoncev1.BlockedReason:
 		withholdQuote(m)
-	case *fireoncev1.Connection:
+	case *connectionsv1.Connection:
 		withholdRefusal(m)
-	case *fireoncev1.Schedule:
+	case *schedulesv1.Schedule:
 		withholdNote(m)
 	case *fireoncev1.Firing:
 		withholdReason(m)
@@ -84,9 +86,9 @@ func withholdQuote(b *fireoncev1.BlockedReason) {
 
 // withholdRefusal puts other words in the place of those about a credential that cannot be
 // used, which may be a platform's.
-func withholdRefusal(c *fireoncev1.Connection) {
+func withholdRefusal(c *connectionsv1.Connection) {
 	switch {
-	case c.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, c.GetStateReason() == "",
+	case c.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, c.GetStateReason() == "",
 		c.GetStateCause() == fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING:
 	default:
 		c.StateReason, c.ContentWithheld = blockedWords[fireoncev1.BlockedReason_KIND_CREDENTIAL], true
@@ -95,10 +97,10 @@ func withholdRefusal(c *fireoncev1.Connection) {
 
 // withholdNote takes a note out that may quote content: of a schedule that paused itself for
 // its jobs.
-func withholdNote(s *fireoncev1.Schedule) {
+func withholdNote(s *schedulesv1.Schedule) {
 	switch s.GetPauseCause() {
-	case fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_FAILURES, fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED,
-		fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_RESTORED: // its note may be that of another cause
+	case schedulesv1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_FAILURES, schedulesv1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED,
+		schedulesv1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_RESTORED: // its note may be that of another cause
 		s.ContentWithheld = s.GetNote() != ""
 		s.Note = ""
 	default:

@@ -13,7 +13,10 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -21,13 +24,13 @@ import (
 var guarded = map[protoreflect.FullName]string{
 	"fireonce.v1.Job": server.ScopeJobsRead, "fireonce.v1.JobEvent": server.ScopeJobsRead,
 	"fireonce.v1.Attempt": server.ScopeJobsRead, "fireonce.v1.Observation": server.ScopeJobsRead,
-	"fireonce.v1.BulkResult": server.ScopeJobsRead, "fireonce.v1.Payload": server.ScopeJobsRead,
-	"fireonce.v1.Connection":             server.ScopeConnectionsRead,
-	"fireonce.v1.TestConnectionResponse": server.ScopeConnectionsRead,
+	"fireonce.admin.v1.BulkResult": server.ScopeJobsRead, "fireonce.v1.Payload": server.ScopeJobsRead,
+	"fireonce.connections.v1.Connection":             server.ScopeConnectionsRead,
+	"fireonce.connections.v1.TestConnectionResponse": server.ScopeConnectionsRead,
 
-	"fireonce.v1.Schedule": server.ScopeSchedulesRead, "fireonce.v1.Firing": server.ScopeSchedulesRead,
-	"fireonce.v1.ScheduleItem":  server.ScopeSchedulesRead,
-	"fireonce.v1.PlannedFiring": server.ScopeSchedulesRead, "fireonce.v1.BulkScheduleResult": server.ScopeSchedulesRead,
+	"fireonce.schedules.v1.Schedule": server.ScopeSchedulesRead, "fireonce.v1.Firing": server.ScopeSchedulesRead,
+	"fireonce.schedules.v1.ScheduleItem":  server.ScopeSchedulesRead,
+	"fireonce.schedules.v1.PlannedFiring": server.ScopeSchedulesRead, "fireonce.schedules.v1.BulkScheduleResult": server.ScopeSchedulesRead,
 }
 
 // guards returns the read scopes that an answer needs.
@@ -126,31 +129,31 @@ func (e *exposure) again() *fireoncev1.ScheduleJobRequest {
 // account makes a connection whose account is the canary.
 func (e *exposure) account() string {
 	e.t.Helper()
-	res, err := askWith[fireoncev1.CreateConnectionResponse](e.all, e.c, connsPath+"CreateConnection", e.newAccount())
+	res, err := askWith[connectionsv1.CreateConnectionResponse](e.all, e.c, connsPath+"CreateConnection", e.newAccount())
 	e.must(err)
 	return res.GetConnection().GetConnectionId()
 }
 
-func (e *exposure) newAccount() *fireoncev1.CreateConnectionRequest {
+func (e *exposure) newAccount() *connectionsv1.CreateConnectionRequest {
 	e.n++
-	return &fireoncev1.CreateConnectionRequest{
+	return &connectionsv1.CreateConnectionRequest{
 		IdempotencyKey: fmt.Sprintf("account-%d", e.n), Credential: token(canary + "-1"),
-		Connection: &fireoncev1.Connection{
-			Connector: "social", DisplayName: canary, Settings: &fireoncev1.Connection_Custom{Custom: settingsOf(canary)},
+		Connection: &connectionsv1.Connection{
+			Connector: "social", DisplayName: canary, Settings: &connectionsv1.Connection_Custom{Custom: settingsOf(canary)},
 		},
 	}
 }
 
 func (e *exposure) paused() string {
 	id := e.account()
-	_, err := askWith[fireoncev1.PauseConnectionResponse](e.all, e.c, connsPath+"PauseConnection",
-		&fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: canary})
+	_, err := askWith[connectionsv1.PauseConnectionResponse](e.all, e.c, connsPath+"PauseConnection",
+		&connectionsv1.PauseConnectionRequest{Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: canary})
 	e.must(err)
 	return id
 }
 
 // schedule makes a schedule that has the canary in all its texts, and a label of its own.
-func (e *exposure) schedule() *fireoncev1.Schedule {
+func (e *exposure) schedule() *schedulesv1.Schedule {
 	e.t.Helper()
 	e.n++
 	return e.recurring(e.all, e.c, e.newSchedule(fmt.Sprintf("schedule-%d", e.n), labelled(canary), func(r *createScheduleRequest) { r.Spec = daily() }))
@@ -163,15 +166,15 @@ func (e *exposure) queue() string {
 	return e.recurring(e.all, e.c, e.newSchedule(fmt.Sprintf("queue-%d", e.n), fromQueue)).GetScheduleId()
 }
 
-func (e *exposure) item() *fireoncev1.ScheduleItem {
+func (e *exposure) item() *schedulesv1.ScheduleItem {
 	e.t.Helper()
-	res, err := askWith[fireoncev1.AddScheduleItemResponse](e.all, e.c, schedsPath+"AddScheduleItem", addItem(e.queue(), canary, custom("good/v1", canary)))
+	res, err := askWith[schedulesv1.AddScheduleItemResponse](e.all, e.c, schedsPath+"AddScheduleItem", addItem(e.queue(), canary, custom("good/v1", canary)))
 	e.must(err)
 	return res.GetItem()
 }
 
-func (e *exposure) ofSchedule() *fireoncev1.ScheduleFilter {
-	return &fireoncev1.ScheduleFilter{Labels: map[string]string{"label": canary}}
+func (e *exposure) ofSchedule() *schedulesv1.ScheduleFilter {
+	return &schedulesv1.ScheduleFilter{Labels: map[string]string{"label": canary}}
 }
 
 func named(ids ...string) *fireoncev1.JobFilter { return &fireoncev1.JobFilter{JobIds: ids} }
@@ -216,22 +219,22 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 			Job: &fireoncev1.ResolveJobRequest_JobId{JobId: id}, Etag: server.EtagOf(snap.ID, snap.Version), Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: canary, Note: canary,
 		}, nil
 	},
-	jobsPath + "BulkCancelJobs": func(e *exposure) (proto.Message, []string) {
+	bulkPath + "BulkCancelJobs": func(e *exposure) (proto.Message, []string) {
 		id := e.job(time.Hour)
-		return &fireoncev1.BulkCancelJobsRequest{Filter: named(id), DryRun: true}, []string{id}
+		return &adminv1.BulkCancelJobsRequest{Filter: named(id), DryRun: true}, []string{id}
 	},
-	jobsPath + "BulkRetryJobs": func(e *exposure) (proto.Message, []string) {
+	bulkPath + "BulkRetryJobs": func(e *exposure) (proto.Message, []string) {
 		id := e.job(0)
 		e.fail()
-		return &fireoncev1.BulkRetryJobsRequest{Filter: named(id), AsOfTime: timestamppb.New(e.clock.Now())}, []string{id}
+		return &adminv1.BulkRetryJobsRequest{Filter: named(id), AsOfTime: timestamppb.New(e.clock.Now())}, []string{id}
 	},
-	jobsPath + "BulkRescheduleJobs": func(e *exposure) (proto.Message, []string) {
+	bulkPath + "BulkRescheduleJobs": func(e *exposure) (proto.Message, []string) {
 		id := e.job(time.Hour)
-		return &fireoncev1.BulkRescheduleJobsRequest{Filter: named(id), DryRun: true, Delay: durationpb.New(time.Hour)}, []string{id}
+		return &adminv1.BulkRescheduleJobsRequest{Filter: named(id), DryRun: true, Delay: durationpb.New(time.Hour)}, []string{id}
 	},
-	jobsPath + "BulkResolveJobs": func(e *exposure) (proto.Message, []string) {
+	bulkPath + "BulkResolveJobs": func(e *exposure) (proto.Message, []string) {
 		running := e.job(time.Hour)
-		return &fireoncev1.BulkResolveJobsRequest{ // is refused, job by job
+		return &adminv1.BulkResolveJobsRequest{ // is refused, job by job
 			Filter: &fireoncev1.JobFilter{JobIds: []string{running}, States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_SCHEDULED}},
 			DryRun: true, Decision: fireoncev1.Resolution_DECISION_SENT, Note: "n",
 		}, []string{running}
@@ -244,22 +247,22 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 	schedsPath + "UpdateSchedule": func(e *exposure) (proto.Message, []string) {
 		s := e.schedule()
 		return &updateScheduleRequest{
-			Schedule: &fireoncev1.UpdateScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, Etag: s.GetEtag(),
+			Schedule: &schedulesv1.UpdateScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, Etag: s.GetEtag(),
 			UpdateMask: mask("spec"), Spec: everyHour(),
 		}, nil
 	},
 	schedsPath + "DeleteSchedule": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.DeleteScheduleRequest{Schedule: &fireoncev1.DeleteScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
+		return &schedulesv1.DeleteScheduleRequest{Schedule: &schedulesv1.DeleteScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
 	},
 	schedsPath + "PauseSchedule": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.PauseScheduleRequest{Schedule: &fireoncev1.PauseScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
+		return &schedulesv1.PauseScheduleRequest{Schedule: &schedulesv1.PauseScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
 	},
 	schedsPath + "ResumeSchedule": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.ResumeScheduleRequest{Schedule: &fireoncev1.ResumeScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
+		return &schedulesv1.ResumeScheduleRequest{Schedule: &schedulesv1.ResumeScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
 	},
 	schedsPath + "SkipFiring": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.SkipFiringRequest{
-			Schedule: &fireoncev1.SkipFiringRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}, Name: "2026-07-02T09:30:00/1",
+		return &schedulesv1.SkipFiringRequest{
+			Schedule: &schedulesv1.SkipFiringRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}, Name: "2026-07-02T09:30:00/1",
 		}, nil
 	},
 	schedsPath + "AddScheduleItem": func(e *exposure) (proto.Message, []string) {
@@ -270,8 +273,8 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 	},
 	schedsPath + "UpdateScheduleItem": func(e *exposure) (proto.Message, []string) {
 		i := e.item()
-		return &fireoncev1.UpdateScheduleItemRequest{
-			Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
+		return &schedulesv1.UpdateScheduleItemRequest{
+			Schedule: &schedulesv1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
 			Payload: custom("good/v1", canary+"2"),
 		}, nil
 	},
@@ -281,41 +284,41 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 	schedsPath + "RemoveScheduleItem": func(e *exposure) (proto.Message, []string) { return removeItem(e.item()), nil },
 	schedsPath + "BulkPauseSchedules": func(e *exposure) (proto.Message, []string) {
 		id := e.schedule().GetScheduleId()
-		return &fireoncev1.BulkPauseSchedulesRequest{Filter: e.ofSchedule()}, []string{id}
+		return &schedulesv1.BulkPauseSchedulesRequest{Filter: e.ofSchedule()}, []string{id}
 	},
 	schedsPath + "BulkResumeSchedules": func(e *exposure) (proto.Message, []string) {
 		id := e.schedule().GetScheduleId()
-		_, err := askWith[fireoncev1.BulkPauseSchedulesResponse](e.all, e.c, schedsPath+"BulkPauseSchedules", &fireoncev1.BulkPauseSchedulesRequest{Filter: e.ofSchedule()})
+		_, err := askWith[schedulesv1.BulkPauseSchedulesResponse](e.all, e.c, schedsPath+"BulkPauseSchedules", &schedulesv1.BulkPauseSchedulesRequest{Filter: e.ofSchedule()})
 		e.must(err)
-		return &fireoncev1.BulkResumeSchedulesRequest{Filter: e.ofSchedule()}, []string{id}
+		return &schedulesv1.BulkResumeSchedulesRequest{Filter: e.ofSchedule()}, []string{id}
 	},
 	schedsPath + "TriggerSchedule": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.TriggerScheduleRequest{
-			Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}, TriggerKey: "mine",
+		return &schedulesv1.TriggerScheduleRequest{
+			Schedule: &schedulesv1.TriggerScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}, TriggerKey: "mine",
 		}, []string{"localTime"}
 	},
 	schedsPath + "BackfillSchedule": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.BackfillScheduleRequest{
-			Schedule:  &fireoncev1.BackfillScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()},
+		return &schedulesv1.BackfillScheduleRequest{
+			Schedule:  &schedulesv1.BackfillScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()},
 			StartTime: timestamppb.New(e.clock.Now().Add(-24 * time.Hour)), EndTime: timestamppb.New(e.clock.Now()),
 		}, []string{"localTime"}
 	},
 
 	connsPath + "CreateConnection": func(e *exposure) (proto.Message, []string) { return e.newAccount(), nil },
 	connsPath + "UpdateConnection": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: e.account()}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"limits"}}}, nil
+		return &connectionsv1.UpdateConnectionRequest{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: e.account()}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"limits"}}}, nil
 	},
 	connsPath + "RotateCredential": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: e.account()}, Credential: token(canary + "-2")}, nil
+		return &connectionsv1.RotateCredentialRequest{Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: e.account()}, Credential: token(canary + "-2")}, nil
 	},
 	connsPath + "TestConnection": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: e.account()}}, nil
+		return &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: e.account()}}, nil
 	},
 	connsPath + "PauseConnection": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: e.paused()}}, nil
+		return &connectionsv1.PauseConnectionRequest{Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: e.paused()}}, nil
 	},
 	connsPath + "ResumeConnection": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.ResumeConnectionRequest{Connection: &fireoncev1.ResumeConnectionRequest_ConnectionId{ConnectionId: e.paused()}}, nil
+		return &connectionsv1.ResumeConnectionRequest{Connection: &connectionsv1.ResumeConnectionRequest_ConnectionId{ConnectionId: e.paused()}}, nil
 	},
 }
 
@@ -376,9 +379,9 @@ func TestReceiptOfLogin(t *testing.T) {
 		c := overGRPC(f)
 		begin := newMember("login-" + strings.ReplaceAll(scope, ":", "-"))
 		begin.RedirectUrl = ownURL
-		login, err := askWith[fireoncev1.StartOAuthResponse](ctx, c, connsPath+"StartOAuth", begin)
+		login, err := askWith[connectionsv1.StartOAuthResponse](ctx, c, connsPath+"StartOAuth", begin)
 		f.must(err)
-		text, err := invoke(ctx, c, connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{State: login.GetState(), Code: canary + scope[:1], RedirectUrl: ownURL}, "")
+		text, err := invoke(ctx, c, connsPath+"CompleteOAuth", &connectionsv1.CompleteOAuthRequest{State: login.GetState(), Code: canary + scope[:1], RedirectUrl: ownURL}, "")
 		f.must(err)
 		if got := strings.Contains(text, canary) || strings.Contains(text, "Ann"); got != want {
 			t.Errorf("with %s: %s", scope, text)
@@ -394,11 +397,11 @@ func TestAccountIsNotTold(t *testing.T) {
 			everything := bring(t.Context(), f.issue(server.DefaultProject, server.Scopes()).Reveal())
 			e := &exposure{fixture: f, t: t, all: everything, c: dial(f)}
 			id := e.account()
-			_, err := askWith[fireoncev1.TestConnectionResponse](everything, e.c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
+			_, err := askWith[connectionsv1.TestConnectionResponse](everything, e.c, connsPath+"TestConnection", &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
 			f.must(err) // the account is known now
 			for scope, want := range map[string]bool{server.ScopeConnectionsRead: true, server.ScopeJobsRead: false} {
 				ctx := bring(t.Context(), f.issue(server.DefaultProject, []string{server.ScopeConnectionsWrite, scope}).Reveal())
-				_, err := invoke(ctx, e.c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: token("mallory-1")}, "")
+				_, err := invoke(ctx, e.c, connsPath+"RotateCredential", &connectionsv1.RotateCredentialRequest{Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: token("mallory-1")}, "")
 				refused := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH)
 				if got := strings.Contains(refused.msg+fmt.Sprint(refused.detail), canary); got != want {
 					t.Errorf("with %s: %v %v", scope, refused, refused.detail)
@@ -417,13 +420,13 @@ func TestStoredCredentialIsNotQuoted(t *testing.T) {
 			c := dial(f)
 			change := func(to string, scopes ...string) error {
 				ctx := bring(t.Context(), f.issue(server.DefaultProject, scopes).Reveal())
-				made, err := askWith[fireoncev1.CreateConnectionResponse](ctx, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+				made, err := askWith[connectionsv1.CreateConnectionResponse](ctx, c, connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
 					IdempotencyKey: "refused" + to, Credential: token("refused-1"),
-					Connection: &fireoncev1.Connection{Connector: "social", Settings: &fireoncev1.Connection_Custom{Custom: settingsOf("one")}},
+					Connection: &connectionsv1.Connection{Connector: "social", Settings: &connectionsv1.Connection_Custom{Custom: settingsOf("one")}},
 				})
 				f.must(err)
-				_, err = askWith[fireoncev1.UpdateConnectionResponse](ctx, c, connsPath+"UpdateConnection", &fireoncev1.UpdateConnectionRequest{
-					Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: made.GetConnection().GetConnectionId()}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf(to)}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"custom"}},
+				_, err = askWith[connectionsv1.UpdateConnectionResponse](ctx, c, connsPath+"UpdateConnection", &connectionsv1.UpdateConnectionRequest{
+					Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: made.GetConnection().GetConnectionId()}, Settings: &connectionsv1.UpdateConnectionRequest_Custom{Custom: settingsOf(to)}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"custom"}},
 				})
 				wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH)
 				return err

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 )
 
 // Rules of this file: the table alone decides what a key may do. No scope includes another. An RPC
@@ -92,9 +94,9 @@ var accessOf = map[string]access{
 	fireoncev1connect.JobServiceListJobObservationsProcedure: {scope: ScopeJobsRead},
 	fireoncev1connect.JobServiceListJobEventsProcedure:       {scope: ScopeJobsRead},
 	fireoncev1connect.JobServiceStreamJobEventsProcedure:     {scope: ScopeJobsRead},
-	fireoncev1connect.StatsServiceGetStatsProcedure:          {scope: ScopeJobsRead},
-	fireoncev1connect.StatsServiceCountJobsProcedure:         {scope: ScopeJobsRead},
-	fireoncev1connect.StatsServiceQueryStatsProcedure:        {scope: ScopeJobsRead},
+	adminv1connect.StatsServiceGetStatsProcedure:             {scope: ScopeJobsRead},
+	adminv1connect.StatsServiceCountJobsProcedure:            {scope: ScopeJobsRead},
+	adminv1connect.StatsServiceQueryStatsProcedure:           {scope: ScopeJobsRead},
 
 	fireoncev1connect.JobServiceScheduleJobProcedure: {ScopeJobsWrite, keptOfSubmit},
 	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: {ScopeJobsWrite, keptFields{
@@ -105,76 +107,76 @@ var accessOf = map[string]access{
 	fireoncev1connect.JobServiceRescheduleJobProcedure: {ScopeJobsWrite, keptFields{
 		"job": keptOfJob, "local_time_mark": nil,
 	}},
-	fireoncev1connect.JobServiceRunJobNowProcedure:          {ScopeJobsWrite, keptJob},
-	fireoncev1connect.JobServiceRetryJobProcedure:           {ScopeJobsWrite, keptJob},
-	fireoncev1connect.JobServiceBulkCancelJobsProcedure:     {ScopeJobsWrite, keptOfBulk},
-	fireoncev1connect.JobServiceBulkRetryJobsProcedure:      {ScopeJobsWrite, keptOfBulk},
-	fireoncev1connect.JobServiceBulkRescheduleJobsProcedure: {ScopeJobsWrite, plus(keptOfBulk, "local_time_mark")},
+	fireoncev1connect.JobServiceRunJobNowProcedure:        {ScopeJobsWrite, keptJob},
+	fireoncev1connect.JobServiceRetryJobProcedure:         {ScopeJobsWrite, keptJob},
+	adminv1connect.BulkServiceBulkCancelJobsProcedure:     {ScopeJobsWrite, keptOfBulk},
+	adminv1connect.BulkServiceBulkRetryJobsProcedure:      {ScopeJobsWrite, keptOfBulk},
+	adminv1connect.BulkServiceBulkRescheduleJobsProcedure: {ScopeJobsWrite, plus(keptOfBulk, "local_time_mark")},
 
-	fireoncev1connect.JobServiceResolveJobProcedure:      {ScopeJobsResolve, keptJob},
-	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsResolve, keptOfBulk},
+	fireoncev1connect.JobServiceResolveJobProcedure:    {ScopeJobsResolve, keptJob},
+	adminv1connect.BulkServiceBulkResolveJobsProcedure: {ScopeJobsResolve, keptOfBulk},
 
 	fireoncev1connect.JobServiceDeleteJobProcedure: {scope: ScopeJobsDelete}, // names no person
 
-	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   {scope: ScopeConnectionsRead},
-	fireoncev1connect.ConnectionServiceListConnectionsProcedure: {scope: ScopeConnectionsRead},
-	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  {scope: ScopeConnectionsRead},
+	connectionsv1connect.ConnectionServiceGetConnectionProcedure:   {scope: ScopeConnectionsRead},
+	connectionsv1connect.ConnectionServiceListConnectionsProcedure: {scope: ScopeConnectionsRead},
+	connectionsv1connect.ConnectionServiceListConnectorsProcedure:  {scope: ScopeConnectionsRead},
 
-	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: {ScopeConnectionsWrite, keptFields{
+	connectionsv1connect.ConnectionServiceCreateConnectionProcedure: {ScopeConnectionsWrite, keptFields{
 		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
 	}},
-	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: {ScopeConnectionsWrite, keptConnection},
-	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: {ScopeConnectionsWrite, keptConnection},
+	connectionsv1connect.ConnectionServiceUpdateConnectionProcedure: {ScopeConnectionsWrite, keptConnection},
+	connectionsv1connect.ConnectionServiceRotateCredentialProcedure: {ScopeConnectionsWrite, keptConnection},
 	// The words of a test name the account and quote the platform.
-	fireoncev1connect.ConnectionServiceTestConnectionProcedure: {ScopeConnectionsWrite, keptFields{
+	connectionsv1connect.ConnectionServiceTestConnectionProcedure: {ScopeConnectionsWrite, keptFields{
 		"ok": nil, "failure_kind": nil, "platform_reached": nil,
 	}},
-	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  {ScopeConnectionsWrite, keptConnection},
-	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: {ScopeConnectionsWrite, keptConnection},
-	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: {scope: ScopeConnectionsWrite}, // is empty
-	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       {scope: ScopeConnectionsWrite}, // is the caller's own login
-	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure: {ScopeConnectionsWrite, keptFields{
+	connectionsv1connect.ConnectionServicePauseConnectionProcedure:  {ScopeConnectionsWrite, keptConnection},
+	connectionsv1connect.ConnectionServiceResumeConnectionProcedure: {ScopeConnectionsWrite, keptConnection},
+	connectionsv1connect.ConnectionServiceDeleteConnectionProcedure: {scope: ScopeConnectionsWrite}, // is empty
+	connectionsv1connect.ConnectionServiceStartOAuthProcedure:       {scope: ScopeConnectionsWrite}, // is the caller's own login
+	connectionsv1connect.ConnectionServiceCompleteOAuthProcedure: {ScopeConnectionsWrite, keptFields{
 		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
 	}},
 
-	fireoncev1connect.ScheduleServiceGetScheduleProcedure:     {scope: ScopeSchedulesRead},
-	fireoncev1connect.ScheduleServiceListSchedulesProcedure:   {scope: ScopeSchedulesRead},
-	fireoncev1connect.ScheduleServiceListFiringsProcedure:     {scope: ScopeSchedulesRead},
-	fireoncev1connect.ScheduleServicePreviewScheduleProcedure: {scope: ScopeSchedulesRead},
+	schedulesv1connect.ScheduleServiceGetScheduleProcedure:     {scope: ScopeSchedulesRead},
+	schedulesv1connect.ScheduleServiceListSchedulesProcedure:   {scope: ScopeSchedulesRead},
+	schedulesv1connect.ScheduleServiceListFiringsProcedure:     {scope: ScopeSchedulesRead},
+	schedulesv1connect.ScheduleServicePreviewScheduleProcedure: {scope: ScopeSchedulesRead},
 
-	fireoncev1connect.ScheduleServiceCreateScheduleProcedure: {ScopeSchedulesWrite, keptFields{
+	schedulesv1connect.ScheduleServiceCreateScheduleProcedure: {ScopeSchedulesWrite, keptFields{
 		"schedule": plus(keptOfSchedule, "idempotency_key"), "created": nil,
 	}},
-	fireoncev1connect.ScheduleServiceUpdateScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
-	fireoncev1connect.ScheduleServiceDeleteScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
-	fireoncev1connect.ScheduleServicePauseScheduleProcedure:       {ScopeSchedulesWrite, keptSchedule},
-	fireoncev1connect.ScheduleServiceResumeScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
-	fireoncev1connect.ScheduleServiceBulkPauseSchedulesProcedure:  {ScopeSchedulesWrite, keptOfBulkSchedules},
-	fireoncev1connect.ScheduleServiceBulkResumeSchedulesProcedure: {ScopeSchedulesWrite, keptOfBulkSchedules},
-	fireoncev1connect.ScheduleServiceTriggerScheduleProcedure: {ScopeSchedulesWrite, keptFields{
+	schedulesv1connect.ScheduleServiceUpdateScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
+	schedulesv1connect.ScheduleServiceDeleteScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
+	schedulesv1connect.ScheduleServicePauseScheduleProcedure:       {ScopeSchedulesWrite, keptSchedule},
+	schedulesv1connect.ScheduleServiceResumeScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
+	schedulesv1connect.ScheduleServiceBulkPauseSchedulesProcedure:  {ScopeSchedulesWrite, keptOfBulkSchedules},
+	schedulesv1connect.ScheduleServiceBulkResumeSchedulesProcedure: {ScopeSchedulesWrite, keptOfBulkSchedules},
+	schedulesv1connect.ScheduleServiceTriggerScheduleProcedure: {ScopeSchedulesWrite, keptFields{
 		"firing": keptOfFiring, "created": nil,
 	}},
-	fireoncev1connect.ScheduleServiceSkipFiringProcedure: {ScopeSchedulesWrite, keptSchedule},
-	fireoncev1connect.ScheduleServiceAddScheduleItemProcedure: {ScopeSchedulesWrite, keptFields{
+	schedulesv1connect.ScheduleServiceSkipFiringProcedure: {ScopeSchedulesWrite, keptSchedule},
+	schedulesv1connect.ScheduleServiceAddScheduleItemProcedure: {ScopeSchedulesWrite, keptFields{
 		"item": plus(keptOfItem, "idempotency_key"), "created": nil,
 	}},
-	fireoncev1connect.ScheduleServiceUpdateScheduleItemProcedure: {ScopeSchedulesWrite, keptItem},
-	fireoncev1connect.ScheduleServiceMoveScheduleItemProcedure:   {ScopeSchedulesWrite, keptItem},
-	fireoncev1connect.ScheduleServiceRemoveScheduleItemProcedure: {ScopeSchedulesWrite, keptItem},
-	fireoncev1connect.ScheduleServiceListScheduleItemsProcedure:  {scope: ScopeSchedulesRead},
-	fireoncev1connect.ScheduleServiceBackfillScheduleProcedure: {ScopeSchedulesWrite, keptFields{
+	schedulesv1connect.ScheduleServiceUpdateScheduleItemProcedure: {ScopeSchedulesWrite, keptItem},
+	schedulesv1connect.ScheduleServiceMoveScheduleItemProcedure:   {ScopeSchedulesWrite, keptItem},
+	schedulesv1connect.ScheduleServiceRemoveScheduleItemProcedure: {ScopeSchedulesWrite, keptItem},
+	schedulesv1connect.ScheduleServiceListScheduleItemsProcedure:  {scope: ScopeSchedulesRead},
+	schedulesv1connect.ScheduleServiceBackfillScheduleProcedure: {ScopeSchedulesWrite, keptFields{
 		"firings": keptOfFiring, "present": nil, "next_page_token": nil,
 	}},
 
-	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     {scope: ScopeAdmin},
-	fireoncev1connect.AccessServiceListApiKeysProcedure:      {scope: ScopeAdmin},
-	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     {scope: ScopeAdmin},
-	fireoncev1connect.AccessServiceListSealingKeysProcedure:  {scope: ScopeAdmin},
-	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: {scope: ScopeAdmin},
-	fireoncev1connect.AccessServiceListProjectsProcedure:     {scope: ScopeAdmin},
-	fireoncev1connect.AccessServiceEraseProjectProcedure:     {scope: ScopeAdmin}, // has counts
-	adminv1connect.ServerServiceListServersProcedure:         {scope: ScopeAdmin},
-	adminv1connect.ServerServiceRunDueProcedure:              {scope: ScopeWorkRun}, // has a count and a time
+	adminv1connect.AccessServiceCreateApiKeyProcedure:     {scope: ScopeAdmin},
+	adminv1connect.AccessServiceListApiKeysProcedure:      {scope: ScopeAdmin},
+	adminv1connect.AccessServiceRevokeApiKeyProcedure:     {scope: ScopeAdmin},
+	adminv1connect.AccessServiceListSealingKeysProcedure:  {scope: ScopeAdmin},
+	adminv1connect.AccessServiceRotateSealingKeyProcedure: {scope: ScopeAdmin},
+	adminv1connect.AccessServiceListProjectsProcedure:     {scope: ScopeAdmin},
+	adminv1connect.AccessServiceEraseProjectProcedure:     {scope: ScopeAdmin}, // has counts
+	adminv1connect.ServerServiceListServersProcedure:      {scope: ScopeAdmin},
+	adminv1connect.ServerServiceRunDueProcedure:           {scope: ScopeWorkRun}, // has a count and a time
 	statusPath: {scope: ScopeAdmin},
 }
 

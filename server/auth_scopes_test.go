@@ -20,7 +20,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -109,86 +111,86 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 		jobsPath + "RunJobNow":          &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: jobID}},
 		jobsPath + "RetryJob":           &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: jobID}, Etag: "1"},
 		jobsPath + "ResolveJob":         &fireoncev1.ResolveJobRequest{Job: &fireoncev1.ResolveJobRequest_JobId{JobId: jobID}, Etag: "1", Decision: sent, Note: "n"},
-		jobsPath + "BulkCancelJobs":     &fireoncev1.BulkCancelJobsRequest{Filter: byJob},
-		jobsPath + "BulkRetryJobs":      &fireoncev1.BulkRetryJobsRequest{Filter: byJob, DryRun: true},
-		jobsPath + "BulkRescheduleJobs": &fireoncev1.BulkRescheduleJobsRequest{Filter: byJob, DryRun: true, Delay: durationpb.New(3600e9)},
-		jobsPath + "BulkResolveJobs":    &fireoncev1.BulkResolveJobsRequest{Filter: byJob, DryRun: true, Decision: sent, Note: "n"},
+		bulkPath + "BulkCancelJobs":     &adminv1.BulkCancelJobsRequest{Filter: byJob},
+		bulkPath + "BulkRetryJobs":      &adminv1.BulkRetryJobsRequest{Filter: byJob, DryRun: true},
+		bulkPath + "BulkRescheduleJobs": &adminv1.BulkRescheduleJobsRequest{Filter: byJob, DryRun: true, Delay: durationpb.New(3600e9)},
+		bulkPath + "BulkResolveJobs":    &adminv1.BulkResolveJobsRequest{Filter: byJob, DryRun: true, Decision: sent, Note: "n"},
 		jobsPath + "ListJobObservations": &fireoncev1.ListJobObservationsRequest{
 			Job: &fireoncev1.ListJobObservationsRequest_JobId{JobId: jobID},
 		},
 		jobsPath + "ListJobEvents":   &fireoncev1.ListJobEventsRequest{Filter: &fireoncev1.EventFilter{JobIds: []string{jobID}}},
 		jobsPath + "ListJobAttempts": &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: jobID}},
 
-		connsPath + "CreateConnection": &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: jobKey, Connection: &fireoncev1.Connection{Connector: "stub", DisplayName: "reaching"},
+		connsPath + "CreateConnection": &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: jobKey, Connection: &connectionsv1.Connection{Connector: "stub", DisplayName: "reaching"},
 		},
-		connsPath + "GetConnection":   &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: connID}},
-		connsPath + "ListConnections": &fireoncev1.ListConnectionsRequest{Filter: &fireoncev1.ConnectionFilter{ShowDeleted: true}},
-		connsPath + "UpdateConnection": &fireoncev1.UpdateConnectionRequest{
-			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: connID}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "reached",
+		connsPath + "GetConnection":   &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "ListConnections": &connectionsv1.ListConnectionsRequest{Filter: &connectionsv1.ConnectionFilter{ShowDeleted: true}},
+		connsPath + "UpdateConnection": &connectionsv1.UpdateConnectionRequest{
+			Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: connID}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "reached",
 		},
-		connsPath + "RotateCredential": &fireoncev1.RotateCredentialRequest{
-			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: connID}, Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "reaching"}}},
+		connsPath + "RotateCredential": &connectionsv1.RotateCredentialRequest{
+			Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: connID}, Credential: &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "reaching"}}},
 		},
-		connsPath + "TestConnection":   &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: connID}},
-		connsPath + "PauseConnection":  &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: connID}},
-		connsPath + "ResumeConnection": &fireoncev1.ResumeConnectionRequest{Connection: &fireoncev1.ResumeConnectionRequest_ConnectionId{ConnectionId: connID}},
-		connsPath + "DeleteConnection": &fireoncev1.DeleteConnectionRequest{Connection: &fireoncev1.DeleteConnectionRequest_ConnectionId{ConnectionId: connID}},
-		connsPath + "ListConnectors":   &fireoncev1.ListConnectorsRequest{},
-		connsPath + "StartOAuth": &fireoncev1.StartOAuthRequest{
-			App: "reaching", Target: &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: connID},
+		connsPath + "TestConnection":   &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "PauseConnection":  &connectionsv1.PauseConnectionRequest{Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "ResumeConnection": &connectionsv1.ResumeConnectionRequest{Connection: &connectionsv1.ResumeConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "DeleteConnection": &connectionsv1.DeleteConnectionRequest{Connection: &connectionsv1.DeleteConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "ListConnectors":   &connectionsv1.ListConnectorsRequest{},
+		connsPath + "StartOAuth": &connectionsv1.StartOAuthRequest{
+			App: "reaching", Target: &connectionsv1.StartOAuthRequest_ConnectionId{ConnectionId: connID},
 		},
-		connsPath + "CompleteOAuth": &fireoncev1.CompleteOAuthRequest{State: "reaching", Code: "reaching"},
+		connsPath + "CompleteOAuth": &connectionsv1.CompleteOAuthRequest{State: "reaching", Code: "reaching"},
 
-		statsPath + "GetStats":  &fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: connID}},
-		statsPath + "CountJobs": &fireoncev1.CountJobsRequest{},
-		statsPath + "QueryStats": &fireoncev1.QueryStatsRequest{
-			Bucket: fireoncev1.StatsBucket_STATS_BUCKET_HOUR, StartTime: now,
+		statsPath + "GetStats":  &adminv1.GetStatsRequest{Connection: &adminv1.GetStatsRequest_ConnectionId{ConnectionId: connID}},
+		statsPath + "CountJobs": &adminv1.CountJobsRequest{},
+		statsPath + "QueryStats": &adminv1.QueryStatsRequest{
+			Bucket: adminv1.StatsBucket_STATS_BUCKET_HOUR, StartTime: now,
 		},
 
-		schedsPath + "CreateSchedule": &fireoncev1.CreateScheduleRequest{
+		schedsPath + "CreateSchedule": &schedulesv1.CreateScheduleRequest{
 			IdempotencyKey: "reaching", Spec: everyHour(), JobTemplate: templateOn(connID),
 		},
-		schedsPath + "GetSchedule":   &fireoncev1.GetScheduleRequest{Schedule: &fireoncev1.GetScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
-		schedsPath + "ListSchedules": &fireoncev1.ListSchedulesRequest{Filter: &fireoncev1.ScheduleFilter{States: []fireoncev1.ScheduleState{1, 2, 3, 4}}},
-		schedsPath + "UpdateSchedule": &fireoncev1.UpdateScheduleRequest{
-			Schedule: &fireoncev1.UpdateScheduleRequest_ScheduleId{ScheduleId: scheduleID}, Etag: "1", UpdateMask: mask("labels"),
+		schedsPath + "GetSchedule":   &schedulesv1.GetScheduleRequest{Schedule: &schedulesv1.GetScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "ListSchedules": &schedulesv1.ListSchedulesRequest{Filter: &schedulesv1.ScheduleFilter{States: []schedulesv1.ScheduleState{1, 2, 3, 4}}},
+		schedsPath + "UpdateSchedule": &schedulesv1.UpdateScheduleRequest{
+			Schedule: &schedulesv1.UpdateScheduleRequest_ScheduleId{ScheduleId: scheduleID}, Etag: "1", UpdateMask: mask("labels"),
 		},
-		schedsPath + "DeleteSchedule":      &fireoncev1.DeleteScheduleRequest{Schedule: &fireoncev1.DeleteScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
-		schedsPath + "PauseSchedule":       &fireoncev1.PauseScheduleRequest{Schedule: &fireoncev1.PauseScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
-		schedsPath + "ResumeSchedule":      &fireoncev1.ResumeScheduleRequest{Schedule: &fireoncev1.ResumeScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
-		schedsPath + "BulkPauseSchedules":  &fireoncev1.BulkPauseSchedulesRequest{Filter: anySchedule()},
-		schedsPath + "BulkResumeSchedules": &fireoncev1.BulkResumeSchedulesRequest{Filter: anySchedule()},
-		schedsPath + "TriggerSchedule":     &fireoncev1.TriggerScheduleRequest{Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: scheduleID}, TriggerKey: "t"},
-		schedsPath + "SkipFiring":          &fireoncev1.SkipFiringRequest{Schedule: &fireoncev1.SkipFiringRequest_ScheduleId{ScheduleId: scheduleID}, Name: "2026-07-01T13:00:00/1"},
-		schedsPath + "ListFirings":         &fireoncev1.ListFiringsRequest{Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: scheduleID}},
-		schedsPath + "PreviewSchedule":     &fireoncev1.PreviewScheduleRequest{Subject: &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
-		schedsPath + "BackfillSchedule": &fireoncev1.BackfillScheduleRequest{
-			Schedule:  &fireoncev1.BackfillScheduleRequest_ScheduleId{ScheduleId: scheduleID},
+		schedsPath + "DeleteSchedule":      &schedulesv1.DeleteScheduleRequest{Schedule: &schedulesv1.DeleteScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "PauseSchedule":       &schedulesv1.PauseScheduleRequest{Schedule: &schedulesv1.PauseScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "ResumeSchedule":      &schedulesv1.ResumeScheduleRequest{Schedule: &schedulesv1.ResumeScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "BulkPauseSchedules":  &schedulesv1.BulkPauseSchedulesRequest{Filter: anySchedule()},
+		schedsPath + "BulkResumeSchedules": &schedulesv1.BulkResumeSchedulesRequest{Filter: anySchedule()},
+		schedsPath + "TriggerSchedule":     &schedulesv1.TriggerScheduleRequest{Schedule: &schedulesv1.TriggerScheduleRequest_ScheduleId{ScheduleId: scheduleID}, TriggerKey: "t"},
+		schedsPath + "SkipFiring":          &schedulesv1.SkipFiringRequest{Schedule: &schedulesv1.SkipFiringRequest_ScheduleId{ScheduleId: scheduleID}, Name: "2026-07-01T13:00:00/1"},
+		schedsPath + "ListFirings":         &schedulesv1.ListFiringsRequest{Schedule: &schedulesv1.ListFiringsRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "PreviewSchedule":     &schedulesv1.PreviewScheduleRequest{Subject: &schedulesv1.PreviewScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "BackfillSchedule": &schedulesv1.BackfillScheduleRequest{
+			Schedule:  &schedulesv1.BackfillScheduleRequest_ScheduleId{ScheduleId: scheduleID},
 			StartTime: timestamppb.New(time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC)), EndTime: timestamppb.New(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)),
 		},
-		schedsPath + "AddScheduleItem": &fireoncev1.AddScheduleItemRequest{
-			Schedule: &fireoncev1.AddScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, IdempotencyKey: "reaching", Payload: letter(),
+		schedsPath + "AddScheduleItem": &schedulesv1.AddScheduleItemRequest{
+			Schedule: &schedulesv1.AddScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, IdempotencyKey: "reaching", Payload: letter(),
 		},
-		schedsPath + "ListScheduleItems": &fireoncev1.ListScheduleItemsRequest{Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: scheduleID}},
-		schedsPath + "UpdateScheduleItem": &fireoncev1.UpdateScheduleItemRequest{
-			Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID, Payload: letter(),
+		schedsPath + "ListScheduleItems": &schedulesv1.ListScheduleItemsRequest{Schedule: &schedulesv1.ListScheduleItemsRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "UpdateScheduleItem": &schedulesv1.UpdateScheduleItemRequest{
+			Schedule: &schedulesv1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID, Payload: letter(),
 		},
-		schedsPath + "MoveScheduleItem": &fireoncev1.MoveScheduleItemRequest{
-			Schedule: &fireoncev1.MoveScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID, To: &fireoncev1.MoveScheduleItemRequest_End{End: true},
+		schedsPath + "MoveScheduleItem": &schedulesv1.MoveScheduleItemRequest{
+			Schedule: &schedulesv1.MoveScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID, To: &schedulesv1.MoveScheduleItemRequest_End{End: true},
 		},
-		schedsPath + "RemoveScheduleItem": &fireoncev1.RemoveScheduleItemRequest{
-			Schedule: &fireoncev1.RemoveScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID,
+		schedsPath + "RemoveScheduleItem": &schedulesv1.RemoveScheduleItemRequest{
+			Schedule: &schedulesv1.RemoveScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID,
 		},
 
-		accessPath + "CreateApiKey": &fireoncev1.CreateApiKeyRequest{ProjectId: project, Scopes: []string{server.ScopeAdmin}},
-		accessPath + "ListApiKeys":  &fireoncev1.ListApiKeysRequest{ProjectId: project},
-		accessPath + "RevokeApiKey": &fireoncev1.RevokeApiKeyRequest{ApiKeyId: apiKey},
+		accessPath + "CreateApiKey": &adminv1.CreateApiKeyRequest{ProjectId: project, Scopes: []string{server.ScopeAdmin}},
+		accessPath + "ListApiKeys":  &adminv1.ListApiKeysRequest{ProjectId: project},
+		accessPath + "RevokeApiKey": &adminv1.RevokeApiKeyRequest{ApiKeyId: apiKey},
 		// Of all projects, and the operator's.
-		accessPath + "ListSealingKeys":  &fireoncev1.ListSealingKeysRequest{},
-		accessPath + "RotateSealingKey": &fireoncev1.RotateSealingKeyRequest{},
-		accessPath + "ListProjects":     &fireoncev1.ListProjectsRequest{},
-		accessPath + "EraseProject":     &fireoncev1.EraseProjectRequest{ProjectId: cmp.Or(project, "scoped")},
+		accessPath + "ListSealingKeys":  &adminv1.ListSealingKeysRequest{},
+		accessPath + "RotateSealingKey": &adminv1.RotateSealingKeyRequest{},
+		accessPath + "ListProjects":     &adminv1.ListProjectsRequest{},
+		accessPath + "EraseProject":     &adminv1.EraseProjectRequest{ProjectId: cmp.Or(project, "scoped")},
 		serversPath + "ListServers":     &adminv1.ListServersRequest{},
 		serversPath + "RunDue":          &adminv1.RunDueRequest{},
 	}
@@ -332,8 +334,8 @@ func askWith[Res any, Message interface {
 // inProject makes a connection and two jobs of a project.
 func (f *fixture) inProject(ctx context.Context, t *testing.T, project string, c client) (conn, jobID string) {
 	t.Helper()
-	made, err := askWith[fireoncev1.CreateConnectionResponse](ctx, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "own", Connection: &fireoncev1.Connection{Connector: "stub", DisplayName: "own"},
+	made, err := askWith[connectionsv1.CreateConnectionResponse](ctx, c, connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "own", Connection: &connectionsv1.Connection{Connector: "stub", DisplayName: "own"},
 	})
 	f.must(err)
 	conn = made.GetConnection().GetConnectionId()

@@ -12,6 +12,8 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/server"
@@ -127,8 +129,8 @@ func TestNoKeyRequired(t *testing.T) {
 		f.must(list(t, c, "whatever"))
 		text := key.Reveal()
 		wantReason(t, list(t, c, text[:len(text)-1]+"_"), credentialInvalid)
-		made, err := askWith[fireoncev1.CreateConnectionResponse](bring(t.Context(), text), c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: name, Connection: &fireoncev1.Connection{Connector: "stub"},
+		made, err := askWith[connectionsv1.CreateConnectionResponse](bring(t.Context(), text), c, connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: name, Connection: &connectionsv1.Connection{Connector: "stub"},
 		})
 		f.must(err)
 		if got := made.GetConnection().GetProjectId(); got != "shop" {
@@ -272,7 +274,7 @@ func TestStreamDeliversNothingAfterRevocation(t *testing.T) {
 			for where, revoke := range map[string]func(f *fixture, c client, id string) error{
 				"on this server": func(f *fixture, c client, id string) error {
 					return c.call(bring(t.Context(), operatorKey), accessPath+"RevokeApiKey",
-						&fireoncev1.RevokeApiKeyRequest{ApiKeyId: id}, &fireoncev1.RevokeApiKeyResponse{})
+						&adminv1.RevokeApiKeyRequest{ApiKeyId: id}, &adminv1.RevokeApiKeyResponse{})
 				},
 				"on another server": func(f *fixture, _ client, id string) error {
 					_, err := f.store.RevokeAPIKey(t.Context(), id)

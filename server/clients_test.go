@@ -24,9 +24,11 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 )
 
 // client calls the API in one protocol. Errors are *wireError.
@@ -140,10 +142,10 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 	h := &http.Client{Transport: bringing{transport}}
 	f.tb.Cleanup(h.CloseIdleConnections)
 	jobs := fireoncev1connect.NewJobServiceClient(h, "http://"+f.addr, opts...)
-	conns := fireoncev1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)
-	stats := fireoncev1connect.NewStatsServiceClient(h, "http://"+f.addr, opts...)
-	access := fireoncev1connect.NewAccessServiceClient(h, "http://"+f.addr, opts...)
-	schedules := fireoncev1connect.NewScheduleServiceClient(h, "http://"+f.addr, opts...)
+	conns := connectionsv1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)
+	stats := adminv1connect.NewStatsServiceClient(h, "http://"+f.addr, opts...)
+	access := adminv1connect.NewAccessServiceClient(h, "http://"+f.addr, opts...)
+	schedules := schedulesv1connect.NewScheduleServiceClient(h, "http://"+f.addr, opts...)
 	servers := adminv1connect.NewServerServiceClient(h, "http://"+f.addr, opts...)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/store"
 )
@@ -20,7 +21,7 @@ type connectionChange struct {
 }
 
 // change makes a change of a connection, and converts the result.
-func (s *connectionService) change(ctx context.Context, a connectionChange) (*fireoncev1.Connection, error) {
+func (s *connectionService) change(ctx context.Context, a connectionChange) (*connectionsv1.Connection, error) {
 	conn, err := s.changeStored(ctx, a)
 	if err != nil {
 		return nil, err

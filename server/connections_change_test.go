@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -38,20 +40,20 @@ func TestConnectionsOverEveryProtocol(t *testing.T) {
 			if rotated.GetCredentialFingerprint() == conn.GetCredentialFingerprint() || rotated.GetAccountIdentity() != "ann" {
 				t.Errorf("rotated: %v", rotated)
 			}
-			named, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{
-				Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: rotated.GetEtag(), DisplayName: "Bob",
+			named, err := f.updateConnection(c, &connectionsv1.UpdateConnectionRequest{
+				Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: rotated.GetEtag(), DisplayName: "Bob",
 			}, "display_name")
 			if err != nil || named.GetDisplayName() != "Bob" || named.GetEtag() == rotated.GetEtag() {
 				t.Errorf("updated: %v, %v", named, err)
 			}
-			if got := f.pause(c, id, "holiday"); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_PAUSED || got.GetStateReason() != "holiday" {
+			if got := f.pause(c, id, "holiday"); got.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_PAUSED || got.GetStateReason() != "holiday" {
 				t.Errorf("paused: %v", got)
 			}
-			if got := f.resume(c, id, false); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE {
+			if got := f.resume(c, id, false); got.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_ACTIVE {
 				t.Errorf("resumed: %v", got)
 			}
 			f.must(f.remove(c, id, ""))
-			list, err := ask[fireoncev1.ListConnectorsResponse](t, c, connsPath+"ListConnectors", &fireoncev1.ListConnectorsRequest{})
+			list, err := ask[connectionsv1.ListConnectorsResponse](t, c, connsPath+"ListConnectors", &connectionsv1.ListConnectorsRequest{})
 			f.must(err)
 			got := list.GetConnectors()
 			if len(got) != 3 || got[0].GetName() != "social" || got[0].GetSettingsKind() != "custom" || got[2].GetSettingsKind() != "webhook" ||
@@ -97,11 +99,11 @@ func TestRotateCredential(t *testing.T) {
 	if now := f.connection(c, conn.GetConnectionId()); !proto.Equal(now, ann) {
 		t.Errorf("after the refusals: %v, want %v", now, ann)
 	}
-	_, err = ask[fireoncev1.RotateCredentialResponse](t, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{
-		Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ann"}}},
+	_, err = ask[connectionsv1.RotateCredentialResponse](t, c, connsPath+"RotateCredential", &connectionsv1.RotateCredentialRequest{
+		Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Credential: &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "ann"}}},
 	})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH)
-	_, err = f.rotate(c, &fireoncev1.Connection{ConnectionId: absent}, "ann-3", "")
+	_, err = f.rotate(c, &connectionsv1.Connection{ConnectionId: absent}, "ann-3", "")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 	if strings.Contains(f.logs.String(), "ann-2") {
 		t.Error("a credential is in the log")
@@ -120,16 +122,16 @@ func TestRotateLiftsHold(t *testing.T) {
 	}
 	refuse(f.claim(), 1)
 	held := f.connection(c, conn.GetConnectionId())
-	if held.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD || held.GetStateReason() != "Reconnect this account" {
+	if held.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD || held.GetStateReason() != "Reconnect this account" {
 		t.Fatalf("held: %v", held)
 	}
 	f.resume(c, conn.GetConnectionId(), false) // lifts no hold
 	got, err := f.rotate(c, conn, "ann-1", "")
-	if err != nil || got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || got.GetCredentialFingerprint() != conn.GetCredentialFingerprint() {
+	if err != nil || got.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_ACTIVE || got.GetCredentialFingerprint() != conn.GetCredentialFingerprint() {
 		t.Fatalf("the same credential, held: %v, %v", got, err)
 	}
 	refuse(f.claim(), 1)
-	if got := f.connection(c, conn.GetConnectionId()); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE {
+	if got := f.connection(c, conn.GetConnectionId()); got.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_ACTIVE {
 		t.Errorf("a late refusal of version 1 holds version 2: %v", got)
 	}
 	if l := f.claim(); l.Connection.CredentialVersion != 2 {
@@ -156,7 +158,7 @@ func TestPauseAndResume(t *testing.T) {
 	f.clock.advance(time.Minute)
 	f.claimAny()
 	resumed := f.resume(c, f.conn, true)
-	if resumed.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || resumed.GetPauseTime() != nil {
+	if resumed.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_ACTIVE || resumed.GetPauseTime() != nil {
 		t.Errorf("resumed: %v", resumed)
 	}
 	expired := f.snapshot(now.GetJobId())
@@ -207,42 +209,42 @@ func TestUpdateConnection(t *testing.T) {
 	c := overConnect(f)
 	conn := f.connect(c, "c", "ann-1")
 	id := conn.GetConnectionId()
-	type request = fireoncev1.UpdateConnectionRequest
+	type request = connectionsv1.UpdateConnectionRequest
 	// A value that is in place is no change, whatever the etag.
-	same, err := f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Ann", Limits: &fireoncev1.ConnectionLimits{}}, "display_name", "limits")
+	same, err := f.updateConnection(c, &request{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Ann", Limits: &connectionsv1.ConnectionLimits{}}, "display_name", "limits")
 	if err != nil || !proto.Equal(same, conn) {
 		t.Errorf("in place: %v, %v", same, err)
 	}
-	_, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Bob"}, "display_name")
+	_, err = f.updateConnection(c, &request{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Bob"}, "display_name")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
 	// Only what the mask names, to what is given: nothing clears it.
 	got, err := f.updateConnection(c, &request{
-		Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 2, MaxPerMinute: 60}, DisplayName: "ignored",
+		Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &connectionsv1.ConnectionLimits{MaxInFlight: 2, MaxPerMinute: 60}, DisplayName: "ignored",
 	}, "limits")
 	if err != nil || got.GetLimits().GetMaxInFlight() != 2 || got.GetDisplayName() != "Ann" {
 		t.Errorf("limits: %v, %v", got, err)
 	}
 	for _, d := range []time.Duration{-time.Second, 31*24*time.Hour + time.Second} {
 		_, err = f.updateConnection(c, &request{
-			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{CoolDown: durationpb.New(d)},
+			Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &connectionsv1.ConnectionLimits{CoolDown: durationpb.New(d)},
 		}, "limits")
 		if err == nil || !strings.Contains(err.Error(), "limits.cool_down") {
 			t.Errorf("a cool-down of %v: %v", d, err)
 		}
 	}
 	got, err = f.updateConnection(c, &request{
-		Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{CoolDown: durationpb.New(31 * 24 * time.Hour)},
+		Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &connectionsv1.ConnectionLimits{CoolDown: durationpb.New(31 * 24 * time.Hour)},
 	}, "limits")
 	if err != nil || got.GetLimits().GetCoolDown().AsDuration() != 31*24*time.Hour || got.GetLimits().GetMaxInFlight() != 0 {
 		t.Errorf("a cool-down: %v, %v", got, err)
 	}
-	got, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}}, "limits", "display_name")
+	got, err = f.updateConnection(c, &request{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}}, "limits", "display_name")
 	if err != nil || got.GetLimits() != nil || got.GetDisplayName() != "" {
 		t.Errorf("cleared: %v, %v", got, err)
 	}
 	// The class of new jobs follows the settings, immediately.
 	old := f.schedule(f.request("old", at(f.clock.Now().Add(time.Hour)), on(id)))
-	got, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("keyed")}}, "custom")
+	got, err = f.updateConnection(c, &request{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &connectionsv1.UpdateConnectionRequest_Custom{Custom: settingsOf("keyed")}}, "custom")
 	if err != nil || got.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_KEYED {
 		t.Errorf("settings: %v, %v", got, err)
 	}
@@ -254,10 +256,10 @@ func TestUpdateConnection(t *testing.T) {
 		t.Errorf("key window %s", c.KeyWindow)
 	}
 	for name, settings := range map[string]*request{
-		"wrong":             {Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("wrong")}},
-		"another connector": {Settings: &fireoncev1.UpdateConnectionRequest_Slack{Slack: &fireoncev1.SlackSettings{Channel: "C1"}}},
+		"wrong":             {Settings: &connectionsv1.UpdateConnectionRequest_Custom{Custom: settingsOf("wrong")}},
+		"another connector": {Settings: &connectionsv1.UpdateConnectionRequest_Slack{Slack: &connectionsv1.SlackSettings{Channel: "C1"}}},
 	} {
-		settings.Connection = &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}
+		settings.Connection = &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}
 		mask := "custom"
 		if settings.GetSlack() != nil {
 			mask = "slack"
@@ -266,9 +268,9 @@ func TestUpdateConnection(t *testing.T) {
 		t.Log(name, wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID))
 	}
 	f.test(c, id) // learns the account
-	_, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("elsewhere")}}, "custom")
+	_, err = f.updateConnection(c, &request{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &connectionsv1.UpdateConnectionRequest_Custom{Custom: settingsOf("elsewhere")}}, "custom")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
-	_, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: absent}}, "display_name")
+	_, err = f.updateConnection(c, &request{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: absent}}, "display_name")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 }
 
@@ -297,11 +299,11 @@ func TestDeleteConnection(t *testing.T) {
 	wantReason(t, f.remove(c, absent, ""), fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 
 	gone := f.connection(c, id)
-	if gone.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_DELETED || gone.GetCredentialFingerprint() != "" || gone.GetDeleteTime() == nil {
+	if gone.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_DELETED || gone.GetCredentialFingerprint() != "" || gone.GetDeleteTime() == nil {
 		t.Errorf("deleted: %v", gone)
 	}
 	for shown, want := range map[bool]int{false: 1, true: 2} {
-		list, err := ask[fireoncev1.ListConnectionsResponse](t, c, connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{Filter: &fireoncev1.ConnectionFilter{ShowDeleted: shown}})
+		list, err := ask[connectionsv1.ListConnectionsResponse](t, c, connsPath+"ListConnections", &connectionsv1.ListConnectionsRequest{Filter: &connectionsv1.ConnectionFilter{ShowDeleted: shown}})
 		if err != nil || len(list.GetConnections()) != want {
 			t.Errorf("show_deleted %t: %v, %v", shown, list, err)
 		}
@@ -315,17 +317,17 @@ func TestDeleteConnection(t *testing.T) {
 	}
 	_, err = f.retry(c, &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: failed.ID.String()}, Etag: f.read(c, failed.ID.String()).GetEtag()})
 	wantReason(t, err, isGone)
-	bulk, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
+	bulk, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
 	f.must(err)
 	wantCounts(t, bulk, 1, 0, 1)
 	// And nothing of it changes any more.
-	_, err = f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: gone.GetDisplayName()}, "display_name")
+	_, err = f.updateConnection(c, &connectionsv1.UpdateConnectionRequest{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: gone.GetDisplayName()}, "display_name")
 	wantReason(t, err, isGone)
 	_, err = f.rotate(c, conn, "ann-2", "")
 	wantReason(t, err, isGone)
-	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
+	_, err = ask[connectionsv1.TestConnectionResponse](t, c, connsPath+"TestConnection", &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
 	wantReason(t, err, isGone)
-	for _, got := range []*fireoncev1.Connection{f.pause(c, id, ""), f.resume(c, id, true)} {
+	for _, got := range []*connectionsv1.Connection{f.pause(c, id, ""), f.resume(c, id, true)} {
 		if !proto.Equal(got, gone) {
 			t.Errorf("paused or resumed: %v", got)
 		}
@@ -342,7 +344,7 @@ func TestRetryWhileTheConnectionIsDeleted(t *testing.T) {
 			return err
 		},
 		"bulk": func(f *fixture, c client, _ string) error {
-			r, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
+			r, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
 			f.must(err)
 			wantCounts(t, r, 1, 0, 1)
 			wantItem(t, r.GetFailures()[0].GetError(), isGone)
@@ -377,19 +379,19 @@ func TestTestConnection(t *testing.T) {
 	for name, tt := range map[string]struct {
 		secret   string
 		settings []string
-		want     *fireoncev1.TestConnectionResponse
+		want     *connectionsv1.TestConnectionResponse
 	}{
-		"fine": {"ann-1", nil, &fireoncev1.TestConnectionResponse{
+		"fine": {"ann-1", nil, &connectionsv1.TestConnectionResponse{
 			Ok: true, AccountIdentity: "ann", PlatformReached: true,
 			Detail: "Settings and credential are in order. The account of ann.",
 		}},
-		"refused": {"refused-1", nil, &fireoncev1.TestConnectionResponse{
+		"refused": {"refused-1", nil, &connectionsv1.TestConnectionResponse{
 			Detail: "Reconnect this account", FailureKind: fireoncev1.FailureKind_FAILURE_KIND_AUTH, PlatformReached: true,
 		}},
-		"down": {"down-1", nil, &fireoncev1.TestConnectionResponse{
+		"down": {"down-1", nil, &connectionsv1.TestConnectionResponse{
 			Detail: "the platform could not be reached", FailureKind: fireoncev1.FailureKind_FAILURE_KIND_TRANSIENT,
 		}},
-		"unsure": {"ann-2", []string{"unsure"}, &fireoncev1.TestConnectionResponse{
+		"unsure": {"ann-2", []string{"unsure"}, &connectionsv1.TestConnectionResponse{
 			Ok: true, AccountIdentity: "ann", PlatformReached: true,
 			Detail: "Settings and credential are in order. The account of ann. Jobs will be of class OBSERVABLE.",
 		}},
@@ -424,7 +426,7 @@ func TestTestConnection(t *testing.T) {
 	if got := f.test(c, id.String()); got.GetOk() || got.GetFailureKind() != fireoncev1.FailureKind_FAILURE_KIND_PERMANENT || got.GetPlatformReached() {
 		t.Errorf("wrong settings: %v", got)
 	}
-	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: absent}})
+	_, err = ask[connectionsv1.TestConnectionResponse](t, c, connsPath+"TestConnection", &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: absent}})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 }
 
@@ -451,15 +453,15 @@ func TestUnconfirmedChanges(t *testing.T) {
 	id := f.connect(c, "c", "ann-1").GetConnectionId()
 	for name, call := range map[string]func(etag string) error{
 		"update": func(etag string) error {
-			_, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: etag, DisplayName: "Bob"}, "display_name")
+			_, err := f.updateConnection(c, &connectionsv1.UpdateConnectionRequest{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: etag, DisplayName: "Bob"}, "display_name")
 			return err
 		},
 		"rotate": func(etag string) error {
-			_, err := f.rotate(c, &fireoncev1.Connection{ConnectionId: id}, "ann-2", etag)
+			_, err := f.rotate(c, &connectionsv1.Connection{ConnectionId: id}, "ann-2", etag)
 			return err
 		},
 		"pause": func(string) error {
-			_, err := ask[fireoncev1.PauseConnectionResponse](t, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: id}})
+			_, err := ask[connectionsv1.PauseConnectionResponse](t, c, connsPath+"PauseConnection", &connectionsv1.PauseConnectionRequest{Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: id}})
 			return err
 		},
 	} {
@@ -505,41 +507,41 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 		c.Connectors = registry
 	})
 	c := overConnect(f)
-	made := func(conn *fireoncev1.Connection, cred *fireoncev1.Credential) string {
-		res, err := ask[fireoncev1.CreateConnectionResponse](t, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+	made := func(conn *connectionsv1.Connection, cred *connectionsv1.Credential) string {
+		res, err := ask[connectionsv1.CreateConnectionResponse](t, c, connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
 			IdempotencyKey: conn.GetConnector() + fmt.Sprint(cred), Connection: conn, Credential: cred,
 		})
 		f.must(err)
 		return res.GetConnection().GetConnectionId()
 	}
-	at := func(base string) *fireoncev1.Connection {
-		return &fireoncev1.Connection{Connector: "mastodon", Settings: &fireoncev1.Connection_Mastodon{Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base}}}
+	at := func(base string) *connectionsv1.Connection {
+		return &connectionsv1.Connection{Connector: "mastodon", Settings: &connectionsv1.Connection_Mastodon{Mastodon: &connectionsv1.MastodonSettings{BaseUrl: base}}}
 	}
-	relay := &fireoncev1.Connection{Connector: "smtp", Settings: &fireoncev1.Connection_Smtp{Smtp: &fireoncev1.SmtpSettings{Host: "mail.example.org", Port: 587}}}
+	relay := &connectionsv1.Connection{Connector: "smtp", Settings: &connectionsv1.Connection_Smtp{Smtp: &connectionsv1.SmtpSettings{Host: "mail.example.org", Port: 587}}}
 	with, without, mail := made(at("https://home.example.org"), token("ann-1")), made(at("https://home.example.org"), nil), made(relay, token("ann-2"))
 
-	calls := func(origins ...string) *fireoncev1.HttpSettings {
-		return &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins}
+	calls := func(origins ...string) *connectionsv1.HttpSettings {
+		return &connectionsv1.HttpSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins}
 	}
-	api := made(&fireoncev1.Connection{Connector: "http", Settings: &fireoncev1.Connection_Http{
+	api := made(&connectionsv1.Connection{Connector: "http", Settings: &connectionsv1.Connection_Http{
 		Http: calls("https://a.example.org", "https://b.example.org"),
 	}}, token("ann-3"))
 	address := func(origins ...string) error {
-		_, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{
-			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: api}, Settings: &fireoncev1.UpdateConnectionRequest_Http{Http: calls(origins...)},
+		_, err := f.updateConnection(c, &connectionsv1.UpdateConnectionRequest{
+			Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: api}, Settings: &connectionsv1.UpdateConnectionRequest_Http{Http: calls(origins...)},
 		}, "http")
 		return err
 	}
 
 	move := func(id, base string) error {
-		_, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Mastodon{
-			Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base, ServerDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
+		_, err := f.updateConnection(c, &connectionsv1.UpdateConnectionRequest{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &connectionsv1.UpdateConnectionRequest_Mastodon{
+			Mastodon: &connectionsv1.MastodonSettings{BaseUrl: base, ServerDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
 		}}, "mastodon")
 		return err
 	}
 	post := func(host string, port int32) error {
-		_, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: mail}, Settings: &fireoncev1.UpdateConnectionRequest_Smtp{
-			Smtp: &fireoncev1.SmtpSettings{Host: host, Port: port},
+		_, err := f.updateConnection(c, &connectionsv1.UpdateConnectionRequest{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: mail}, Settings: &connectionsv1.UpdateConnectionRequest_Smtp{
+			Smtp: &connectionsv1.SmtpSettings{Host: host, Port: port},
 		}}, "smtp")
 		return err
 	}
@@ -578,8 +580,8 @@ func TestRetryPolicyOfAConnection(t *testing.T) {
 			MaxAttempts: 9, KeepTrying: durationpb.New(5 * time.Hour),
 			Delays: []*durationpb.Duration{durationpb.New(time.Second), durationpb.New(3 * time.Hour)},
 		}
-		conn, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{
-			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, RetryPolicy: stated,
+		conn, err := f.updateConnection(c, &connectionsv1.UpdateConnectionRequest{
+			Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, RetryPolicy: stated,
 		}, "retry_policy")
 		f.must(err)
 		if !proto.Equal(conn.GetRetryPolicy(), stated) {
@@ -593,8 +595,8 @@ func TestRetryPolicyOfAConnection(t *testing.T) {
 		if got := j.GetRetryPolicy(); !proto.Equal(got, want) {
 			t.Errorf("in force %v, want %v", got, want)
 		}
-		_, err = f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{
-			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id},
+		_, err = f.updateConnection(c, &connectionsv1.UpdateConnectionRequest{
+			Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id},
 		}, "retry_policy")
 		f.must(err)
 		if got := f.read(c, j.GetJobId()).GetRetryPolicy(); got.GetKeepTrying().AsDuration() != job.DefaultKeepTrying || got.GetMaxAttempts() != 2 ||

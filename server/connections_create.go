@@ -5,17 +5,18 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
-// connectionService answers fireonce.v1.ConnectionService.
+// connectionService answers fireonce.connections.v1.ConnectionService.
 type connectionService struct {
-	fireoncev1connect.UnimplementedConnectionServiceHandler
+	connectionsv1connect.UnimplementedConnectionServiceHandler
 	*Server
 }
 
@@ -23,15 +24,15 @@ type connectionService struct {
 const firstCredential = 1
 
 // CreateConnection implements the RPC.
-func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev1.CreateConnectionRequest) (*fireoncev1.CreateConnectionResponse, error) {
+func (s *connectionService) CreateConnection(ctx context.Context, req *connectionsv1.CreateConnectionRequest) (*connectionsv1.CreateConnectionResponse, error) {
 	return s.createConnection(ctx, req, nil)
 }
 
 // createConnection stores a connection. learn, if it is not nil, names the account that a
 // connection belongs to, before it is stored, so that no read sees it without its account.
 func (s *connectionService) createConnection(
-	ctx context.Context, req *fireoncev1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
-) (*fireoncev1.CreateConnectionResponse, error) {
+	ctx context.Context, req *connectionsv1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
+) (*connectionsv1.CreateConnectionResponse, error) {
 	if err := notReserved(req.GetIdempotencyKey(), ""); err != nil {
 		return nil, err
 	}
@@ -60,12 +61,12 @@ func (s *connectionService) createConnection(
 		s.logConnectionChange(ctx, "a connection was created", stored)
 	}
 	out, err := s.connectionWire(stored)
-	return &fireoncev1.CreateConnectionResponse{Connection: out, Created: created}, err
+	return &connectionsv1.CreateConnectionResponse{Connection: out, Created: created}, err
 }
 
 // newConnection checks a connection to be created, and seals its credential.
 func (s *connectionService) newConnection(
-	project string, req *fireoncev1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
+	project string, req *connectionsv1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
 ) (store.Connection, *store.Sealed, error) {
 	var none store.Connection
 	c := req.GetConnection()

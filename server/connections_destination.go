@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 )
 
 // Rules of this file: a destination is all that decides where a credential arrives: the scheme,
@@ -30,11 +30,11 @@ func namesNewDestination(connectorName string, old, settings []byte) bool {
 
 // destinationsOf returns the destinations that settings name.
 func destinationsOf(connectorName string, settings []byte) []string {
-	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
+	m := (&connectionsv1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
 	if err := proto.Unmarshal(settings, m.Interface()); err != nil {
 		return nil
 	}
-	if relay, ok := m.Interface().(*fireoncev1.SmtpSettings); ok {
+	if relay, ok := m.Interface().(*connectionsv1.SmtpSettings); ok {
 		return []string{relayDestination(relay)}
 	}
 	var out []string
@@ -75,11 +75,11 @@ const (
 )
 
 // relayDestination is the destination of a mail relay.
-func relayDestination(m *fireoncev1.SmtpSettings) string {
-	security, port := cmp.Or(m.GetSecurity(), fireoncev1.SmtpSettings_SECURITY_STARTTLS), m.GetPort()
+func relayDestination(m *connectionsv1.SmtpSettings) string {
+	security, port := cmp.Or(m.GetSecurity(), connectionsv1.SmtpSettings_SECURITY_STARTTLS), m.GetPort()
 	if port == 0 {
 		port = portSubmission
-		if security == fireoncev1.SmtpSettings_SECURITY_TLS {
+		if security == connectionsv1.SmtpSettings_SECURITY_TLS {
 			port = portSubmissions
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -39,7 +39,7 @@ func (s social) Test(ctx context.Context, o connector.Opening) (connector.Tested
 	if _, bounded := ctx.Deadline(); !bounded {
 		return connector.Tested{}, errors.New("not bounded")
 	}
-	var c fireoncev1.Credential
+	var c connectionsv1.Credential
 	if err := proto.Unmarshal(o.Credential.Data, &c); err != nil {
 		return connector.Tested{}, err
 	}
@@ -72,12 +72,12 @@ func withSocial(tests func()) func(*server.Config) {
 	}
 }
 
-func token(text string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: text}}}
+func token(text string) *connectionsv1.Credential {
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: text}}}
 }
 
-func settingsOf(values ...string) *fireoncev1.CustomSettings {
-	out := &fireoncev1.CustomSettings{Values: map[string]string{}}
+func settingsOf(values ...string) *connectionsv1.CustomSettings {
+	out := &connectionsv1.CustomSettings{Values: map[string]string{}}
 	for _, v := range values {
 		out.Values[v] = "x"
 	}
@@ -85,60 +85,60 @@ func settingsOf(values ...string) *fireoncev1.CustomSettings {
 }
 
 // connect makes a connection of connector social.
-func (f *fixture) connect(c client, key, secret string, settings ...string) *fireoncev1.Connection {
+func (f *fixture) connect(c client, key, secret string, settings ...string) *connectionsv1.Connection {
 	f.tb.Helper()
-	req := &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: key, Credential: token(secret), Connection: &fireoncev1.Connection{
-			Connector: "social", DisplayName: "Ann", Settings: &fireoncev1.Connection_Custom{Custom: settingsOf(settings...)},
+	req := &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: key, Credential: token(secret), Connection: &connectionsv1.Connection{
+			Connector: "social", DisplayName: "Ann", Settings: &connectionsv1.Connection_Custom{Custom: settingsOf(settings...)},
 		},
 	}
-	res, err := ask[fireoncev1.CreateConnectionResponse](f.tb, c, connsPath+"CreateConnection", req)
+	res, err := ask[connectionsv1.CreateConnectionResponse](f.tb, c, connsPath+"CreateConnection", req)
 	f.must(err)
 	return res.GetConnection()
 }
 
-func (f *fixture) rotate(c client, conn *fireoncev1.Connection, secret, etag string) (*fireoncev1.Connection, error) {
-	res, err := ask[fireoncev1.RotateCredentialResponse](f.tb, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{
-		Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Credential: token(secret), Etag: etag,
+func (f *fixture) rotate(c client, conn *connectionsv1.Connection, secret, etag string) (*connectionsv1.Connection, error) {
+	res, err := ask[connectionsv1.RotateCredentialResponse](f.tb, c, connsPath+"RotateCredential", &connectionsv1.RotateCredentialRequest{
+		Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Credential: token(secret), Etag: etag,
 	})
 	return res.GetConnection(), err
 }
 
-func (f *fixture) updateConnection(c client, req *fireoncev1.UpdateConnectionRequest, mask ...string) (*fireoncev1.Connection, error) {
+func (f *fixture) updateConnection(c client, req *connectionsv1.UpdateConnectionRequest, mask ...string) (*connectionsv1.Connection, error) {
 	req.UpdateMask = &fieldmaskpb.FieldMask{Paths: mask}
-	res, err := ask[fireoncev1.UpdateConnectionResponse](f.tb, c, connsPath+"UpdateConnection", req)
+	res, err := ask[connectionsv1.UpdateConnectionResponse](f.tb, c, connsPath+"UpdateConnection", req)
 	return res.GetConnection(), err
 }
 
-func (f *fixture) pause(c client, id, reason string) *fireoncev1.Connection {
+func (f *fixture) pause(c client, id, reason string) *connectionsv1.Connection {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.PauseConnectionResponse](f.tb, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: reason})
+	res, err := ask[connectionsv1.PauseConnectionResponse](f.tb, c, connsPath+"PauseConnection", &connectionsv1.PauseConnectionRequest{Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: reason})
 	f.must(err)
 	return res.GetConnection()
 }
 
-func (f *fixture) resume(c client, id string, expire bool) *fireoncev1.Connection {
+func (f *fixture) resume(c client, id string, expire bool) *connectionsv1.Connection {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.ResumeConnectionResponse](f.tb, c, connsPath+"ResumeConnection", &fireoncev1.ResumeConnectionRequest{Connection: &fireoncev1.ResumeConnectionRequest_ConnectionId{ConnectionId: id}, ExpireMissed: expire})
+	res, err := ask[connectionsv1.ResumeConnectionResponse](f.tb, c, connsPath+"ResumeConnection", &connectionsv1.ResumeConnectionRequest{Connection: &connectionsv1.ResumeConnectionRequest_ConnectionId{ConnectionId: id}, ExpireMissed: expire})
 	f.must(err)
 	return res.GetConnection()
 }
 
 func (f *fixture) remove(c client, id, etag string) error {
-	_, err := ask[fireoncev1.DeleteConnectionResponse](f.tb, c, connsPath+"DeleteConnection", &fireoncev1.DeleteConnectionRequest{Connection: &fireoncev1.DeleteConnectionRequest_ConnectionId{ConnectionId: id}, Etag: etag})
+	_, err := ask[connectionsv1.DeleteConnectionResponse](f.tb, c, connsPath+"DeleteConnection", &connectionsv1.DeleteConnectionRequest{Connection: &connectionsv1.DeleteConnectionRequest_ConnectionId{ConnectionId: id}, Etag: etag})
 	return err
 }
 
-func (f *fixture) test(c client, id string) *fireoncev1.TestConnectionResponse {
+func (f *fixture) test(c client, id string) *connectionsv1.TestConnectionResponse {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.TestConnectionResponse](f.tb, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
+	res, err := ask[connectionsv1.TestConnectionResponse](f.tb, c, connsPath+"TestConnection", &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
 	f.must(err)
 	return res
 }
 
-func (f *fixture) connection(c client, id string) *fireoncev1.Connection {
+func (f *fixture) connection(c client, id string) *connectionsv1.Connection {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.GetConnectionResponse](f.tb, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
+	res, err := ask[connectionsv1.GetConnectionResponse](f.tb, c, connsPath+"GetConnection", &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
 	f.must(err)
 	return res.GetConnection()
 }

@@ -4,18 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/store"
 )
 
 // GetConnection implements the RPC.
-func (s *connectionService) GetConnection(ctx context.Context, req *fireoncev1.GetConnectionRequest) (*fireoncev1.GetConnectionResponse, error) {
+func (s *connectionService) GetConnection(ctx context.Context, req *connectionsv1.GetConnectionRequest) (*connectionsv1.GetConnectionResponse, error) {
 	conn, err := s.readConnection(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	out, err := s.connectionWire(conn)
-	return &fireoncev1.GetConnectionResponse{Connection: out}, err
+	return &connectionsv1.GetConnectionResponse{Connection: out}, err
 }
 
 // readConnection reads the connection that a request is about.
@@ -41,7 +41,7 @@ func (s *connectionService) usableConnection(ctx context.Context, req connection
 }
 
 // ListConnections implements the RPC.
-func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
+func (s *connectionService) ListConnections(ctx context.Context, req *connectionsv1.ListConnectionsRequest) (*connectionsv1.ListConnectionsResponse, error) {
 	project := callerOf(ctx).project
 	p, err := s.tokens.readPage(connPages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
-	out := &fireoncev1.ListConnectionsResponse{NextPageToken: p.nextToken(page.Next, 0)}
+	out := &connectionsv1.ListConnectionsResponse{NextPageToken: p.nextToken(page.Next, 0)}
 	for _, c := range page.Connections {
 		wire, err := s.connectionWire(c)
 		if err != nil {
@@ -69,8 +69,8 @@ func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1
 }
 
 // ListConnectors implements the RPC.
-func (s *connectionService) ListConnectors(context.Context, *fireoncev1.ListConnectorsRequest) (*fireoncev1.ListConnectorsResponse, error) {
-	out := &fireoncev1.ListConnectorsResponse{}
+func (s *connectionService) ListConnectors(context.Context, *connectionsv1.ListConnectorsRequest) (*connectionsv1.ListConnectorsResponse, error) {
+	out := &connectionsv1.ListConnectorsResponse{}
 	for _, name := range s.cfg.Connectors.Names() {
 		code, _ := s.cfg.Connectors.Get(name)
 		out.Connectors = append(out.Connectors, connectorToWire(code.Describe()))

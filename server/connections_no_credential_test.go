@@ -3,6 +3,7 @@ package server_test
 import (
 	"testing"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -31,20 +32,20 @@ func TestNoCredentialHoldsFromTheStart(t *testing.T) {
 		c.Connectors = all
 	})
 	c := overGRPC(f)
-	var made fireoncev1.CreateConnectionResponse
-	f.must(c.call(t.Context(), connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "needy", Connection: &fireoncev1.Connection{Connector: "needy"},
+	var made connectionsv1.CreateConnectionResponse
+	f.must(c.call(t.Context(), connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "needy", Connection: &connectionsv1.Connection{Connector: "needy"},
 	}, &made))
 	id := made.GetConnection().GetConnectionId()
-	for name, got := range map[string]*fireoncev1.Connection{"made": made.GetConnection(), "read": f.connection(c, id)} {
-		if got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD || got.GetAuthHoldTime() == nil ||
+	for name, got := range map[string]*connectionsv1.Connection{"made": made.GetConnection(), "read": f.connection(c, id)} {
+		if got.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD || got.GetAuthHoldTime() == nil ||
 			got.GetStateCause() != fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING || got.GetStateReason() == "" {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	var held fireoncev1.ListConnectionsResponse
-	f.must(c.call(t.Context(), connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{Filter: &fireoncev1.ConnectionFilter{
-		States: []fireoncev1.ConnectionState{fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD},
+	var held connectionsv1.ListConnectionsResponse
+	f.must(c.call(t.Context(), connsPath+"ListConnections", &connectionsv1.ListConnectionsRequest{Filter: &connectionsv1.ConnectionFilter{
+		States: []connectionsv1.ConnectionState{connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD},
 	}}, &held))
 	if len(held.GetConnections()) != 1 || held.GetConnections()[0].GetConnectionId() != id {
 		t.Errorf("on hold: %v", held.GetConnections())
@@ -55,13 +56,13 @@ func TestNoCredentialHoldsFromTheStart(t *testing.T) {
 	}
 	after, err := f.rotate(c, made.GetConnection(), "token-of-the-account", "")
 	f.must(err)
-	if after.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || after.GetStateCause() != 0 {
+	if after.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_ACTIVE || after.GetStateCause() != 0 {
 		t.Errorf("with a credential: %v", after)
 	}
 	if got := f.read(c, j.GetJobId()).GetBlockedReason(); got != nil {
 		t.Errorf("with a credential the job is blocked by %v", got)
 	}
-	if other := f.connection(c, f.conn); other.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE {
+	if other := f.connection(c, f.conn); other.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_ACTIVE {
 		t.Errorf("one that needs none: %v", other)
 	}
 }

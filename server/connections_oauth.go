@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/oauth"
@@ -26,7 +27,7 @@ import (
 //   - code, tokens and verifier are in no error and no log.
 
 // StartOAuth implements the RPC.
-func (s *connectionService) StartOAuth(ctx context.Context, req *fireoncev1.StartOAuthRequest) (*fireoncev1.StartOAuthResponse, error) {
+func (s *connectionService) StartOAuth(ctx context.Context, req *connectionsv1.StartOAuthRequest) (*connectionsv1.StartOAuthResponse, error) {
 	name, settings, err := s.loginTarget(ctx, req)
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (s *connectionService) StartOAuth(ctx context.Context, req *fireoncev1.Star
 	if err := s.keepLogin(ctx, req, state, verifier, redirect); err != nil {
 		return nil, err
 	}
-	out := &fireoncev1.StartOAuthResponse{ExpireTime: timeToWire(s.cfg.Now().Add(oauth.LoginTime))}
+	out := &connectionsv1.StartOAuthResponse{ExpireTime: timeToWire(s.cfg.Now().Add(oauth.LoginTime))}
 	if endsHere(req) {
 		out.AuthorizationUrl = s.cfg.OAuthApps.StartURL(ticket)
 		return out, nil
@@ -61,12 +62,12 @@ func (s *connectionService) StartOAuth(ctx context.Context, req *fireoncev1.Star
 }
 
 // endsHere reports whether a login ends at this server's own page.
-func endsHere(req *fireoncev1.StartOAuthRequest) bool {
+func endsHere(req *connectionsv1.StartOAuthRequest) bool {
 	return req.GetRedirectUrl() == "" && req.GetReturnUrl() == ""
 }
 
 // loginTarget checks what a login is for, and returns the connector and its settings.
-func (s *connectionService) loginTarget(ctx context.Context, req *fireoncev1.StartOAuthRequest) (name string, settings []byte, err error) {
+func (s *connectionService) loginTarget(ctx context.Context, req *connectionsv1.StartOAuthRequest) (name string, settings []byte, err error) {
 	if create := req.GetCreate(); create != nil {
 		return s.newLoginTarget(create)
 	}
@@ -79,7 +80,7 @@ func (s *connectionService) loginTarget(ctx context.Context, req *fireoncev1.Sta
 }
 
 // newLoginTarget finds what is wrong with a connection before a person logs in for it.
-func (s *connectionService) newLoginTarget(create *fireoncev1.CreateConnectionRequest) (string, []byte, error) {
+func (s *connectionService) newLoginTarget(create *connectionsv1.CreateConnectionRequest) (string, []byte, error) {
 	const at = "create"
 	if err := errors.Join(noUnknownAt(at, create), notReserved(create.GetIdempotencyKey(), at)); err != nil {
 		return "", nil, err
@@ -133,7 +134,7 @@ func redirectRefused(field, to string) *fault {
 		field+": the operator does not allow this URL here", "field", field)
 }
 
-func (s *connectionService) keepLogin(ctx context.Context, req *fireoncev1.StartOAuthRequest, state, verifier, redirect string) error {
+func (s *connectionService) keepLogin(ctx context.Context, req *connectionsv1.StartOAuthRequest, state, verifier, redirect string) error {
 	who, mark := callerOf(ctx), oauth.Mark(state)
 	target, err := proto.MarshalOptions{Deterministic: true}.Marshal(req)
 	if err != nil {
@@ -155,7 +156,7 @@ func (s *connectionService) keepLogin(ctx context.Context, req *fireoncev1.Start
 }
 
 // CompleteOAuth implements the RPC.
-func (s *connectionService) CompleteOAuth(ctx context.Context, req *fireoncev1.CompleteOAuthRequest) (*fireoncev1.CompleteOAuthResponse, error) {
+func (s *connectionService) CompleteOAuth(ctx context.Context, req *connectionsv1.CompleteOAuthRequest) (*connectionsv1.CompleteOAuthResponse, error) {
 	project := callerOf(ctx).project
 	open, err := s.readLogin(ctx, req.GetState())
 	switch {
@@ -200,7 +201,7 @@ func loginNotFound() *fault {
 // openLogin is a login under way, and everything that was sealed with it.
 type openLogin struct {
 	store.Login
-	req      *fireoncev1.StartOAuthRequest
+	req      *connectionsv1.StartOAuthRequest
 	app      oauth.App
 	verifier string
 }
@@ -218,7 +219,7 @@ func (s *connectionService) readLogin(ctx context.Context, state string) (*openL
 			"request_id", requestID(ctx), "app", login.App, "err", err)
 		return nil, unfinished("this server cannot open the login; log in again")
 	}
-	open := &openLogin{Login: login, req: new(fireoncev1.StartOAuthRequest), verifier: string(verifier)}
+	open := &openLogin{Login: login, req: new(connectionsv1.StartOAuthRequest), verifier: string(verifier)}
 	if err := proto.Unmarshal(login.Target, open.req); err != nil {
 		return nil, fmt.Errorf("read the login: %w", err)
 	}
@@ -253,7 +254,7 @@ func unfinished(msg string) *fault {
 }
 
 // completeLogin exchanges a code for what the login is for. The login was taken before.
-func (s *connectionService) completeLogin(ctx context.Context, login *openLogin, code string) (*fireoncev1.CompleteOAuthResponse, error) {
+func (s *connectionService) completeLogin(ctx context.Context, login *openLogin, code string) (*connectionsv1.CompleteOAuthResponse, error) {
 	// The login is gone: this code cannot come again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.MaxDeadline)
 	defer cancel()
@@ -293,7 +294,7 @@ func (s *connectionService) exchangeFault(ctx context.Context, app oauth.App, er
 }
 
 // useToken stores a credential in the connection that the login is for.
-func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartOAuthRequest, cred *fireoncev1.Credential) (*fireoncev1.CompleteOAuthResponse, error) {
+func (s *connectionService) useToken(ctx context.Context, req *connectionsv1.StartOAuthRequest, cred *connectionsv1.Credential) (*connectionsv1.CompleteOAuthResponse, error) {
 	if create := req.GetCreate(); create != nil {
 		create.Credential = cred
 		made, err := s.createConnection(ctx, create, s.accountOf(ctx))
@@ -301,20 +302,20 @@ func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartO
 			return nil, ofLogin(err)
 		}
 		if made.GetCreated() {
-			return &fireoncev1.CompleteOAuthResponse{Connection: made.GetConnection(), Created: true}, nil
+			return &connectionsv1.CompleteOAuthResponse{Connection: made.GetConnection(), Created: true}, nil
 		}
 	}
-	rotate := &fireoncev1.RotateCredentialRequest{
-		Credential: cred, Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: req.GetConnectionId()},
+	rotate := &connectionsv1.RotateCredentialRequest{
+		Credential: cred, Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: req.GetConnectionId()},
 	}
 	if key := cmp.Or(req.GetCreate().GetIdempotencyKey(), req.GetIdempotencyKey()); key != "" {
-		rotate.Connection = &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: key}
+		rotate.Connection = &connectionsv1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: key}
 	}
 	rotated, err := s.RotateCredential(ctx, rotate)
 	if err != nil {
 		return nil, err
 	}
-	return &fireoncev1.CompleteOAuthResponse{Connection: rotated.GetConnection()}, nil
+	return &connectionsv1.CompleteOAuthResponse{Connection: rotated.GetConnection()}, nil
 }
 
 // ofLogin renames the fields in which a login's connection differs from a stored one to the paths
@@ -348,7 +349,7 @@ func (s *connectionService) accountOf(ctx context.Context) func(connector.Connec
 // why that failed.
 func (s *connectionService) freshened(
 	ctx context.Context, conn store.Connection, cred connector.Credential,
-) (connector.Credential, *fireoncev1.TestConnectionResponse) {
+) (connector.Credential, *connectionsv1.TestConnectionResponse) {
 	if s.cfg.Refresher == nil {
 		return cred, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/server"
@@ -98,7 +99,7 @@ func (b *browser) careful(res *http.Response, body string, q url.Values) {
 }
 
 // begin begins a login at the server's own page, and returns its state.
-func (b *browser) begin(edit ...func(*fireoncev1.StartOAuthRequest)) string {
+func (b *browser) begin(edit ...func(*connectionsv1.StartOAuthRequest)) string {
 	b.tb.Helper()
 	r := newMember("k")
 	for _, e := range edit {
@@ -214,8 +215,8 @@ func TestLoginAtOurPage(t *testing.T) {
 		b.confirm(back(b.begin(), "anns-code"))
 		list, err := b.store.ListConnections(t.Context(), store.ConnectionQuery{Project: server.DefaultProject})
 		b.must(err)
-		again := func(r *fireoncev1.StartOAuthRequest) {
-			r.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: list.Connections[0].ID.String()}
+		again := func(r *connectionsv1.StartOAuthRequest) {
+			r.Target = &connectionsv1.StartOAuthRequest_ConnectionId{ConnectionId: list.Connections[0].ID.String()}
 		}
 		path := back(b.begin(again), "anns-code-2")
 		b.wants(b.get(path), http.StatusOK, "<strong>anns</strong>", 1)
@@ -232,12 +233,12 @@ func TestLoginAtOurPage(t *testing.T) {
 	})
 	inBrowser(t, "two logins in one browser", func(t *testing.T, b *browser, p *tokens) {
 		one := b.begin()
-		two := b.begin(func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "k2" })
+		two := b.begin(func(r *connectionsv1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "k2" })
 		b.wants(b.confirm(back(one, "anns-code")), http.StatusOK, "The account is connected", 1)
 		b.wants(b.confirm(back(two, "bobs-code")), http.StatusOK, "The account is connected", 2)
 	})
 	inBrowser(t, "a name that is markup", func(t *testing.T, b *browser, p *tokens) {
-		state := b.begin(func(r *fireoncev1.StartOAuthRequest) {
+		state := b.begin(func(r *connectionsv1.StartOAuthRequest) {
 			r.GetCreate().Connection.DisplayName = `</strong><script>x</script><a href="https://evil.example">`
 		})
 		if got := b.get(back(state, "anns-code")); strings.Contains(got.body, "<a ") || got.StatusCode != http.StatusOK {
@@ -267,7 +268,7 @@ func TestLoginIsOneBrowsers(t *testing.T) {
 	inBrowser(t, "another login's cookie", func(t *testing.T, b *browser, p *tokens) {
 		state := b.begin()
 		victim := b.browser()
-		victim.begin(func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "k2" })
+		victim.begin(func(r *connectionsv1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "k2" })
 		for _, c := range victim.cookies {
 			for name := range b.cookies {
 				victim.cookies[name] = &http.Cookie{Name: name, Value: c.Value, Path: "/"}
@@ -413,7 +414,7 @@ func TestCodesOfOtherApps(t *testing.T) {
 }
 
 // handedOver begins a login that ends at the application.
-func (b *browser) handedOver(edit ...func(*fireoncev1.StartOAuthRequest)) string {
+func (b *browser) handedOver(edit ...func(*connectionsv1.StartOAuthRequest)) string {
 	b.tb.Helper()
 	r := newMember("k")
 	r.ReturnUrl = doneURL
@@ -428,8 +429,8 @@ func (b *browser) handedOver(edit ...func(*fireoncev1.StartOAuthRequest)) string
 }
 
 // complete ends a login as an application does.
-func (b *browser) complete(r *fireoncev1.CompleteOAuthRequest) error {
-	_, err := ask[fireoncev1.CompleteOAuthResponse](b.tb, overConnect(b.fixture), connsPath+"CompleteOAuth", r)
+func (b *browser) complete(r *connectionsv1.CompleteOAuthRequest) error {
+	_, err := ask[connectionsv1.CompleteOAuthResponse](b.tb, overConnect(b.fixture), connsPath+"CompleteOAuth", r)
 	return err
 }
 
@@ -455,8 +456,8 @@ func TestLoginIsHandedOver(t *testing.T) {
 			}
 		}
 		p.wants(t, 0)
-		b.must(b.complete(&fireoncev1.CompleteOAuthRequest{State: state, Code: "anns-code"}))
-		wantReason(t, b.complete(&fireoncev1.CompleteOAuthRequest{State: state, Code: "anns-code"}), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND)
+		b.must(b.complete(&connectionsv1.CompleteOAuthRequest{State: state, Code: "anns-code"}))
+		wantReason(t, b.complete(&connectionsv1.CompleteOAuthRequest{State: state, Code: "anns-code"}), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND)
 		b.wants(b.get(back(state, "anns-code")), http.StatusNotFound, "has ended already", 1)
 		p.wants(t, 1)
 	})
@@ -473,7 +474,7 @@ func TestLoginIsHandedOver(t *testing.T) {
 		}
 	})
 	inBrowser(t, "an answer in the application's own URL", func(t *testing.T, b *browser, p *tokens) {
-		state := b.handedOver(func(r *fireoncev1.StartOAuthRequest) {
+		state := b.handedOver(func(r *connectionsv1.StartOAuthRequest) {
 			r.ReturnUrl = doneURL + "&code=forged&iss=forged&error=forged&error_description=forged&error_uri=forged"
 		})
 		for path, want := range map[string]url.Values{
@@ -490,7 +491,7 @@ func TestLoginIsHandedOver(t *testing.T) {
 		p.wants(t, 0)
 	})
 	inBrowser(t, "an issuer", func(t *testing.T, b *browser, p *tokens) {
-		state := b.handedOver(func(r *fireoncev1.StartOAuthRequest) { r.App = "issued" })
+		state := b.handedOver(func(r *connectionsv1.StartOAuthRequest) { r.App = "issued" })
 		at := func(iss ...string) string {
 			return oauth.CallbackPath + "issued?" + url.Values{"state": {state}, "code": {"anns-code"}, "iss": iss}.Encode()
 		}
@@ -499,7 +500,7 @@ func TestLoginIsHandedOver(t *testing.T) {
 		if q := over(b, at("https://issuer.example.org")); q.Get("iss") != "https://issuer.example.org" {
 			t.Errorf("%v", q)
 		}
-		b.must(b.complete(&fireoncev1.CompleteOAuthRequest{State: state, Code: "anns-code", Issuer: "https://issuer.example.org"}))
+		b.must(b.complete(&connectionsv1.CompleteOAuthRequest{State: state, Code: "anns-code", Issuer: "https://issuer.example.org"}))
 	})
 }
 
@@ -527,7 +528,7 @@ func TestCompleteChecksWhereTheCodeCame(t *testing.T) {
 		"the issuer that is required": {"issued", issuedURL, "https://issuer.example.org", 0},
 	} {
 		inBrowser(t, name, func(t *testing.T, b *browser, p *tokens) {
-			req := &fireoncev1.CompleteOAuthRequest{State: begin(b, tt.app), Code: "anns-code", RedirectUrl: tt.redirect, Issuer: tt.issuer}
+			req := &connectionsv1.CompleteOAuthRequest{State: begin(b, tt.app), Code: "anns-code", RedirectUrl: tt.redirect, Issuer: tt.issuer}
 			err := b.complete(req)
 			if tt.want == 0 {
 				b.must(err)
@@ -540,15 +541,15 @@ func TestCompleteChecksWhereTheCodeCame(t *testing.T) {
 	}
 	inBrowser(t, "what is left out can be said", func(t *testing.T, b *browser, p *tokens) {
 		state := begin(b, "app")
-		if err := b.complete(&fireoncev1.CompleteOAuthRequest{State: state, Code: "anns-code"}); err == nil || !strings.Contains(err.Error(), "redirect_url") {
+		if err := b.complete(&connectionsv1.CompleteOAuthRequest{State: state, Code: "anns-code"}); err == nil || !strings.Contains(err.Error(), "redirect_url") {
 			t.Error(err)
 		}
-		b.must(b.complete(&fireoncev1.CompleteOAuthRequest{State: state, Code: "anns-code", RedirectUrl: ownURL}))
+		b.must(b.complete(&connectionsv1.CompleteOAuthRequest{State: state, Code: "anns-code", RedirectUrl: ownURL}))
 	})
 	inBrowser(t, "a login at our page is no client's to end", func(t *testing.T, b *browser, p *tokens) {
 		state := b.begin()
 		for _, redirect := range []string{"", callbackURL} {
-			err := b.complete(&fireoncev1.CompleteOAuthRequest{State: state, Code: "anns-code", RedirectUrl: redirect})
+			err := b.complete(&connectionsv1.CompleteOAuthRequest{State: state, Code: "anns-code", RedirectUrl: redirect})
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND)
 		}
 		b.wants(b.confirm(back(state, "anns-code")), http.StatusOK, "The account is connected", 1)

@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
@@ -51,7 +52,7 @@ func (m member) Check(settings []byte, cred connector.Credential) (connector.Cap
 }
 
 func (m member) Test(_ context.Context, o connector.Opening) (connector.Tested, error) {
-	var c fireoncev1.Credential
+	var c connectionsv1.Credential
 	if err := proto.Unmarshal(o.Credential.Data, &c); err != nil {
 		return connector.Tested{}, err
 	}
@@ -143,30 +144,30 @@ func onlyMember(t *testing.T, asked func(token string)) func(*server.Config) {
 	return func(c *server.Config) { c.Connectors = registry }
 }
 
-func newMember(key string) *fireoncev1.StartOAuthRequest {
-	return &fireoncev1.StartOAuthRequest{App: "app", Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: key, Connection: &fireoncev1.Connection{Connector: "member", DisplayName: "Ann"},
+func newMember(key string) *connectionsv1.StartOAuthRequest {
+	return &connectionsv1.StartOAuthRequest{App: "app", Target: &connectionsv1.StartOAuthRequest_Create{Create: &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: key, Connection: &connectionsv1.Connection{Connector: "member", DisplayName: "Ann"},
 	}}}
 }
 
-func reconnect(id string) *fireoncev1.StartOAuthRequest {
-	return &fireoncev1.StartOAuthRequest{App: "app", Target: &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: id}}
+func reconnect(id string) *connectionsv1.StartOAuthRequest {
+	return &connectionsv1.StartOAuthRequest{App: "app", Target: &connectionsv1.StartOAuthRequest_ConnectionId{ConnectionId: id}}
 }
 
-func own(r *fireoncev1.StartOAuthRequest) *fireoncev1.StartOAuthRequest {
+func own(r *connectionsv1.StartOAuthRequest) *connectionsv1.StartOAuthRequest {
 	r.RedirectUrl = ownURL
 	return r
 }
 
-func (f *fixture) startLogin(c client, r *fireoncev1.StartOAuthRequest) *fireoncev1.StartOAuthResponse {
+func (f *fixture) startLogin(c client, r *connectionsv1.StartOAuthRequest) *connectionsv1.StartOAuthResponse {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.StartOAuthResponse](f.tb, c, connsPath+"StartOAuth", r)
+	res, err := ask[connectionsv1.StartOAuthResponse](f.tb, c, connsPath+"StartOAuth", r)
 	f.must(err)
 	return res
 }
 
-func (f *fixture) endLogin(c client, state, code string) (*fireoncev1.CompleteOAuthResponse, error) {
-	return ask[fireoncev1.CompleteOAuthResponse](f.tb, c, connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{
+func (f *fixture) endLogin(c client, state, code string) (*connectionsv1.CompleteOAuthResponse, error) {
+	return ask[connectionsv1.CompleteOAuthResponse](f.tb, c, connsPath+"CompleteOAuth", &connectionsv1.CompleteOAuthRequest{
 		State: state, Code: code, RedirectUrl: ownURL,
 	})
 }
@@ -234,9 +235,9 @@ func TestLoginOverEveryProtocol(t *testing.T) {
 // login never reads it without its account.
 func TestLoginKnowsItsAccount(t *testing.T) {
 	var f *fixture
-	get := func() (*fireoncev1.GetConnectionResponse, error) {
-		return ask[fireoncev1.GetConnectionResponse](t, overConnect(f), connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{
-			Connection: &fireoncev1.GetConnectionRequest_IdempotencyKey{IdempotencyKey: "k"},
+	get := func() (*connectionsv1.GetConnectionResponse, error) {
+		return ask[connectionsv1.GetConnectionResponse](t, overConnect(f), connsPath+"GetConnection", &connectionsv1.GetConnectionRequest{
+			Connection: &connectionsv1.GetConnectionRequest_IdempotencyKey{IdempotencyKey: "k"},
 		})
 	}
 	var asked int
@@ -284,13 +285,13 @@ func TestLoginLiftsHold(t *testing.T) {
 	f.schedule(f.request("job"))
 	leased := f.claim()
 	f.learn(leased.ID, job.Deferred{Kind: job.FailAuth, Message: "Reconnect this account", CredentialVersion: 1})
-	if got := f.connection(c, f.conn); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD {
+	if got := f.connection(c, f.conn); got.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD {
 		t.Fatalf("%v", got)
 	}
 	begun = f.startLogin(c, own(reconnect(f.conn)))
 	done, err = f.endLogin(c, begun.GetState(), "ann-again")
 	f.must(err)
-	if got := done.GetConnection(); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE {
+	if got := done.GetConnection(); got.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_ACTIVE {
 		t.Errorf("%v", got)
 	}
 }
@@ -303,31 +304,31 @@ func TestStartLoginRefused(t *testing.T) {
 		return fireoncev1.ErrorReason(fireoncev1.ErrorReason_value["ERROR_REASON_"+name])
 	}
 	for name, tt := range map[string]struct {
-		edit func(*fireoncev1.StartOAuthRequest)
+		edit func(*connectionsv1.StartOAuthRequest)
 		want string
 	}{
-		"no such app":           {func(r *fireoncev1.StartOAuthRequest) { r.App = "gone" }, "OAUTH_APP_UNKNOWN"},
-		"another connector's":   {func(r *fireoncev1.StartOAuthRequest) { r.App = "other" }, "OAUTH_APP_UNKNOWN"},
-		"redirect elsewhere":    {func(r *fireoncev1.StartOAuthRequest) { r.RedirectUrl = "https://evil.example.org" }, "REDIRECT_NOT_ALLOWED"},
-		"return elsewhere":      {func(r *fireoncev1.StartOAuthRequest) { r.ReturnUrl = "https://evil.example.org" }, "REDIRECT_NOT_ALLOWED"},
-		"return from elsewhere": {func(r *fireoncev1.StartOAuthRequest) { r.RedirectUrl, r.ReturnUrl = ownURL, doneURL }, "REDIRECT_NOT_ALLOWED"},
-		"no such connector":     {func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().Connection.Connector = "gone" }, "CONNECTOR_UNKNOWN"},
-		"settings of another":   {func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().Connection.Settings = webhookSettings() }, "SETTINGS_INVALID"},
-		"wrong settings": {func(r *fireoncev1.StartOAuthRequest) {
-			r.GetCreate().Connection.Settings = &fireoncev1.Connection_Custom{Custom: &fireoncev1.CustomSettings{Values: map[string]string{"wrong": "x"}}}
+		"no such app":           {func(r *connectionsv1.StartOAuthRequest) { r.App = "gone" }, "OAUTH_APP_UNKNOWN"},
+		"another connector's":   {func(r *connectionsv1.StartOAuthRequest) { r.App = "other" }, "OAUTH_APP_UNKNOWN"},
+		"redirect elsewhere":    {func(r *connectionsv1.StartOAuthRequest) { r.RedirectUrl = "https://evil.example.org" }, "REDIRECT_NOT_ALLOWED"},
+		"return elsewhere":      {func(r *connectionsv1.StartOAuthRequest) { r.ReturnUrl = "https://evil.example.org" }, "REDIRECT_NOT_ALLOWED"},
+		"return from elsewhere": {func(r *connectionsv1.StartOAuthRequest) { r.RedirectUrl, r.ReturnUrl = ownURL, doneURL }, "REDIRECT_NOT_ALLOWED"},
+		"no such connector":     {func(r *connectionsv1.StartOAuthRequest) { r.GetCreate().Connection.Connector = "gone" }, "CONNECTOR_UNKNOWN"},
+		"settings of another":   {func(r *connectionsv1.StartOAuthRequest) { r.GetCreate().Connection.Settings = webhookSettings() }, "SETTINGS_INVALID"},
+		"wrong settings": {func(r *connectionsv1.StartOAuthRequest) {
+			r.GetCreate().Connection.Settings = &connectionsv1.Connection_Custom{Custom: &connectionsv1.CustomSettings{Values: map[string]string{"wrong": "x"}}}
 		}, "SETTINGS_INVALID"},
-		"a reserved key": {func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "fireonce:x" }, "KEY_RESERVED"},
-		"a credential": {func(r *fireoncev1.StartOAuthRequest) {
-			r.GetCreate().Credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "x"}}}
+		"a reserved key": {func(r *connectionsv1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "fireonce:x" }, "KEY_RESERVED"},
+		"a credential": {func(r *connectionsv1.StartOAuthRequest) {
+			r.GetCreate().Credential = &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "x"}}}
 		}, ""},
-		"no such connection": {func(r *fireoncev1.StartOAuthRequest) {
-			r.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: job.ID{15: 9}.String()}
+		"no such connection": {func(r *connectionsv1.StartOAuthRequest) {
+			r.Target = &connectionsv1.StartOAuthRequest_ConnectionId{ConnectionId: job.ID{15: 9}.String()}
 		}, "CONNECTION_NOT_FOUND"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newMember("k")
 			tt.edit(r)
-			_, err := ask[fireoncev1.StartOAuthResponse](t, c, connsPath+"StartOAuth", r)
+			_, err := ask[connectionsv1.StartOAuthResponse](t, c, connsPath+"StartOAuth", r)
 			if tt.want == "" {
 				if err == nil || !strings.Contains(err.Error(), "comes of the login") {
 					t.Error(err)
@@ -337,7 +338,7 @@ func TestStartLoginRefused(t *testing.T) {
 			wantReason(t, err, reason(tt.want))
 		})
 	}
-	_, err := ask[fireoncev1.StartOAuthResponse](t, c, connsPath+"StartOAuth", &fireoncev1.StartOAuthRequest{App: "app"})
+	_, err := ask[connectionsv1.StartOAuthResponse](t, c, connsPath+"StartOAuth", &connectionsv1.StartOAuthRequest{App: "app"})
 	if err == nil {
 		t.Error("a login for nothing")
 	}
@@ -346,7 +347,7 @@ func TestStartLoginRefused(t *testing.T) {
 // A server without apps has no logins.
 func TestNoApps(t *testing.T) {
 	f := start(t)
-	_, err := ask[fireoncev1.StartOAuthResponse](t, overConnect(f), connsPath+"StartOAuth", reconnect(f.conn))
+	_, err := ask[connectionsv1.StartOAuthResponse](t, overConnect(f), connsPath+"StartOAuth", reconnect(f.conn))
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN)
 	if res, _ := f.do(http.MethodGet, oauth.CallbackPath+"app?state=x&code=y", "", nil); res.StatusCode != http.StatusNotFound {
 		t.Errorf("callback: %s", res.Status)
@@ -416,7 +417,7 @@ func (r freshening) Fresh(_ context.Context, _ store.Connection, cred connector.
 	if r.token == "" {
 		return cred, &connector.Refusal{Kind: job.FailAuth, Msg: "Reconnect this account"}
 	}
-	data, err := proto.Marshal(&fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{AccessToken: r.token}}})
+	data, err := proto.Marshal(&connectionsv1.Credential{Kind: &connectionsv1.Credential_Oauth2{Oauth2: &connectionsv1.OAuth2Token{AccessToken: r.token}}})
 	return connector.Credential{Version: cred.Version + 1, Data: data}, err
 }
 

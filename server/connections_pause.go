@@ -4,26 +4,26 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
 // PauseConnection implements the RPC. Nothing starts on a deleted connection anyway.
-func (s *connectionService) PauseConnection(ctx context.Context, req *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error) {
+func (s *connectionService) PauseConnection(ctx context.Context, req *connectionsv1.PauseConnectionRequest) (*connectionsv1.PauseConnectionResponse, error) {
 	reason := req.GetReason()
 	out, err := s.change(ctx, connectionChange{
 		of:      req,
 		inPlace: alreadyIf(func(c store.Connection) bool { return !c.PausedAt.IsZero() || !c.Deleted.IsZero() }),
 		change:  fixedChange(store.ConnectionChange{Pause: &reason}),
 	})
-	return &fireoncev1.PauseConnectionResponse{Connection: out}, err
+	return &connectionsv1.PauseConnectionResponse{Connection: out}, err
 }
 
 // ResumeConnection implements the RPC. What was missed expires while the connection
 // is still paused, so that none of it is started meanwhile. If that is cut short, the
 // connection stays paused, and a repeat goes on.
-func (s *connectionService) ResumeConnection(ctx context.Context, req *fireoncev1.ResumeConnectionRequest) (*fireoncev1.ResumeConnectionResponse, error) {
+func (s *connectionService) ResumeConnection(ctx context.Context, req *connectionsv1.ResumeConnectionRequest) (*connectionsv1.ResumeConnectionResponse, error) {
 	out, err := s.change(ctx, connectionChange{
 		of:      req,
 		inPlace: alreadyIf(func(c store.Connection) bool { return c.PausedAt.IsZero() }),
@@ -36,7 +36,7 @@ func (s *connectionService) ResumeConnection(ctx context.Context, req *fireoncev
 			return store.ConnectionChange{Resume: true}, nil
 		},
 	})
-	return &fireoncev1.ResumeConnectionResponse{Connection: out}, err
+	return &connectionsv1.ResumeConnectionResponse{Connection: out}, err
 }
 
 // expireMissed ends the jobs that fell due in a pause, batch by batch.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -17,7 +18,7 @@ import (
 )
 
 // TestConnection implements the RPC.
-func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error) {
+func (s *connectionService) TestConnection(ctx context.Context, req *connectionsv1.TestConnectionRequest) (*connectionsv1.TestConnectionResponse, error) {
 	conn, cred, err := s.opened(ctx, req)
 	if unsealable := new(fault); errors.As(err, &unsealable) && unsealable.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE {
 		return failedTest(job.FailPermanent, unsealable.msg, false), nil
@@ -55,8 +56,8 @@ func (s *connectionService) opened(ctx context.Context, req connectionNamed) (co
 	return conn, cred, err
 }
 
-func failedTest(kind job.FailureKind, detail string, reached bool) *fireoncev1.TestConnectionResponse {
-	return &fireoncev1.TestConnectionResponse{Detail: text(detail), FailureKind: failureToWire(kind), PlatformReached: reached}
+func failedTest(kind job.FailureKind, detail string, reached bool) *connectionsv1.TestConnectionResponse {
+	return &connectionsv1.TestConnectionResponse{Detail: text(detail), FailureKind: failureToWire(kind), PlatformReached: reached}
 }
 
 // isPlatformAnswer reports whether a failure is a platform's answer.
@@ -67,7 +68,7 @@ func isPlatformAnswer(kind job.FailureKind) bool {
 // testPlatform asks the platform, and learns the account where it was not known.
 func (s *connectionService) testPlatform(
 	ctx context.Context, code connector.Connector, conn store.Connection, capability connector.Capability, cred connector.Credential,
-) (*fireoncev1.TestConnectionResponse, error) {
+) (*connectionsv1.TestConnectionResponse, error) {
 	o := testOpening(conn, conn.Settings, capability.Class, cred)
 	found, asked, err := s.callTester(ctx, code, o)
 	if err != nil {
@@ -78,7 +79,7 @@ func (s *connectionService) testPlatform(
 	if known := conn.AccountIdentity; known != "" && identity != "" && identity != known {
 		return failedTest(job.FailPermanent, fmt.Sprintf("the credential belongs to %s, and this connection is %s", identity, known), asked), nil
 	}
-	out := &fireoncev1.TestConnectionResponse{Ok: true, AccountIdentity: text(identity), PlatformReached: asked}
+	out := &connectionsv1.TestConnectionResponse{Ok: true, AccountIdentity: text(identity), PlatformReached: asked}
 	details := []string{"Settings and credential are in order."}
 	if !asked {
 		details[0] = "Settings and credential have the right form. Nothing was sent to the target."
@@ -136,7 +137,7 @@ func sentence(words string) string {
 // probed asks a target how it prevents duplicates, where the connector cannot know.
 func (s *connectionService) probed(
 	ctx context.Context, code connector.Connector, o connector.Opening,
-) (string, *fireoncev1.TestConnectionResponse) {
+) (string, *connectionsv1.TestConnectionResponse) {
 	p, can := code.(connector.Prober)
 	if !can {
 		return "", nil

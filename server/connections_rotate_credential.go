@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
@@ -14,7 +14,7 @@ import (
 
 // RotateCredential implements the RPC. The same credential again changes nothing, unless the
 // platform refused it before: then it is tried once more.
-func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev1.RotateCredentialRequest) (*fireoncev1.RotateCredentialResponse, error) {
+func (s *connectionService) RotateCredential(ctx context.Context, req *connectionsv1.RotateCredentialRequest) (*connectionsv1.RotateCredentialResponse, error) {
 	secret, expires, err := credentialFromWire(req.GetCredential())
 	if err != nil {
 		return nil, err
@@ -61,5 +61,5 @@ func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev
 			return c, nil
 		},
 	})
-	return &fireoncev1.RotateCredentialResponse{Connection: out}, err
+	return &connectionsv1.RotateCredentialResponse{Connection: out}, err
 }

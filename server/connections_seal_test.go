@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -57,11 +58,11 @@ func TestLoginThatWasTamperedWith(t *testing.T) {
 			s := &bent{}
 			b := start(t, with, func(c *server.Config) { s.Store, c.Store = c.Store, s }).browser()
 			path := back(b.begin(), "anns-code")
-			handed := b.handedOver(func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "k2" })
+			handed := b.handedOver(func(r *connectionsv1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "k2" })
 			s.change = change
 			b.wants(b.get(path), http.StatusBadGateway, "was not connected", 0)
 			b.wants(b.get(back(handed, "anns-code")), http.StatusBadGateway, "was not connected", 0)
-			wantReason(t, b.complete(&fireoncev1.CompleteOAuthRequest{State: handed, Code: "anns-code"}), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED)
+			wantReason(t, b.complete(&connectionsv1.CompleteOAuthRequest{State: handed, Code: "anns-code"}), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED)
 			p.wants(t, 0)
 			s.change = nil
 			b.wants(b.confirm(path), http.StatusOK, "The account is connected", 1)

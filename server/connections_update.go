@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/submit"
@@ -17,7 +18,7 @@ import (
 )
 
 // UpdateConnection implements the RPC.
-func (s *connectionService) UpdateConnection(ctx context.Context, req *fireoncev1.UpdateConnectionRequest) (*fireoncev1.UpdateConnectionResponse, error) {
+func (s *connectionService) UpdateConnection(ctx context.Context, req *connectionsv1.UpdateConnectionRequest) (*connectionsv1.UpdateConnectionResponse, error) {
 	out, err := s.change(ctx, connectionChange{
 		of: req, etag: req.GetEtag(),
 		inPlace: func(_ context.Context, conn store.Connection) (bool, error) {
@@ -36,11 +37,11 @@ func (s *connectionService) UpdateConnection(ctx context.Context, req *fireoncev
 			return c, err
 		},
 	})
-	return &fireoncev1.UpdateConnectionResponse{Connection: out}, err
+	return &connectionsv1.UpdateConnectionResponse{Connection: out}, err
 }
 
 // connectionUpdate returns the change from a connection to what a request wants.
-func connectionUpdate(req *fireoncev1.UpdateConnectionRequest, conn store.Connection) (store.ConnectionChange, error) {
+func connectionUpdate(req *connectionsv1.UpdateConnectionRequest, conn store.Connection) (store.ConnectionChange, error) {
 	var c store.ConnectionChange
 	for _, path := range req.GetUpdateMask().GetPaths() {
 		switch path {
@@ -77,7 +78,7 @@ func connectionUpdate(req *fireoncev1.UpdateConnectionRequest, conn store.Connec
 
 // newSettings returns the settings that a mask names, encoded. They must be of the connector's
 // kind.
-func newSettings(req *fireoncev1.UpdateConnectionRequest, path, connectorName string) ([]byte, error) {
+func newSettings(req *connectionsv1.UpdateConnectionRequest, path, connectorName string) ([]byte, error) {
 	if want := settingsFor(connectorName).Name(); path != string(want) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
 			fmt.Sprintf("%s is not of connector %q, which takes %s", path, connectorName, want),

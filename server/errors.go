@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/job"
@@ -321,9 +321,9 @@ func inputFault(e *connector.InputError) *fault {
 // settingsPaths has where the requests of an RPC have a connection's settings, of which a
 // connector speaks as "settings". An RPC that is not here has none.
 var settingsPaths = map[string]string{
-	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: "connection.",
-	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: "",
-	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       "create.connection.",
+	connectionsv1connect.ConnectionServiceCreateConnectionProcedure: "connection.",
+	connectionsv1connect.ConnectionServiceUpdateConnectionProcedure: "",
+	connectionsv1connect.ConnectionServiceStartOAuthProcedure:       "create.connection.",
 }
 
 // inRequest returns an error with the paths that its fields have in an RPC's request. A path that

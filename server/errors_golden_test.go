@@ -23,7 +23,10 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -128,8 +131,8 @@ func wrongCalls(f *fixture, key string) map[fireoncev1.ErrorReason]wrongCall {
 	schedule := func(edit func(*scheduleRequest)) wrongCall {
 		return wrongCall{procedure: scheduleJob, request: f.request("k", edit), key: key}
 	}
-	create := func(edit func(*fireoncev1.CreateConnectionRequest)) wrongCall {
-		r := &fireoncev1.CreateConnectionRequest{IdempotencyKey: "new", Connection: &fireoncev1.Connection{Connector: "stub"}}
+	create := func(edit func(*connectionsv1.CreateConnectionRequest)) wrongCall {
+		r := &connectionsv1.CreateConnectionRequest{IdempotencyKey: "new", Connection: &connectionsv1.Connection{Connector: "stub"}}
 		edit(r)
 		return wrongCall{procedure: connsPath + "CreateConnection", request: r, key: key}
 	}
@@ -156,12 +159,12 @@ func wrongCalls(f *fixture, key string) map[fireoncev1.ErrorReason]wrongCall {
 	f.must(c.call(ctx, jobsPath+"BatchScheduleJobs", &fireoncev1.BatchScheduleJobsRequest{Requests: replies}, &fireoncev1.BatchScheduleJobsResponse{}))
 	keyed := f.keyed(server.DefaultProject)
 	f.must(c.call(ctx, scheduleJob, f.charge(keyed, "charge", "ch_1"), &fireoncev1.ScheduleJobResponse{}))
-	var gone fireoncev1.CreateConnectionResponse
-	f.must(c.call(ctx, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "gone", Connection: &fireoncev1.Connection{Connector: "stub"},
+	var gone connectionsv1.CreateConnectionResponse
+	f.must(c.call(ctx, connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "gone", Connection: &connectionsv1.Connection{Connector: "stub"},
 	}, &gone))
 	f.must(c.call(ctx, connsPath+"DeleteConnection", deletion(gone.GetConnection().GetConnectionId()),
-		&fireoncev1.DeleteConnectionResponse{}))
+		&connectionsv1.DeleteConnectionResponse{}))
 	reader := f.issue(server.DefaultProject, []string{server.ScopeConnectionsRead}, func(n *store.NewAPIKey) { n.NewProject = false })
 	large := func(n int) *fireoncev1.Payload { return custom("good/v1", strings.Repeat("x", n)) }
 	labels := make(map[string]string)
@@ -186,16 +189,16 @@ func wrongCalls(f *fixture, key string) map[fireoncev1.ErrorReason]wrongCall {
 			Requests: []*scheduleRequest{{Payload: large(200 << 10)}, {Payload: large(200 << 10)}, {Payload: large(200 << 10)}},
 		}, key},
 		fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID: schedule(func(r *scheduleRequest) { r.Payload = custom("bad/v1", "") }),
-		fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN: create(func(r *fireoncev1.CreateConnectionRequest) {
+		fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN: create(func(r *connectionsv1.CreateConnectionRequest) {
 			r.Connection.Connector = "carrier-pigeon"
 		}),
-		fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID: create(func(r *fireoncev1.CreateConnectionRequest) { r.Connection.Settings = webhookSettings() }),
-		fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH: create(func(r *fireoncev1.CreateConnectionRequest) {
-			r.Credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "u", Password: "p"}}}
+		fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID: create(func(r *connectionsv1.CreateConnectionRequest) { r.Connection.Settings = webhookSettings() }),
+		fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH: create(func(r *connectionsv1.CreateConnectionRequest) {
+			r.Credential = &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "u", Password: "p"}}}
 		}),
-		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN: {connsPath + "StartOAuth", &fireoncev1.StartOAuthRequest{
-			App: "x", Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
-				IdempotencyKey: "login", Connection: &fireoncev1.Connection{Connector: "stub"},
+		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN: {connsPath + "StartOAuth", &connectionsv1.StartOAuthRequest{
+			App: "x", Target: &connectionsv1.StartOAuthRequest_Create{Create: &connectionsv1.CreateConnectionRequest{
+				IdempotencyKey: "login", Connection: &connectionsv1.Connection{Connector: "stub"},
 			}},
 		}, key},
 		fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS: schedule(func(r *scheduleRequest) { r.Labels = labels }),
@@ -207,7 +210,7 @@ func wrongCalls(f *fixture, key string) map[fireoncev1.ErrorReason]wrongCall {
 		fireoncev1.ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN:       {scheduleJob, f.charge(keyed, "k", "ch_1"), key},
 		fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:          {jobsPath + "GetJob", byID(absent), key},
 		fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:   schedule(func(r *scheduleRequest) { r.Connection = onConnection(absent) }),
-		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND: {connsPath + "CompleteOAuth", &fireoncev1.CompleteOAuthRequest{
+		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND: {connsPath + "CompleteOAuth", &connectionsv1.CompleteOAuthRequest{
 			State: strings.Repeat("s", 43), Code: "code",
 		}, key},
 		fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE: {jobsPath + "RetryJob", &fireoncev1.RetryJobRequest{
@@ -224,7 +227,7 @@ func wrongCalls(f *fixture, key string) map[fireoncev1.ErrorReason]wrongCall {
 		fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE:     schedule(func(r *scheduleRequest) { r.Payload = large(400 << 10) }),
 		fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING:         {jobsPath + "GetJob", byID(absent), reader.Reveal()},
 		fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID:    {jobsPath + "GetJob", byID(absent), ""},
-		fireoncev1.ErrorReason_ERROR_REASON_OPERATOR_REQUIRED:     {accessPath + "RotateSealingKey", &fireoncev1.RotateSealingKeyRequest{}, key},
+		fireoncev1.ErrorReason_ERROR_REASON_OPERATOR_REQUIRED:     {accessPath + "RotateSealingKey", &adminv1.RotateSealingKeyRequest{}, key},
 	}
 }
 
@@ -264,16 +267,16 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	}}
 
 	access := start(t, withOperator)
-	create := func(project, name string, fresh bool) *fireoncev1.CreateApiKeyRequest {
-		return &fireoncev1.CreateApiKeyRequest{ProjectId: project, CreateProject: fresh, Name: name, Scopes: []string{server.ScopeJobsRead}}
+	create := func(project, name string, fresh bool) *adminv1.CreateApiKeyRequest {
+		return &adminv1.CreateApiKeyRequest{ProjectId: project, CreateProject: fresh, Name: name, Scopes: []string{server.ScopeJobsRead}}
 	}
-	_, err = askWith[fireoncev1.CreateApiKeyResponse](bring(t.Context(), operatorKey), overConnect(access), accessPath+"CreateApiKey", create("shop", "till", true))
+	_, err = askWith[adminv1.CreateApiKeyResponse](bring(t.Context(), operatorKey), overConnect(access), accessPath+"CreateApiKey", create("shop", "till", true))
 	access.must(err)
 	for reason, call := range map[fireoncev1.ErrorReason]wrongCall{
 		fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN: {procedure: accessPath + "CreateApiKey", request: create("shop", "till", false)},
 		fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND:  {procedure: accessPath + "CreateApiKey", request: create("nowhere", "till", false)},
 		fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND: {
-			procedure: accessPath + "RevokeApiKey", request: &fireoncev1.RevokeApiKeyRequest{ApiKeyId: strings.Repeat("0", 16)},
+			procedure: accessPath + "RevokeApiKey", request: &adminv1.RevokeApiKeyRequest{ApiKeyId: strings.Repeat("0", 16)},
 		},
 	} {
 		call.key = operatorKey
@@ -281,7 +284,7 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	}
 
 	out[fireoncev1.ErrorReason_ERROR_REASON_PROJECT_IN_USE] = callAt{access, wrongCall{
-		procedure: eraseProject, request: &fireoncev1.EraseProjectRequest{ProjectId: "shop"}, key: operatorKey,
+		procedure: eraseProject, request: &adminv1.EraseProjectRequest{ProjectId: "shop"}, key: operatorKey,
 	}}
 
 	copied := start(t)
@@ -301,8 +304,8 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	out[fireoncev1.ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED] = callAt{start(t, oauthApps), wrongCall{procedure: connsPath + "StartOAuth", request: login}}
 
 	out[fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE] = callAt{bare, wrongCall{
-		procedure: connsPath + "CreateConnection", request: &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: "away", Connection: &fireoncev1.Connection{Connector: "stub", Settings: customOf("away")},
+		procedure: connsPath + "CreateConnection", request: &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: "away", Connection: &connectionsv1.Connection{Connector: "stub", Settings: customOf("away")},
 		},
 	}}
 
@@ -311,13 +314,13 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	ann, err := social.rotate(c, social.connect(c, "c", "ann-1"), "ann-2", "")
 	social.must(err)
 	out[fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH] = callAt{social, wrongCall{
-		procedure: connsPath + "RotateCredential", request: &fireoncev1.RotateCredentialRequest{
-			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.GetConnectionId()}, Credential: token("bob-1"), Etag: ann.GetEtag(),
+		procedure: connsPath + "RotateCredential", request: &connectionsv1.RotateCredentialRequest{
+			Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.GetConnectionId()}, Credential: token("bob-1"), Etag: ann.GetEtag(),
 		},
 	}}
 	out[fireoncev1.ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE] = callAt{social, wrongCall{
-		procedure: connsPath + "RotateCredential", request: &fireoncev1.RotateCredentialRequest{
-			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.GetConnectionId()}, Credential: token("down-1"), Etag: ann.GetEtag(),
+		procedure: connsPath + "RotateCredential", request: &connectionsv1.RotateCredentialRequest{
+			Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.GetConnectionId()}, Credential: token("down-1"), Etag: ann.GetEtag(),
 		},
 	}}
 	return out
@@ -334,8 +337,8 @@ func callsOfSchedules(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	f.must(err)
 	_, err = f.trigger(c, id, "first", false)
 	f.must(err)
-	skip := func(name string) *fireoncev1.SkipFiringRequest {
-		return &fireoncev1.SkipFiringRequest{Schedule: &fireoncev1.SkipFiringRequest_ScheduleId{ScheduleId: id}, Name: name}
+	skip := func(name string) *schedulesv1.SkipFiringRequest {
+		return &schedulesv1.SkipFiringRequest{Schedule: &schedulesv1.SkipFiringRequest_ScheduleId{ScheduleId: id}, Name: name}
 	}
 	queue := f.recurring(t.Context(), c, f.newSchedule("queue", fromQueue)).GetScheduleId()
 	used := f.addItem(c, queue, "used", custom("good/v1", "x")).GetItem()
@@ -345,25 +348,25 @@ func callsOfSchedules(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	for reason, call := range map[fireoncev1.ErrorReason]wrongCall{
 		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE: {procedure: schedsPath + "RemoveScheduleItem", request: removeItem(used)},
 		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND: {
-			procedure: schedsPath + "RemoveScheduleItem", request: removeItem(&fireoncev1.ScheduleItem{ScheduleId: queue, ItemId: queue}),
+			procedure: schedsPath + "RemoveScheduleItem", request: removeItem(&schedulesv1.ScheduleItem{ScheduleId: queue, ItemId: queue}),
 		},
 		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID: {procedure: schedsPath + "CreateSchedule", request: f.newSchedule("new", func(r *createScheduleRequest) {
 			r.Spec.TimeZone, r.Spec.CronExpressions = "Europe/Wien", []string{"0 * * * *", "61 * * * *"}
 		})},
-		fireoncev1.ErrorReason_ERROR_REASON_BACKFILL_RANGE: {procedure: schedsPath + "BackfillSchedule", request: &fireoncev1.BackfillScheduleRequest{
-			Schedule:  &fireoncev1.BackfillScheduleRequest_ScheduleId{ScheduleId: id},
+		fireoncev1.ErrorReason_ERROR_REASON_BACKFILL_RANGE: {procedure: schedsPath + "BackfillSchedule", request: &schedulesv1.BackfillScheduleRequest{
+			Schedule:  &schedulesv1.BackfillScheduleRequest_ScheduleId{ScheduleId: id},
 			StartTime: timestamppb.New(f.clock.Now()), EndTime: timestamppb.New(f.clock.Now().Add(time.Hour)),
 		}},
-		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND: {procedure: schedsPath + "GetSchedule", request: &fireoncev1.GetScheduleRequest{
-			Schedule: &fireoncev1.GetScheduleRequest_IdempotencyKey{IdempotencyKey: "nobody"},
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND: {procedure: schedsPath + "GetSchedule", request: &schedulesv1.GetScheduleRequest{
+			Schedule: &schedulesv1.GetScheduleRequest_IdempotencyKey{IdempotencyKey: "nobody"},
 		}},
 		fireoncev1.ErrorReason_ERROR_REASON_FIRING_NOT_FOUND: {procedure: schedsPath + "SkipFiring", request: skip("2026-07-02T15:30:00/1")},
 		fireoncev1.ErrorReason_ERROR_REASON_FIRING_DECIDED:   {procedure: schedsPath + "SkipFiring", request: skip("2026-07-01T13:00:00/1")},
-		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_STATE: {procedure: schedsPath + "PauseSchedule", request: &fireoncev1.PauseScheduleRequest{
-			Schedule: &fireoncev1.PauseScheduleRequest_ScheduleId{ScheduleId: gone},
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_STATE: {procedure: schedsPath + "PauseSchedule", request: &schedulesv1.PauseScheduleRequest{
+			Schedule: &schedulesv1.PauseScheduleRequest_ScheduleId{ScheduleId: gone},
 		}},
-		fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED: {procedure: schedsPath + "TriggerSchedule", request: &fireoncev1.TriggerScheduleRequest{
-			Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: id}, TriggerKey: "second",
+		fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED: {procedure: schedsPath + "TriggerSchedule", request: &schedulesv1.TriggerScheduleRequest{
+			Schedule: &schedulesv1.TriggerScheduleRequest_ScheduleId{ScheduleId: id}, TriggerKey: "second",
 		}},
 	} {
 		out[reason] = callAt{f, call}
@@ -371,8 +374,8 @@ func callsOfSchedules(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	return out
 }
 
-func deletion(id string) *fireoncev1.DeleteConnectionRequest {
-	return &fireoncev1.DeleteConnectionRequest{Connection: &fireoncev1.DeleteConnectionRequest_ConnectionId{ConnectionId: id}}
+func deletion(id string) *connectionsv1.DeleteConnectionRequest {
+	return &connectionsv1.DeleteConnectionRequest{Connection: &connectionsv1.DeleteConnectionRequest_ConnectionId{ConnectionId: id}}
 }
 
 // wireForm is an error as one protocol has it.

@@ -14,7 +14,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/server"
 )
@@ -38,9 +41,9 @@ func onlyPaths(f *fixture, c client) client {
 
 // itemCalls has the RPC whose request the paths of an item's error are of.
 var itemCalls = map[string]string{
-	jobsPath + "BatchScheduleJobs": scheduleJob, jobsPath + "BulkCancelJobs": jobsPath + "CancelJob",
-	jobsPath + "BulkRescheduleJobs": jobsPath + "RescheduleJob",
-	jobsPath + "BulkRetryJobs":      jobsPath + "RetryJob", jobsPath + "BulkResolveJobs": jobsPath + "ResolveJob",
+	jobsPath + "BatchScheduleJobs": scheduleJob, bulkPath + "BulkCancelJobs": jobsPath + "CancelJob",
+	bulkPath + "BulkRescheduleJobs": jobsPath + "RescheduleJob",
+	bulkPath + "BulkRetryJobs":      jobsPath + "RetryJob", bulkPath + "BulkResolveJobs": jobsPath + "ResolveJob",
 	schedsPath + "BulkPauseSchedules": schedsPath + "PauseSchedule", schedsPath + "BulkResumeSchedules": schedsPath + "ResumeSchedule",
 }
 
@@ -94,12 +97,12 @@ func strayPaths(procedure string, err error, res proto.Message) (out []string) {
 			look(itemCalls[procedure], item.GetError().GetDetail())
 		}
 	case interface {
-		GetResult() *fireoncev1.BulkScheduleResult
+		GetResult() *schedulesv1.BulkScheduleResult
 	}:
 		for _, item := range r.GetResult().GetFailures() {
 			look(itemCalls[procedure], item.GetError().GetDetail())
 		}
-	case interface{ GetResult() *fireoncev1.BulkResult }:
+	case interface{ GetResult() *adminv1.BulkResult }:
 		for _, item := range r.GetResult().GetFailures() {
 			look(itemCalls[procedure], item.GetError().GetDetail())
 		}
@@ -433,42 +436,42 @@ func TestPathsOfLogins(t *testing.T) {
 	_, edit := withOAuth(t)
 	f := start(t, edit)
 	c := overGRPC(f)
-	for want, spoil := range map[string]func(*fireoncev1.CreateConnectionRequest){
-		"create.idempotency_key":    func(r *fireoncev1.CreateConnectionRequest) { r.IdempotencyKey = "fireonce:mine" },
-		"create.credential":         func(r *fireoncev1.CreateConnectionRequest) { r.Credential = token("t") },
-		"create.connection.webhook": func(r *fireoncev1.CreateConnectionRequest) { r.Connection.Settings = webhookSettings() },
-		"create.connection.custom":  func(r *fireoncev1.CreateConnectionRequest) { r.Connection.Settings = customOf("wrong") },
-		"create.connection.mastodon": func(r *fireoncev1.CreateConnectionRequest) {
-			r.Connection.Settings = &fireoncev1.Connection_Mastodon{Mastodon: &fireoncev1.MastodonSettings{BaseUrl: "https://a.example"}}
+	for want, spoil := range map[string]func(*connectionsv1.CreateConnectionRequest){
+		"create.idempotency_key":    func(r *connectionsv1.CreateConnectionRequest) { r.IdempotencyKey = "fireonce:mine" },
+		"create.credential":         func(r *connectionsv1.CreateConnectionRequest) { r.Credential = token("t") },
+		"create.connection.webhook": func(r *connectionsv1.CreateConnectionRequest) { r.Connection.Settings = webhookSettings() },
+		"create.connection.custom":  func(r *connectionsv1.CreateConnectionRequest) { r.Connection.Settings = customOf("wrong") },
+		"create.connection.mastodon": func(r *connectionsv1.CreateConnectionRequest) {
+			r.Connection.Settings = &connectionsv1.Connection_Mastodon{Mastodon: &connectionsv1.MastodonSettings{BaseUrl: "https://a.example"}}
 		},
-		"create":            func(r *fireoncev1.CreateConnectionRequest) { unknownIn(r) },
-		"create.connection": func(r *fireoncev1.CreateConnectionRequest) { unknownIn(r.Connection) },
-		"create.connection.limits": func(r *fireoncev1.CreateConnectionRequest) {
-			r.Connection.Limits = &fireoncev1.ConnectionLimits{}
+		"create":            func(r *connectionsv1.CreateConnectionRequest) { unknownIn(r) },
+		"create.connection": func(r *connectionsv1.CreateConnectionRequest) { unknownIn(r.Connection) },
+		"create.connection.limits": func(r *connectionsv1.CreateConnectionRequest) {
+			r.Connection.Limits = &connectionsv1.ConnectionLimits{}
 			unknownIn(r.Connection.Limits)
 		},
 	} {
 		login := newMember("login")
 		spoil(login.GetCreate())
-		f.wantPath(connsPath+"StartOAuth", undecodableOf{path: want}, c.call(t.Context(), connsPath+"StartOAuth", login, &fireoncev1.StartOAuthResponse{}))
+		f.wantPath(connsPath+"StartOAuth", undecodableOf{path: want}, c.call(t.Context(), connsPath+"StartOAuth", login, &connectionsv1.StartOAuthResponse{}))
 	}
 
 	begun := f.startLogin(c, own(newMember("twice")))
-	other := &fireoncev1.CreateConnectionRequest{IdempotencyKey: "twice", Connection: &fireoncev1.Connection{
+	other := &connectionsv1.CreateConnectionRequest{IdempotencyKey: "twice", Connection: &connectionsv1.Connection{
 		Connector: "member", DisplayName: "Bob", Settings: customOf("x"),
 	}}
-	f.must(c.call(t.Context(), connsPath+"CreateConnection", other, &fireoncev1.CreateConnectionResponse{}))
-	err := c.call(t.Context(), connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{
+	f.must(c.call(t.Context(), connsPath+"CreateConnection", other, &connectionsv1.CreateConnectionResponse{}))
+	err := c.call(t.Context(), connsPath+"CompleteOAuth", &connectionsv1.CompleteOAuthRequest{
 		State: begun.GetState(), Code: "ann", RedirectUrl: ownURL,
-	}, &fireoncev1.CompleteOAuthResponse{})
+	}, &connectionsv1.CompleteOAuthResponse{})
 	e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
 	if got := e.detail.GetMetadata()["fields"]; got != "create.connection.display_name,create.connection.custom" {
 		t.Errorf("fields %q", got)
 	}
 }
 
-func customOf(values ...string) *fireoncev1.Connection_Custom {
-	return &fireoncev1.Connection_Custom{Custom: settingsOf(values...)}
+func customOf(values ...string) *connectionsv1.Connection_Custom {
+	return &connectionsv1.Connection_Custom{Custom: settingsOf(values...)}
 }
 
 func unknownIn(m proto.Message) { m.ProtoReflect().SetUnknown([]byte{0xfa, 0x7f, 1, 'x'}) }
@@ -477,27 +480,27 @@ func unknownIn(m proto.Message) { m.ProtoReflect().SetUnknown([]byte{0xfa, 0x7f,
 // at, or should have.
 func TestPathsOfConflicts(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
-		create := func(connector string, edit func(*fireoncev1.Connection)) error {
-			r := &fireoncev1.CreateConnectionRequest{IdempotencyKey: "k", Connection: &fireoncev1.Connection{Connector: connector}}
+		create := func(connector string, edit func(*connectionsv1.Connection)) error {
+			r := &connectionsv1.CreateConnectionRequest{IdempotencyKey: "k", Connection: &connectionsv1.Connection{Connector: connector}}
 			edit(r.Connection)
-			return c.call(t.Context(), connsPath+"CreateConnection", r, &fireoncev1.CreateConnectionResponse{})
+			return c.call(t.Context(), connsPath+"CreateConnection", r, &connectionsv1.CreateConnectionResponse{})
 		}
-		f.must(create("webhook", func(c *fireoncev1.Connection) { c.Settings = webhookSettings() }))
-		for want, edit := range map[string]func(*fireoncev1.Connection){
-			"connection.webhook": func(c *fireoncev1.Connection) {
-				c.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}}
+		f.must(create("webhook", func(c *connectionsv1.Connection) { c.Settings = webhookSettings() }))
+		for want, edit := range map[string]func(*connectionsv1.Connection){
+			"connection.webhook": func(c *connectionsv1.Connection) {
+				c.Settings = &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO}}
 			},
-			"connection.limits": func(c *fireoncev1.Connection) {
-				c.Settings, c.Limits = webhookSettings(), &fireoncev1.ConnectionLimits{MaxInFlight: 1}
+			"connection.limits": func(c *connectionsv1.Connection) {
+				c.Settings, c.Limits = webhookSettings(), &connectionsv1.ConnectionLimits{MaxInFlight: 1}
 			},
-			"connection.display_name": func(c *fireoncev1.Connection) { c.Settings, c.DisplayName = webhookSettings(), "Other" },
+			"connection.display_name": func(c *connectionsv1.Connection) { c.Settings, c.DisplayName = webhookSettings(), "Other" },
 		} {
 			e := wantReason(t, create("webhook", edit), fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
 			if got := e.detail.GetIdempotencyConflict().GetMismatchedFields(); len(got) != 1 || got[0] != want {
 				t.Errorf("%q differ, want %s", got, want)
 			}
 		}
-		e := wantReason(t, create("stub", func(*fireoncev1.Connection) {}), fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
+		e := wantReason(t, create("stub", func(*connectionsv1.Connection) {}), fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
 		if got := e.detail.GetMetadata()["fields"]; got != "connection.connector,connection.custom" {
 			t.Errorf("fields %q", got)
 		}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -74,20 +75,20 @@ func TestEveryReason(t *testing.T) {
 		fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND: func(r *scheduleRequest) { r.Connection = onConnection(absent) },
 		fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:        func(r *scheduleRequest) { r.ReplyTo = replyingTo(absent) },
 	}
-	type create = func(*fireoncev1.CreateConnectionRequest)
+	type create = func(*connectionsv1.CreateConnectionRequest)
 	var createCases = map[fireoncev1.ErrorReason]create{
-		fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN: func(r *fireoncev1.CreateConnectionRequest) { r.Connection.Connector = "carrier-pigeon" },
-		fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID: func(r *fireoncev1.CreateConnectionRequest) {
+		fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN: func(r *connectionsv1.CreateConnectionRequest) { r.Connection.Connector = "carrier-pigeon" },
+		fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID: func(r *connectionsv1.CreateConnectionRequest) {
 			r.Connection.Settings = webhookSettings()
 		},
-		fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH: func(r *fireoncev1.CreateConnectionRequest) {
-			r.Credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "u", Password: "hunter2-secret"}}}
+		fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH: func(r *connectionsv1.CreateConnectionRequest) {
+			r.Credential = &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "u", Password: "hunter2-secret"}}}
 		},
-		fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED: func(r *fireoncev1.CreateConnectionRequest) {
-			r.Credential = &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "Host", Value: "hunter2-secret"}}}
+		fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED: func(r *connectionsv1.CreateConnectionRequest) {
+			r.Credential = &connectionsv1.Credential{Headers: []*connectionsv1.SecretHeader{{Name: "Host", Value: "hunter2-secret"}}}
 		},
-		fireoncev1.ErrorReason_ERROR_REASON_KEY_RESERVED: func(r *fireoncev1.CreateConnectionRequest) { r.IdempotencyKey = "fireonce:mine" },
-		fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED: func(r *fireoncev1.CreateConnectionRequest) {
+		fireoncev1.ErrorReason_ERROR_REASON_KEY_RESERVED: func(r *connectionsv1.CreateConnectionRequest) { r.IdempotencyKey = "fireonce:mine" },
+		fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED: func(r *connectionsv1.CreateConnectionRequest) {
 			r.IdempotencyKey = "fixture"
 		},
 	}
@@ -98,9 +99,9 @@ func TestEveryReason(t *testing.T) {
 			wantReason(t, call(scheduleJob, f.request("k", spoil), &fireoncev1.ScheduleJobResponse{}), reason)
 		}
 		for reason, spoil := range createCases {
-			req := &fireoncev1.CreateConnectionRequest{IdempotencyKey: "new", Connection: &fireoncev1.Connection{Connector: "stub"}}
+			req := &connectionsv1.CreateConnectionRequest{IdempotencyKey: "new", Connection: &connectionsv1.Connection{Connector: "stub"}}
 			spoil(req)
-			e := wantReason(t, call(connsPath+"CreateConnection", req, &fireoncev1.CreateConnectionResponse{}), reason)
+			e := wantReason(t, call(connsPath+"CreateConnection", req, &connectionsv1.CreateConnectionResponse{}), reason)
 			if strings.Contains(e.msg+e.detail.String()+f.logs.String(), "hunter2") {
 				t.Errorf("%s: the error or the log has the secret: %v", reason, e)
 			}
@@ -112,7 +113,7 @@ func TestEveryReason(t *testing.T) {
 		wantReason(t, call(jobsPath+"GetJob", byKey, &fireoncev1.GetJobResponse{}), notFound)
 		wantReason(t, call(jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: absent}}, &fireoncev1.CancelJobResponse{}), notFound)
 		wantReason(t, call(jobsPath+"ListJobAttempts", &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: absent}}, &fireoncev1.ListJobAttemptsResponse{}), notFound)
-		wantReason(t, call(connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: absent}}, &fireoncev1.GetConnectionResponse{}),
+		wantReason(t, call(connsPath+"GetConnection", &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: absent}}, &connectionsv1.GetConnectionResponse{}),
 			fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 		if n, e := f.stored(); n != jobs || e != end {
 			t.Errorf("refused calls stored something: %d and %d, before %d and %d", n, e, jobs, end)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -84,7 +85,7 @@ func (s stub) Describe() connector.Description {
 }
 
 func (s stub) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
-	var secret fireoncev1.Credential
+	var secret connectionsv1.Credential
 	if err := proto.Unmarshal(cred.Data, &secret); err != nil {
 		return connector.Capability{}, err
 	}
@@ -308,9 +309,9 @@ func custom(schema, data string) *fireoncev1.Payload {
 	}}}
 }
 
-func webhookSettings() *fireoncev1.Connection_Webhook {
-	return &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-		ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour),
+func webhookSettings() *connectionsv1.Connection_Webhook {
+	return &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+		ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour),
 	}}
 }
 

@@ -10,7 +10,9 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -42,8 +44,8 @@ const TryPath = "/try"
 
 // services are the names that health and reflection tell about.
 var services = []string{
-	fireoncev1connect.JobServiceName, fireoncev1connect.ConnectionServiceName, fireoncev1connect.StatsServiceName,
-	fireoncev1connect.AccessServiceName, fireoncev1connect.ScheduleServiceName, adminv1connect.ServerServiceName,
+	fireoncev1connect.JobServiceName, connectionsv1connect.ConnectionServiceName, adminv1connect.StatsServiceName,
+	adminv1connect.AccessServiceName, schedulesv1connect.ScheduleServiceName, adminv1connect.ServerServiceName,
 }
 
 // HTTPServer makes the server for the address: see NewHTTPServer.
@@ -90,10 +92,10 @@ func (s *Server) routes() http.Handler {
 		mux.Handle(path, protected(s.checkSite(s.authenticated(s.withMessage(h)))))
 	}
 	api(fireoncev1connect.NewJobServiceHandler(s.services.Jobs, options...))
-	api(fireoncev1connect.NewConnectionServiceHandler(s.services.Connections, options...))
-	api(fireoncev1connect.NewScheduleServiceHandler(s.services.Schedules, options...))
-	api(fireoncev1connect.NewStatsServiceHandler(s.services.Stats, options...))
-	api(fireoncev1connect.NewAccessServiceHandler(s.services.Access, options...))
+	api(connectionsv1connect.NewConnectionServiceHandler(s.services.Connections, options...))
+	api(schedulesv1connect.NewScheduleServiceHandler(s.services.Schedules, options...))
+	api(adminv1connect.NewStatsServiceHandler(s.services.Stats, options...))
+	api(adminv1connect.NewAccessServiceHandler(s.services.Access, options...))
 	api(adminv1connect.NewServerServiceHandler(s.services.Servers, options...))
 	small, few := connect.WithReadMaxBytes(MaxProbeMessage), connect.WithInterceptors(questionLimit{})
 	probe := func(path string, h http.Handler) { mux.Handle(path, protected(s.checkSite(refuseCompressed(h)))) }

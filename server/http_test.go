@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/internal/job"
@@ -362,7 +363,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %s", service, res, err, want)
 		}
 	}
-	for _, service := range []string{"", "fireonce.v1.JobService", "fireonce.v1.ConnectionService", "fireonce.v1.AccessService"} {
+	for _, service := range []string{"", "fireonce.v1.JobService", "fireonce.connections.v1.ConnectionService", "fireonce.admin.v1.AccessService"} {
 		check(service, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	if _, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "none"}); err == nil {
@@ -463,13 +464,13 @@ func TestOutcomesAreLogged(t *testing.T) {
 func TestCredentialsStaySealed(t *testing.T) {
 	f := start(t)
 	secret := "whsec_" + strings.Repeat("QUJD", 12)
-	req := &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "c", Connection: &fireoncev1.Connection{Connector: "webhook", Settings: webhookSettings()},
-		Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
-			WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{secret}},
+	req := &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "c", Connection: &connectionsv1.Connection{Connector: "webhook", Settings: webhookSettings()},
+		Credential: &connectionsv1.Credential{Kind: &connectionsv1.Credential_WebhookSecrets{
+			WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{secret}},
 		}},
 	}
-	var first, again fireoncev1.CreateConnectionResponse
+	var first, again connectionsv1.CreateConnectionResponse
 	c := overConnect(f)
 	f.must(c.call(t.Context(), connsPath+"CreateConnection", req, &first))
 	req.Credential = nil // the credential is not compared

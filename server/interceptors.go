@@ -13,7 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/store"
 )
@@ -125,7 +125,7 @@ func (s *Server) clampDeadline(ctx context.Context, spec connect.Spec, next func
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if strings.HasPrefix(spec.Procedure, "/"+fireoncev1connect.ScheduleServiceName+"/") {
+	if strings.HasPrefix(spec.Procedure, "/"+schedulesv1connect.ScheduleServiceName+"/") {
 		ctx = recur.WithMeter(ctx, int64(s.cfg.Limits.Steps))
 	}
 	return next(ctx)

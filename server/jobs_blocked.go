@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -28,12 +29,12 @@ const (
 )
 
 // clockToWire describes a suspect clock; nil: it is not suspect.
-func clockToWire(d store.SuspectClock) *fireoncev1.ClockDoubt {
+func clockToWire(d store.SuspectClock) *adminv1.ClockDoubt {
 	if d.Why == "" {
 		return nil
 	}
-	return &fireoncev1.ClockDoubt{
-		Kind: fireoncev1.ClockDoubt_Kind(d.Kind), Message: text(clockWords(d)), SendingStopped: d.Suspends, BeginTime: timeToWire(d.Since),
+	return &adminv1.ClockDoubt{
+		Kind: adminv1.ClockDoubt_Kind(d.Kind), Message: text(clockWords(d)), SendingStopped: d.Suspends, BeginTime: timeToWire(d.Since),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -121,7 +122,7 @@ func TestConnectionSaysWhyItHolds(t *testing.T) {
 		c := overGRPC(f)
 		conn, blocked := f.connection(c, f.conn), f.read(c, id).GetBlockedReason()
 		want := "CONNECTION_STATE_CAUSE_" + auth.String()
-		if conn.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD || conn.GetStateCause().String() != want {
+		if conn.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD || conn.GetStateCause().String() != want {
 			t.Errorf("%s: the connection is %s for %s", auth, conn.GetState(), conn.GetStateCause())
 		}
 		if blocked.GetKind() != fireoncev1.BlockedReason_KIND_CREDENTIAL || blocked.GetConnectionCause().String() != want {

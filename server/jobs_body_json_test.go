@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/internal/wirelimit"
 )
@@ -154,7 +155,7 @@ func TestBodyInJSONOfSchedules(t *testing.T) {
 		if repeat.GetCreated() || repeat.GetItem().GetItemId() != item.GetItem().GetItemId() {
 			t.Errorf("%s: the same item in text: %v", name, repeat)
 		}
-		listed := f.listItems(c, queue, func(r *fireoncev1.ListScheduleItemsRequest) { r.IncludePayloads = true })
+		listed := f.listItems(c, queue, func(r *schedulesv1.ListScheduleItemsRequest) { r.IncludePayloads = true })
 		if len(listed) != 1 || listed[0].GetPayload().GetWebhook().GetBodyText() != `{"a":2,"b":1}` {
 			t.Errorf("%s: items %v", name, listed)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/job"
@@ -43,7 +44,7 @@ type bulkJobs struct {
 }
 
 // BulkCancelJobs implements the RPC.
-func (s *jobService) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error) {
+func (s *jobService) BulkCancelJobs(ctx context.Context, req *adminv1.BulkCancelJobsRequest) (*adminv1.BulkCancelJobsResponse, error) {
 	out, err := s.bulk(ctx, req, bulkJobs{
 		item: fireoncev1connect.JobServiceCancelJobProcedure, ask: always(job.CancelAsked{}), reason: req.GetReason(),
 		acts: []job.State{
@@ -51,20 +52,20 @@ func (s *jobService) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCan
 		},
 		order: store.ByCreatedDesc,
 	})
-	return &fireoncev1.BulkCancelJobsResponse{Result: out}, err
+	return &adminv1.BulkCancelJobsResponse{Result: out}, err
 }
 
 // BulkRetryJobs implements the RPC.
-func (s *jobService) BulkRetryJobs(ctx context.Context, req *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
+func (s *jobService) BulkRetryJobs(ctx context.Context, req *adminv1.BulkRetryJobsRequest) (*adminv1.BulkRetryJobsResponse, error) {
 	out, err := s.bulk(ctx, req, bulkJobs{
 		item: fireoncev1connect.JobServiceRetryJobProcedure, ask: always(job.RetryAsked{}),
 		acts: []job.State{job.Failed, job.Canceled, job.Expired}, order: store.ByCreatedAsc,
 	})
-	return &fireoncev1.BulkRetryJobsResponse{Result: out}, err
+	return &adminv1.BulkRetryJobsResponse{Result: out}, err
 }
 
 // BulkRescheduleJobs implements the RPC.
-func (s *jobService) BulkRescheduleJobs(ctx context.Context, req *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error) {
+func (s *jobService) BulkRescheduleJobs(ctx context.Context, req *adminv1.BulkRescheduleJobsRequest) (*adminv1.BulkRescheduleJobsResponse, error) {
 	at, mark, err := s.requestedTime(req)
 	if err != nil {
 		return nil, err
@@ -83,11 +84,11 @@ func (s *jobService) BulkRescheduleJobs(ctx context.Context, req *fireoncev1.Bul
 			return s.checkedTime(field, timeOf(snap), pastMove, move)(ctx, snap)
 		},
 	})
-	return &fireoncev1.BulkRescheduleJobsResponse{Result: out, LocalTimeMark: mark}, err
+	return &adminv1.BulkRescheduleJobsResponse{Result: out, LocalTimeMark: mark}, err
 }
 
 // BulkResolveJobs implements the RPC.
-func (s *jobService) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {
+func (s *jobService) BulkResolveJobs(ctx context.Context, req *adminv1.BulkResolveJobsRequest) (*adminv1.BulkResolveJobsResponse, error) {
 	acts := []job.State{job.NeedsResolution}
 	if req.GetOverrideReconciler() {
 		acts = append(acts, job.Ambiguous)
@@ -100,12 +101,12 @@ func (s *jobService) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkRe
 			Note: req.GetNote(), Override: req.GetOverrideReconciler(),
 		}),
 	})
-	return &fireoncev1.BulkResolveJobsResponse{Result: out}, err
+	return &adminv1.BulkResolveJobsResponse{Result: out}, err
 }
 
 // bulk runs one call on one page.
-func (s *jobService) bulk(ctx context.Context, req bulkJobsRequest, b bulkJobs) (*fireoncev1.BulkResult, error) {
-	r := &bulkRun{jobs: s, call: b, dryRun: req.GetDryRun(), who: callerOf(ctx), out: &fireoncev1.BulkResult{}}
+func (s *jobService) bulk(ctx context.Context, req bulkJobsRequest, b bulkJobs) (*adminv1.BulkResult, error) {
+	r := &bulkRun{jobs: s, call: b, dryRun: req.GetDryRun(), who: callerOf(ctx), out: &adminv1.BulkResult{}}
 	p, err := s.tokens.readPage(bulkPages, r.who.project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ type bulkRun struct {
 	who    caller
 	query  store.JobQuery
 	asOf   time.Time
-	out    *fireoncev1.BulkResult
+	out    *adminv1.BulkResult
 }
 
 // selects reports whether a job is meant, and has not changed since the client's dry run.
@@ -281,7 +282,7 @@ func (r *bulkRun) changed(snap job.Snapshot) {
 }
 
 func (r *bulkRun) refused(ctx context.Context, snap job.Snapshot, err error) {
-	r.out.Failures = append(r.out.Failures, &fireoncev1.BulkFailure{
+	r.out.Failures = append(r.out.Failures, &adminv1.BulkFailure{
 		JobId: snap.ID.String(), IdempotencyKey: snap.Key, Error: r.jobs.itemError(ctx, r.call.item, err),
 	})
 }

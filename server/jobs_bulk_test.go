@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -26,23 +27,23 @@ type jobFilter = fireoncev1.JobFilter
 // anyJob selects every job, by a condition that all of them meet.
 func anyJob() *jobFilter { return &jobFilter{ScheduleTimeFrom: timestamppb.New(time.Unix(0, 0))} }
 
-func (f *fixture) bulkCancel(c client, req *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkResult, error) {
-	res, err := ask[fireoncev1.BulkCancelJobsResponse](f.tb, c, jobsPath+"BulkCancelJobs", req)
+func (f *fixture) bulkCancel(c client, req *adminv1.BulkCancelJobsRequest) (*adminv1.BulkResult, error) {
+	res, err := ask[adminv1.BulkCancelJobsResponse](f.tb, c, bulkPath+"BulkCancelJobs", req)
 	return res.GetResult(), err
 }
 
-func (f *fixture) bulkRetry(c client, req *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkResult, error) {
-	res, err := ask[fireoncev1.BulkRetryJobsResponse](f.tb, c, jobsPath+"BulkRetryJobs", req)
+func (f *fixture) bulkRetry(c client, req *adminv1.BulkRetryJobsRequest) (*adminv1.BulkResult, error) {
+	res, err := ask[adminv1.BulkRetryJobsResponse](f.tb, c, bulkPath+"BulkRetryJobs", req)
 	return res.GetResult(), err
 }
 
-func (f *fixture) bulkResolve(c client, req *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResult, error) {
-	res, err := ask[fireoncev1.BulkResolveJobsResponse](f.tb, c, jobsPath+"BulkResolveJobs", req)
+func (f *fixture) bulkResolve(c client, req *adminv1.BulkResolveJobsRequest) (*adminv1.BulkResult, error) {
+	res, err := ask[adminv1.BulkResolveJobsResponse](f.tb, c, bulkPath+"BulkResolveJobs", req)
 	return res.GetResult(), err
 }
 
 // wantCounts compares a result's numbers with its lists and with what is wanted.
-func wantCounts(t *testing.T, r *fireoncev1.BulkResult, matched, changed, failures int) {
+func wantCounts(t *testing.T, r *adminv1.BulkResult, matched, changed, failures int) {
 	t.Helper()
 	if int(r.GetMatched()) != matched || int(r.GetChanged()) != changed || len(r.GetChangedJobIds()) != changed || len(r.GetChangedKeys()) != changed ||
 		len(r.GetFailures()) != failures || r.GetAsOfTime() == nil {
@@ -67,24 +68,24 @@ func TestBulkRefusals(t *testing.T) {
 			req       proto.Message
 			want      fireoncev1.ErrorReason // 0: a rule of the contract
 		}{
-			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
-			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
-			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Decision: sent, Note: "n", PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
-			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{}, 0},
-			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{}}, 0},
-			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{Recipient: " "}}, 0},
-			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{Recipient: "\u00a0"}}, 0},
-			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{ScheduleId: "00000000-0000-0000-0000-000000000000"}}, 0},
-			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now().Add(time.Hour))}, 0},
-			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{Filter: anyJob()}, 0},
-			{"BulkRescheduleJobs", &fireoncev1.BulkRescheduleJobsRequest{Filter: anyJob(), Delay: durationpb.New(time.Hour)}, 0},
-			{"BulkRescheduleJobs", &fireoncev1.BulkRescheduleJobsRequest{Filter: anyJob(), AsOfTime: now}, 0},
-			{"BulkRescheduleJobs", &fireoncev1.BulkRescheduleJobsRequest{Filter: anyJob(), AsOfTime: now, ScheduleTime: now, Delay: durationpb.New(time.Hour)}, 0},
-			{"BulkRescheduleJobs", &fireoncev1.BulkRescheduleJobsRequest{Filter: &jobFilter{}, AsOfTime: now, ScheduleTime: now}, 0},
-			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{AsOfTime: now}, 0},
-			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Decision: sent}, 0},
-			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Note: "n"}, 0},
-			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), Decision: sent, Note: "n"}, 0},
+			{"BulkCancelJobs", &adminv1.BulkCancelJobsRequest{Filter: anyJob(), PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
+			{"BulkRetryJobs", &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
+			{"BulkResolveJobs", &adminv1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Decision: sent, Note: "n", PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
+			{"BulkCancelJobs", &adminv1.BulkCancelJobsRequest{}, 0},
+			{"BulkCancelJobs", &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{}}, 0},
+			{"BulkCancelJobs", &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{Recipient: " "}}, 0},
+			{"BulkCancelJobs", &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{Recipient: "\u00a0"}}, 0},
+			{"BulkCancelJobs", &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{ScheduleId: "00000000-0000-0000-0000-000000000000"}}, 0},
+			{"BulkCancelJobs", &adminv1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now().Add(time.Hour))}, 0},
+			{"BulkRetryJobs", &adminv1.BulkRetryJobsRequest{Filter: anyJob()}, 0},
+			{"BulkRescheduleJobs", &adminv1.BulkRescheduleJobsRequest{Filter: anyJob(), Delay: durationpb.New(time.Hour)}, 0},
+			{"BulkRescheduleJobs", &adminv1.BulkRescheduleJobsRequest{Filter: anyJob(), AsOfTime: now}, 0},
+			{"BulkRescheduleJobs", &adminv1.BulkRescheduleJobsRequest{Filter: anyJob(), AsOfTime: now, ScheduleTime: now, Delay: durationpb.New(time.Hour)}, 0},
+			{"BulkRescheduleJobs", &adminv1.BulkRescheduleJobsRequest{Filter: &jobFilter{}, AsOfTime: now, ScheduleTime: now}, 0},
+			{"BulkRetryJobs", &adminv1.BulkRetryJobsRequest{AsOfTime: now}, 0},
+			{"BulkResolveJobs", &adminv1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Decision: sent}, 0},
+			{"BulkResolveJobs", &adminv1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Note: "n"}, 0},
+			{"BulkResolveJobs", &adminv1.BulkResolveJobsRequest{Filter: anyJob(), Decision: sent, Note: "n"}, 0},
 		} {
 			err := c.call(t.Context(), jobsPath+tt.procedure, tt.req, answerOf(tt.procedure))
 			if tt.want != 0 {
@@ -114,10 +115,10 @@ func TestBulkCancelPassesCanceled(t *testing.T) {
 	f.clock.advance(time.Second)
 	_, err := f.store.Create(t.Context(), items)
 	f.must(err)
-	did, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{ScheduleTimeBefore: later}})
+	did, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{ScheduleTimeBefore: later}})
 	f.must(err)
 	wantCounts(t, did, len(items), len(items), 0)
-	dry, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), DryRun: true})
+	dry, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: anyJob(), DryRun: true})
 	f.must(err)
 	wantCounts(t, dry, 1, 1, 0)
 	if dry.GetNextPageToken() != "" || !slices.Equal(dry.GetChangedJobIds(), []string{open.GetJobId()}) {
@@ -134,13 +135,13 @@ func TestBulkCancel(t *testing.T) {
 		f.learn(f.arm().ID, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"})
 		waits := f.schedule(f.request("waits"))
 		_, end := f.stored()
-		dry, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), DryRun: true, Reason: "no"})
+		dry, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: anyJob(), DryRun: true, Reason: "no"})
 		f.must(err)
 		wantCounts(t, dry, 2, 2, 0)
 		if _, e := f.stored(); e != end {
 			t.Errorf("a dry run wrote %d events", e-end)
 		}
-		did, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime(), Reason: "no"})
+		did, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime(), Reason: "no"})
 		f.must(err)
 		wantCounts(t, did, 2, 2, 0)
 		if !slices.Equal(did.GetChangedJobIds(), dry.GetChangedJobIds()) {
@@ -152,10 +153,10 @@ func TestBulkCancel(t *testing.T) {
 		if e := f.lastEvent(waits.GetJobId()); e.Reason != "no" || e.Actor != "api" || e.Cause != job.CauseCancelRequested {
 			t.Errorf("event %+v", e)
 		}
-		again, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), Reason: "no"})
+		again, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: anyJob(), Reason: "no"})
 		f.must(err)
 		wantCounts(t, again, 1, 0, 0) // the one that is being sent, asked for already
-		named, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{JobIds: []string{done.GetJobId()}, States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_SUCCEEDED}}})
+		named, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{JobIds: []string{done.GetJobId()}, States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_SUCCEEDED}}})
 		f.must(err)
 		wantCounts(t, named, 1, 0, 1)
 		wantItem(t, named.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
@@ -171,13 +172,13 @@ func TestBulkRetryTakesNoJobTwice(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		a := f.schedule(f.request("a"))
 		f.fail()
-		dry, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), DryRun: true})
+		dry, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), DryRun: true})
 		f.must(err)
 		wantCounts(t, dry, 1, 1, 0)
 		f.clock.advance(time.Second)
 		f.schedule(f.request("b"))
 		f.fail() // after the dry run, which has not seen it
-		req := &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime()}
+		req := &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime()}
 		did, err := f.bulkRetry(c, req)
 		f.must(err)
 		wantCounts(t, did, 1, 1, 0)
@@ -202,11 +203,11 @@ func TestBulkReschedule(t *testing.T) {
 		early, late := f.schedule(f.request("early", in(time.Hour))), f.schedule(f.request("late", in(3*time.Hour)))
 		other := f.schedule(f.request("other"))
 		f.arm() // is under way, and not selected
-		bulk := func(edit func(*fireoncev1.BulkRescheduleJobsRequest)) *fireoncev1.BulkResult {
+		bulk := func(edit func(*adminv1.BulkRescheduleJobsRequest)) *adminv1.BulkResult {
 			t.Helper()
-			req := &fireoncev1.BulkRescheduleJobsRequest{Filter: &jobFilter{ConnectionIds: []string{f.conn}}, AsOfTime: timestamppb.New(f.clock.Now())}
+			req := &adminv1.BulkRescheduleJobsRequest{Filter: &jobFilter{ConnectionIds: []string{f.conn}}, AsOfTime: timestamppb.New(f.clock.Now())}
 			edit(req)
-			res, err := ask[fireoncev1.BulkRescheduleJobsResponse](t, c, jobsPath+"BulkRescheduleJobs", req)
+			res, err := ask[adminv1.BulkRescheduleJobsResponse](t, c, bulkPath+"BulkRescheduleJobs", req)
 			f.must(err)
 			return res.GetResult()
 		}
@@ -214,8 +215,8 @@ func TestBulkReschedule(t *testing.T) {
 			return [2]time.Time{f.snapshot(early.GetJobId()).ScheduleTime, f.snapshot(late.GetJobId()).ScheduleTime}
 		}
 		before, asOf := times(), timestamppb.New(f.clock.Now())
-		byDelay := func(r *fireoncev1.BulkRescheduleJobsRequest) { r.Delay, r.AsOfTime = durationpb.New(2*time.Hour), asOf }
-		dry := bulk(func(r *fireoncev1.BulkRescheduleJobsRequest) { byDelay(r); r.DryRun = true })
+		byDelay := func(r *adminv1.BulkRescheduleJobsRequest) { r.Delay, r.AsOfTime = durationpb.New(2*time.Hour), asOf }
+		dry := bulk(func(r *adminv1.BulkRescheduleJobsRequest) { byDelay(r); r.DryRun = true })
 		wantCounts(t, dry, 2, 2, 0)
 		if times() != before {
 			t.Error("a dry run moved jobs")
@@ -231,14 +232,14 @@ func TestBulkReschedule(t *testing.T) {
 			t.Error("a repeat moved jobs")
 		}
 		// Each is judged alone: earlier than now, only one of them can be.
-		out := bulk(func(r *fireoncev1.BulkRescheduleJobsRequest) { r.Delay = durationpb.New(-4 * time.Hour) })
+		out := bulk(func(r *adminv1.BulkRescheduleJobsRequest) { r.Delay = durationpb.New(-4 * time.Hour) })
 		wantCounts(t, out, 2, 1, 1)
 		if fail := out.GetFailures()[0]; fail.GetIdempotencyKey() != "early" || fail.GetError().GetDetail().GetReason() != fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST {
 			t.Errorf("failure: %v", fail)
 		}
 		f.clock.advance(time.Second)
 		to := f.clock.Now().Add(24 * time.Hour)
-		wantCounts(t, bulk(func(r *fireoncev1.BulkRescheduleJobsRequest) { r.ScheduleTime = timestamppb.New(to) }), 2, 2, 0)
+		wantCounts(t, bulk(func(r *adminv1.BulkRescheduleJobsRequest) { r.ScheduleTime = timestamppb.New(to) }), 2, 2, 0)
 		if times() != [2]time.Time{to, to} || f.snapshot(other.GetJobId()).ScheduleTime.Equal(to) {
 			t.Errorf("moved to %v", times())
 		}
@@ -252,7 +253,7 @@ func TestBulkResolve(t *testing.T) {
 		f.needResolution()
 		looking := f.schedule(f.request("b"))
 		f.learn(f.arm().ID, job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous})
-		req := &fireoncev1.BulkResolveJobsRequest{
+		req := &adminv1.BulkResolveJobsRequest{
 			Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now()),
 			Decision: fireoncev1.Resolution_DECISION_RESEND, Note: "I looked",
 		}
@@ -323,7 +324,7 @@ func TestBulkPaging(t *testing.T) {
 		}
 		for _, dry := range []bool{true, false} {
 			got := map[string]bool{}
-			req := &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{Labels: map[string]string{"l": "x", "run": mine}}, DryRun: dry}
+			req := &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{Labels: map[string]string{"l": "x", "run": mine}}, DryRun: dry}
 			for {
 				r, err := f.bulkCancel(c, req)
 				if err != nil {
@@ -360,14 +361,14 @@ func TestBulkTokensAreBound(t *testing.T) {
 		f.fail()
 	}
 	now := timestamppb.New(f.clock.Now())
-	page, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true})
+	page, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true})
 	f.must(err)
 	good := page.GetNextPageToken()
 	for _, bad := range damaged(good) {
-		_, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: bad})
+		_, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: bad})
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
 	}
-	for _, other := range []*fireoncev1.BulkRetryJobsRequest{
+	for _, other := range []*adminv1.BulkRetryJobsRequest{
 		{Filter: anyJob(), AsOfTime: now}, {Filter: anyJob(), DryRun: true},
 		{Filter: &jobFilter{ConnectionIds: []string{f.conn}}, AsOfTime: now, DryRun: true},
 	} {
@@ -375,9 +376,9 @@ func TestBulkTokensAreBound(t *testing.T) {
 		_, err := f.bulkRetry(c, other)
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
 	}
-	_, err = f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: good})
+	_, err = f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: good})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
-	if _, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: good}); err != nil {
+	if _, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: good}); err != nil {
 		t.Errorf("the same request: %v", err)
 	}
 }
@@ -421,7 +422,7 @@ func TestBulkDecidesAnew(t *testing.T) {
 			for i := range 5 {
 				f.schedule(f.request(fmt.Sprint(i)))
 			}
-			r, err := f.bulkCancel(overGRPC(f), &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{ConnectionIds: []string{f.conn}, States: tt.states}})
+			r, err := f.bulkCancel(overGRPC(f), &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{ConnectionIds: []string{f.conn}, States: tt.states}})
 			f.must(err)
 			wantCounts(t, r, 5, tt.changed, 0)
 			if len(moved) != 2 {
@@ -440,7 +441,7 @@ func TestBulkDecidesAnew(t *testing.T) {
 func TestBulkGivesUp(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Store = restless{c.Store} })
 	f.schedule(f.request("k"))
-	r, err := f.bulkCancel(overConnect(f), &fireoncev1.BulkCancelJobsRequest{Filter: anyJob()})
+	r, err := f.bulkCancel(overConnect(f), &adminv1.BulkCancelJobsRequest{Filter: anyJob()})
 	f.must(err)
 	wantCounts(t, r, 1, 0, 1)
 	wantItem(t, r.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
@@ -466,7 +467,7 @@ func TestConcurrentBulkCalls(t *testing.T) {
 		f.fail()
 	}
 	_, before := f.stored()
-	req := &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())}
+	req := &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())}
 	var mu sync.Mutex
 	changed := map[string]int{}
 	var wg sync.WaitGroup

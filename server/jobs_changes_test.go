@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -153,11 +154,11 @@ func answerOf(procedure string) proto.Message {
 	return map[string]proto.Message{
 		"UpdateJob": &fireoncev1.UpdateJobResponse{}, "RescheduleJob": &fireoncev1.RescheduleJobResponse{},
 		"RunJobNow": &fireoncev1.RunJobNowResponse{}, "RetryJob": &fireoncev1.RetryJobResponse{},
-		"BulkCancelJobs": &fireoncev1.BulkCancelJobsResponse{}, "BulkRetryJobs": &fireoncev1.BulkRetryJobsResponse{},
-		"BulkResolveJobs": &fireoncev1.BulkResolveJobsResponse{}, "GetJob": &fireoncev1.GetJobResponse{},
+		"BulkCancelJobs": &adminv1.BulkCancelJobsResponse{}, "BulkRetryJobs": &adminv1.BulkRetryJobsResponse{},
+		"BulkResolveJobs": &adminv1.BulkResolveJobsResponse{}, "GetJob": &fireoncev1.GetJobResponse{},
 		"ListJobAttempts": &fireoncev1.ListJobAttemptsResponse{}, "ResolveJob": &fireoncev1.ResolveJobResponse{},
 		"CancelJob": &fireoncev1.CancelJobResponse{}, "ListJobs": &fireoncev1.ListJobsResponse{},
-		"ListJobEvents": &fireoncev1.ListJobEventsResponse{}, "GetStats": &fireoncev1.GetStatsResponse{},
+		"ListJobEvents": &fireoncev1.ListJobEventsResponse{}, "GetStats": &adminv1.GetStatsResponse{},
 	}[procedure]
 }
 

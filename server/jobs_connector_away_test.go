@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
@@ -17,11 +18,11 @@ func TestConnectorAway(t *testing.T) {
 		if !stored.GetCreated() || f.claim().HoldKey != "hold of one who is away" {
 			t.Errorf("stored as %v", stored)
 		}
-		err := c.call(t.Context(), connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: "new", Connection: &fireoncev1.Connection{Connector: "stub", Settings: &fireoncev1.Connection_Custom{
-				Custom: &fireoncev1.CustomSettings{Values: map[string]string{"is": "away"}},
+		err := c.call(t.Context(), connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: "new", Connection: &connectionsv1.Connection{Connector: "stub", Settings: &connectionsv1.Connection_Custom{
+				Custom: &connectionsv1.CustomSettings{Values: map[string]string{"is": "away"}},
 			}},
-		}, &fireoncev1.CreateConnectionResponse{})
+		}, &connectionsv1.CreateConnectionResponse{})
 		e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE)
 		if !strings.Contains(e.msg, "nobody there") || !slices.Contains(e.types, "google.rpc.RetryInfo") {
 			t.Errorf("error %v, want UNAVAILABLE with the connector's words", err)

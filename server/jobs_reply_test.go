@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -196,13 +197,13 @@ func TestBulkRetryOfAThread(t *testing.T) {
 		unwanted := f.schedule(f.request("unwanted"))
 		f.learn(f.id(unwanted.GetJobId()), job.CancelAsked{})
 		_, end := f.stored()
-		dry, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), DryRun: true})
+		dry, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), DryRun: true})
 		f.must(err)
 		wantCounts(t, dry, 3, 3, 0)
 		if _, e := f.stored(); e != end {
 			t.Errorf("a dry run wrote %d events", e-end)
 		}
-		did, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime()})
+		did, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime()})
 		f.must(err)
 		wantCounts(t, did, 3, 3, 0)
 		for i, id := range thread {
@@ -224,7 +225,7 @@ func TestBulkRetryOfAThreadAcrossPages(t *testing.T) {
 	f := start(t, smallPages(most))
 	c := overConnect(f)
 	thread := f.leftBehind("a")
-	req := &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())}
+	req := &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())}
 	for {
 		did, err := f.bulkRetry(c, req)
 		f.must(err)
@@ -246,7 +247,7 @@ func TestBulkCancelOfLeftBehind(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		thread := f.leftBehind("a")
 		f.learn(f.id(f.schedule(f.request("unwanted")).GetJobId()), job.CancelAsked{})
-		did, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
+		did, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
 		f.must(err)
 		wantCounts(t, did, 2, 2, 0)
 		for _, id := range thread[1:] {
@@ -254,7 +255,7 @@ func TestBulkCancelOfLeftBehind(t *testing.T) {
 				t.Errorf("%v, and may be taken up: %t", s.State, s.LeftBehind())
 			}
 		}
-		again, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
+		again, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
 		f.must(err)
 		wantCounts(t, again, 0, 0, 0)
 	})
@@ -279,7 +280,7 @@ func TestBulkRetryLeavesCanceledReplies(t *testing.T) {
 			f.must(err)
 		}
 		cancel(thread[1])
-		did, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
+		did, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
 		f.must(err)
 		wantCounts(t, did, 0, 0, 0)
 		for _, id := range thread[1:] {
@@ -296,7 +297,7 @@ func TestBulkRetryOfRepliesAlone(t *testing.T) {
 		thread := f.leftBehind("a")
 		only := &jobFilter{JobIds: thread[1:]}
 		for _, dry := range []bool{true, false} {
-			req := &fireoncev1.BulkRetryJobsRequest{Filter: only, DryRun: dry, AsOfTime: timestamppb.New(f.clock.Now())}
+			req := &adminv1.BulkRetryJobsRequest{Filter: only, DryRun: dry, AsOfTime: timestamppb.New(f.clock.Now())}
 			did, err := f.bulkRetry(c, req)
 			f.must(err)
 			wantCounts(t, did, 2, 0, 2)

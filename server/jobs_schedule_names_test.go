@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -214,7 +215,7 @@ func TestFilterByConnectionKeys(t *testing.T) {
 			if err != nil || len(list.GetJobs()) != want {
 				t.Errorf("%v selects %d jobs, %v", filter, len(list.GetJobs()), err)
 			}
-			bulk, err := ask[fireoncev1.BulkCancelJobsResponse](t, c, jobsPath+"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: filter, DryRun: true})
+			bulk, err := ask[adminv1.BulkCancelJobsResponse](t, c, bulkPath+"BulkCancelJobs", &adminv1.BulkCancelJobsRequest{Filter: filter, DryRun: true})
 			if err != nil || int(bulk.GetResult().GetMatched()) != want {
 				t.Errorf("%v selects %v, %v", filter, bulk, err)
 			}
@@ -234,17 +235,17 @@ func TestFilterByConnectionKeys(t *testing.T) {
 		if changed[0].GetJobId() != two.GetJobId() {
 			t.Errorf("stream: %v", changed)
 		}
-		stats, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{
-			Connection: &fireoncev1.GetStatsRequest_ConnectionKey{ConnectionKey: "second"},
+		stats, err := ask[adminv1.GetStatsResponse](t, c, getStats, &adminv1.GetStatsRequest{
+			Connection: &adminv1.GetStatsRequest_ConnectionKey{ConnectionKey: "second"},
 		})
 		if err != nil || stats.GetStateCounts()[0].GetCount() != 1 || len(stats.GetQuotas()) != 0 {
 			t.Errorf("stats: %v, %v", stats, err)
 		}
 		for path, r := range map[string]proto.Message{
 			jobsPath + "ListJobs":       &fireoncev1.ListJobsRequest{Filter: &jobFilter{ConnectionKeys: []string{"none"}}},
-			jobsPath + "BulkCancelJobs": &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{ConnectionKeys: []string{"none"}}},
+			bulkPath + "BulkCancelJobs": &adminv1.BulkCancelJobsRequest{Filter: &jobFilter{ConnectionKeys: []string{"none"}}},
 			jobsPath + "ListJobEvents":  &fireoncev1.ListJobEventsRequest{Filter: &fireoncev1.EventFilter{ConnectionKeys: []string{"none"}}},
-			getStats:                    &fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionKey{ConnectionKey: "none"}},
+			getStats:                    &adminv1.GetStatsRequest{Connection: &adminv1.GetStatsRequest_ConnectionKey{ConnectionKey: "none"}},
 		} {
 			_, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 			err := c.call(t.Context(), path, r, answerOf(method))

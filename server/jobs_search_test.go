@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -61,12 +62,12 @@ func TestSearch(t *testing.T) {
 			if want := len(strings.Fields(tt.want)); len(got.GetJobs()) != want {
 				t.Errorf("%s: %d jobs, want %q", tt.name, len(got.GetJobs()), tt.want)
 			}
-			counted, err := ask[fireoncev1.CountJobsResponse](t, c, countJobs, &fireoncev1.CountJobsRequest{Filter: tt.filter})
+			counted, err := ask[adminv1.CountJobsResponse](t, c, countJobs, &adminv1.CountJobsRequest{Filter: tt.filter})
 			f.must(err)
 			if counted.GetCount() != int64(len(got.GetJobs())) {
 				t.Errorf("%s: counted %v", tt.name, counted)
 			}
-			bulk, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: tt.filter, DryRun: true})
+			bulk, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: tt.filter, DryRun: true})
 			f.must(err)
 			if open := int32(strings.Count(tt.want, "later")); bulk.GetMatched() != open {
 				t.Errorf("%s: %d open jobs matched, want %d", tt.name, bulk.GetMatched(), open)
@@ -88,24 +89,24 @@ func TestSearchRecipient(t *testing.T) {
 	created, err := f.store.Create(t.Context(), []store.NewJob{n})
 	f.must(err)
 	f.must(created[0].Err)
-	by := func(who string) *fireoncev1.CountJobsRequest {
-		return &fireoncev1.CountJobsRequest{Filter: &fireoncev1.JobFilter{Recipient: who}}
+	by := func(who string) *adminv1.CountJobsRequest {
+		return &adminv1.CountJobsRequest{Filter: &fireoncev1.JobFilter{Recipient: who}}
 	}
 	for who, want := range map[string]int64{
 		"ann@example.com": 1, "Ann@Example.COM": 1, "Ann <ann@example.com>": 1, "bob@example.com": 0, "ann": 0,
 	} {
-		got, err := ask[fireoncev1.CountJobsResponse](t, c, countJobs, by(who))
+		got, err := ask[adminv1.CountJobsResponse](t, c, countJobs, by(who))
 		f.must(err)
 		if got.GetCount() != want {
 			t.Errorf("to %s: %d jobs, want %d", who, got.GetCount(), want)
 		}
 	}
 	blind := bring(t.Context(), f.issue(server.DefaultProject, []string{server.ScopeJobsRead, server.ScopeJobsWrite}).Reveal())
-	if _, err := askWith[fireoncev1.CountJobsResponse](blind, c, countJobs, by("ann@example.com")); err == nil || !strings.Contains(err.Error(), "payloads:read") {
+	if _, err := askWith[adminv1.CountJobsResponse](blind, c, countJobs, by("ann@example.com")); err == nil || !strings.Contains(err.Error(), "payloads:read") {
 		t.Errorf("a key that may not read payloads: %v", err)
 	}
-	if _, err := askWith[fireoncev1.BulkCancelJobsResponse](blind, c, jobsPath+"BulkCancelJobs",
-		&fireoncev1.BulkCancelJobsRequest{Filter: by("ann@example.com").GetFilter(), DryRun: true}); err == nil || !strings.Contains(err.Error(), "payloads:read") {
+	if _, err := askWith[adminv1.BulkCancelJobsResponse](blind, c, bulkPath+"BulkCancelJobs",
+		&adminv1.BulkCancelJobsRequest{Filter: by("ann@example.com").GetFilter(), DryRun: true}); err == nil || !strings.Contains(err.Error(), "payloads:read") {
 		t.Errorf("a call on many with a key that may not read payloads: %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -53,7 +53,7 @@ func TestQuotaCalls(t *testing.T) {
 func TestQuotaCallsWithoutKeys(t *testing.T) {
 	for text, want := range map[string]int64{"": 0, "calls=3": 3} {
 		f := start(t, limitedTo(strings.Fields(text)...))
-		res, err := ask[fireoncev1.GetStatsResponse](t, overConnect(f), statsPath+"GetStats", &fireoncev1.GetStatsRequest{})
+		res, err := ask[adminv1.GetStatsResponse](t, overConnect(f), statsPath+"GetStats", &adminv1.GetStatsRequest{})
 		f.must(err)
 		for _, q := range res.GetQuotas() {
 			if q.GetName() == "calls" && q.GetLimit() != want {

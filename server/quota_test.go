@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/server"
@@ -197,8 +199,8 @@ func TestQuotaOfOneProject(t *testing.T) {
 	f := start(t, requireKey, limitedTo("jobs=0", "connections=5", "shop:connections=1"))
 	c := overConnect(f)
 	in := func(project string, n int) error {
-		_, err := askWith[fireoncev1.CreateConnectionResponse](bring(t.Context(), f.issue(project, server.Scopes()).Reveal()), c, connsPath+"CreateConnection",
-			&fireoncev1.CreateConnectionRequest{IdempotencyKey: fmt.Sprint(n), Connection: &fireoncev1.Connection{Connector: "stub"}})
+		_, err := askWith[connectionsv1.CreateConnectionResponse](bring(t.Context(), f.issue(project, server.Scopes()).Reveal()), c, connsPath+"CreateConnection",
+			&connectionsv1.CreateConnectionRequest{IdempotencyKey: fmt.Sprint(n), Connection: &connectionsv1.Connection{Connector: "stub"}})
 		return err
 	}
 	f.must(in("shop", 1))
@@ -218,8 +220,8 @@ func TestQuotaHoldings(t *testing.T) {
 			f := start(t, with, limitedTo("connections=2", "api-keys=1", "logins=1"))
 			c := dial(f)
 			create := func(key string) error {
-				_, err := ask[fireoncev1.CreateConnectionResponse](t, c, connsPath+"CreateConnection",
-					&fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: &fireoncev1.Connection{Connector: "stub"}})
+				_, err := ask[connectionsv1.CreateConnectionResponse](t, c, connsPath+"CreateConnection",
+					&connectionsv1.CreateConnectionRequest{IdempotencyKey: key, Connection: &connectionsv1.Connection{Connector: "stub"}})
 				return err
 			}
 			f.must(create("a"))
@@ -228,14 +230,14 @@ func TestQuotaHoldings(t *testing.T) {
 			}
 			f.must(create("a"))
 			makeKey := func() error {
-				_, err := ask[fireoncev1.CreateApiKeyResponse](t, c, accessPath+"CreateApiKey",
-					&fireoncev1.CreateApiKeyRequest{Scopes: []string{server.ScopeJobsRead}})
+				_, err := ask[adminv1.CreateApiKeyResponse](t, c, accessPath+"CreateApiKey",
+					&adminv1.CreateApiKeyRequest{Scopes: []string{server.ScopeJobsRead}})
 				return err
 			}
 			f.must(makeKey())
 			wantFull(t, makeKey(), "api-keys", 1, 1)
 			f.startLogin(c, own(newMember("m")))
-			_, err := ask[fireoncev1.StartOAuthResponse](t, c, connsPath+"StartOAuth", own(newMember("n")))
+			_, err := ask[connectionsv1.StartOAuthResponse](t, c, connsPath+"StartOAuth", own(newMember("n")))
 			if wait := wantFull(t, err, "logins", 1, 1); wait != time.Minute {
 				t.Errorf("logins: to be repeated after %v", wait)
 			}
@@ -347,7 +349,7 @@ func TestQuotaUse(t *testing.T) {
 			_, err := askWith[fireoncev1.ScheduleJobResponse](bring(t.Context(), key), c, scheduleJob, f.request("a"))
 			f.must(err)
 			f.recurring(bring(t.Context(), key), c, f.newSchedule("s"))
-			res, err := askWith[fireoncev1.GetStatsResponse](bring(t.Context(), key), c, statsPath+"GetStats", &fireoncev1.GetStatsRequest{})
+			res, err := askWith[adminv1.GetStatsResponse](bring(t.Context(), key), c, statsPath+"GetStats", &adminv1.GetStatsRequest{})
 			f.must(err)
 			got := map[string][2]int64{}
 			for _, q := range res.GetQuotas() {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 )
 
 // quotaUse returns every quota of a project and how much of it is used.
-func (s *Server) quotaUse(ctx context.Context, project string) ([]*fireoncev1.GetStatsResponse_QuotaUse, error) {
+func (s *Server) quotaUse(ctx context.Context, project string) ([]*adminv1.GetStatsResponse_QuotaUse, error) {
 	stored, err := s.store.StoredJobs(ctx, project)
 	if err != nil {
 		return nil, fmt.Errorf("measure what the project stores: %w", err)
@@ -22,10 +22,10 @@ func (s *Server) quotaUse(ctx context.Context, project string) ([]*fireoncev1.Ge
 		QuotaLogins: has.Logins, QuotaSchedules: has.Schedules, QuotaStreams: s.streams.of(project),
 		QuotaCalls: s.auth.callsUsed(project, s.quotas.limit(project, QuotaCalls)),
 	}
-	var out []*fireoncev1.GetStatsResponse_QuotaUse
+	var out []*adminv1.GetStatsResponse_QuotaUse
 	for _, d := range quotaDefaults {
 		if !d.name.ofPeer() {
-			out = append(out, &fireoncev1.GetStatsResponse_QuotaUse{
+			out = append(out, &adminv1.GetStatsResponse_QuotaUse{
 				Name: string(d.name), Limit: s.quotas.limit(project, d.name), Used: used[d.name],
 			})
 		}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -19,10 +21,10 @@ import (
 
 const (
 	jobsPath    = "/fireonce.v1.JobService/"
-	connsPath   = "/fireonce.v1.ConnectionService/"
-	statsPath   = "/fireonce.v1.StatsService/"
-	accessPath  = "/fireonce.v1.AccessService/"
-	schedsPath  = "/fireonce.v1.ScheduleService/"
+	connsPath   = "/fireonce.connections.v1.ConnectionService/"
+	statsPath   = "/fireonce.admin.v1.StatsService/"
+	accessPath  = "/fireonce.admin.v1.AccessService/"
+	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"
 	serversPath = "/fireonce.admin.v1.ServerService/"
 )
 
@@ -32,7 +34,7 @@ var served = []string{
 	jobsPath + "CancelJob", jobsPath + "ResolveJob", jobsPath + "ListJobAttempts", jobsPath + "BatchScheduleJobs",
 	jobsPath + "ListJobObservations", jobsPath + "ListJobEvents", jobsPath + "DeleteJob",
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
-	jobsPath + "BulkCancelJobs", jobsPath + "BulkRetryJobs", jobsPath + "BulkRescheduleJobs", jobsPath + "BulkResolveJobs", statsPath + "GetStats",
+	bulkPath + "BulkCancelJobs", bulkPath + "BulkRetryJobs", bulkPath + "BulkRescheduleJobs", bulkPath + "BulkResolveJobs", statsPath + "GetStats",
 	serversPath + "ListServers", serversPath + "RunDue",
 	statsPath + "CountJobs", statsPath + "QueryStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
@@ -86,30 +88,30 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 			}
 		}
 
-		var made fireoncev1.CreateConnectionResponse
-		call(connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+		var made connectionsv1.CreateConnectionResponse
+		call(connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
 			IdempotencyKey: "c1",
-			Connection: &fireoncev1.Connection{
+			Connection: &connectionsv1.Connection{
 				Connector: "webhook", DisplayName: "Hooks", Settings: webhookSettings(),
-				Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 3, MaxPerMinute: 60, CoolDown: durationpb.New(time.Hour)},
+				Limits: &connectionsv1.ConnectionLimits{MaxInFlight: 3, MaxPerMinute: 60, CoolDown: durationpb.New(time.Hour)},
 			},
-			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "sesame-open"}}},
+			Credential: &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "sesame-open"}}},
 		}, &made)
 		conn := made.GetConnection()
 		if !made.GetCreated() || conn.GetConnector() != "webhook" || conn.GetLimits().GetMaxPerMinute() != 60 || conn.GetLimits().GetCoolDown().AsDuration() != time.Hour ||
 			conn.GetCredentialFingerprint() == "" || conn.GetWebhook().GetKeyWindow().GetSeconds() != 3600 ||
-			conn.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || conn.GetEtag() == "" ||
+			conn.GetState() != connectionsv1.ConnectionState_CONNECTION_STATE_ACTIVE || conn.GetEtag() == "" ||
 			conn.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE || conn.GetAccountIdentity() != "account-1" {
 			t.Errorf("CreateConnection: %v", &made)
 		}
 
-		var got fireoncev1.GetConnectionResponse
-		call(connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: strings.ToUpper(conn.GetConnectionId())}}, &got)
+		var got connectionsv1.GetConnectionResponse
+		call(connsPath+"GetConnection", &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: strings.ToUpper(conn.GetConnectionId())}}, &got)
 		if !proto.Equal(got.GetConnection(), conn) {
 			t.Errorf("GetConnection: %v, want %v", got.GetConnection(), conn)
 		}
-		var conns fireoncev1.ListConnectionsResponse
-		call(connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{}, &conns)
+		var conns connectionsv1.ListConnectionsResponse
+		call(connsPath+"ListConnections", &connectionsv1.ListConnectionsRequest{}, &conns)
 		if len(conns.GetConnections()) != 2 || conns.GetNextPageToken() != "" {
 			t.Errorf("ListConnections: %v", &conns)
 		}
@@ -216,7 +218,7 @@ func TestEveryChangeOverEveryProtocol(t *testing.T) {
 			t.Errorf("retried job %v, %v", again, err)
 		}
 		f.fail()
-		stats, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: f.conn}})
+		stats, err := ask[adminv1.GetStatsResponse](t, c, getStats, &adminv1.GetStatsRequest{Connection: &adminv1.GetStatsRequest_ConnectionId{ConnectionId: f.conn}})
 		f.must(err)
 		counts := map[fireoncev1.JobState]int64{}
 		for _, n := range stats.GetStateCounts() {
@@ -226,11 +228,11 @@ func TestEveryChangeOverEveryProtocol(t *testing.T) {
 			stats.GetStartedCount() != 1 || stats.GetAsOfTime() == nil {
 			t.Errorf("stats %v", stats)
 		}
-		retried, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: stats.GetAsOfTime()})
+		retried, err := f.bulkRetry(c, &adminv1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: stats.GetAsOfTime()})
 		f.must(err)
 		wantCounts(t, retried, 1, 1, 0)
 		unknown := f.needResolution()
-		ruled, err := f.bulkResolve(c, &fireoncev1.BulkResolveJobsRequest{
+		ruled, err := f.bulkResolve(c, &adminv1.BulkResolveJobsRequest{
 			Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now()), Decision: fireoncev1.Resolution_DECISION_SENT, Note: "seen",
 		})
 		f.must(err)
@@ -238,7 +240,7 @@ func TestEveryChangeOverEveryProtocol(t *testing.T) {
 		if got := f.snapshot(unknown.ID.String()); got.State != job.Succeeded || got.ID.String() != a.GetJobId() {
 			t.Errorf("job %+v", got.Status)
 		}
-		canceled, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob()})
+		canceled, err := f.bulkCancel(c, &adminv1.BulkCancelJobsRequest{Filter: anyJob()})
 		f.must(err)
 		wantCounts(t, canceled, 1, 1, 0)
 		if canceled.GetChangedJobIds()[0] != b.GetJobId() {

@@ -9,7 +9,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 )
@@ -81,15 +84,15 @@ func TestEveryScanIsBounded(t *testing.T) {
 
 // scanCalls are calls whose cost depends on how much is stored.
 var scanCalls = map[string]proto.Message{
-	"/fireonce.v1.JobService/ListJobs":               &fireoncev1.ListJobsRequest{},
-	"/fireonce.v1.JobService/ListJobEvents":          &fireoncev1.ListJobEventsRequest{},
-	"/fireonce.v1.StatsService/CountJobs":            &fireoncev1.CountJobsRequest{},
-	"/fireonce.v1.StatsService/GetStats":             &fireoncev1.GetStatsRequest{},
-	"/fireonce.v1.StatsService/QueryStats":           &fireoncev1.QueryStatsRequest{Bucket: fireoncev1.StatsBucket_STATS_BUCKET_HOUR, StartTime: timestamppb.New(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC))},
-	"/fireonce.v1.ScheduleService/ListSchedules":     &fireoncev1.ListSchedulesRequest{},
-	"/fireonce.v1.ConnectionService/ListConnections": &fireoncev1.ListConnectionsRequest{},
-	"/fireonce.v1.AccessService/ListApiKeys":         &fireoncev1.ListApiKeysRequest{},
-	"/fireonce.v1.AccessService/ListSealingKeys":     &fireoncev1.ListSealingKeysRequest{},
+	"/fireonce.v1.JobService/ListJobs":                           &fireoncev1.ListJobsRequest{},
+	"/fireonce.v1.JobService/ListJobEvents":                      &fireoncev1.ListJobEventsRequest{},
+	"/fireonce.admin.v1.StatsService/CountJobs":                  &adminv1.CountJobsRequest{},
+	"/fireonce.admin.v1.StatsService/GetStats":                   &adminv1.GetStatsRequest{},
+	"/fireonce.admin.v1.StatsService/QueryStats":                 &adminv1.QueryStatsRequest{Bucket: adminv1.StatsBucket_STATS_BUCKET_HOUR, StartTime: timestamppb.New(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC))},
+	"/fireonce.schedules.v1.ScheduleService/ListSchedules":       &schedulesv1.ListSchedulesRequest{},
+	"/fireonce.connections.v1.ConnectionService/ListConnections": &connectionsv1.ListConnectionsRequest{},
+	"/fireonce.admin.v1.AccessService/ListApiKeys":               &adminv1.ListApiKeysRequest{},
+	"/fireonce.admin.v1.AccessService/ListSealingKeys":           &adminv1.ListSealingKeysRequest{},
 }
 
 // TestScansTakeNoPointReads: while no scan may run, each call that makes one waits and then is

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
 
 // BackfillSchedule implements the RPC.
-func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.BackfillScheduleRequest) (*fireoncev1.BackfillScheduleResponse, error) {
+func (s *scheduleService) BackfillSchedule(ctx context.Context, req *schedulesv1.BackfillScheduleRequest) (*schedulesv1.BackfillScheduleResponse, error) {
 	of, err := s.readSchedule(ctx, req)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 		done.Share(max(0, items-taken))
 		taken += len(done.Firings)
 	}
-	out := &fireoncev1.BackfillScheduleResponse{
+	out := &schedulesv1.BackfillScheduleResponse{
 		Firings: convertAll(done.Firings, firingToWire), Present: int32(done.Present), WithoutContent: convertAll(done.Empty, firingToWire),
 	}
 	if !done.Next.IsZero() {
@@ -110,7 +111,7 @@ func idOfTaken(items int) (id job.ID) {
 func itemsTaken(id job.ID) int { return int(binary.BigEndian.Uint64(id[8:])) }
 
 // backfillSpan reads the range of a backfill.
-func (s *scheduleService) backfillSpan(ctx context.Context, req *fireoncev1.BackfillScheduleRequest) (from, until time.Time, err error) {
+func (s *scheduleService) backfillSpan(ctx context.Context, req *schedulesv1.BackfillScheduleRequest) (from, until time.Time, err error) {
 	if from, err = timeFromWire("start_time", req.GetStartTime()); err != nil {
 		return from, until, err
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/store"
 )
@@ -27,30 +27,30 @@ type bulkSchedules struct {
 }
 
 // BulkPauseSchedules implements the RPC.
-func (s *scheduleService) BulkPauseSchedules(ctx context.Context, req *fireoncev1.BulkPauseSchedulesRequest) (*fireoncev1.BulkPauseSchedulesResponse, error) {
+func (s *scheduleService) BulkPauseSchedules(ctx context.Context, req *schedulesv1.BulkPauseSchedulesRequest) (*schedulesv1.BulkPauseSchedulesResponse, error) {
 	out, err := s.bulk(ctx, req, bulkSchedules{
-		item: fireoncev1connect.ScheduleServicePauseScheduleProcedure, acts: store.ScheduleActive,
+		item: schedulesv1connect.ScheduleServicePauseScheduleProcedure, acts: store.ScheduleActive,
 		revision: s.pausing("", req.GetNote()), dryRun: req.GetDryRun(),
 	})
-	return &fireoncev1.BulkPauseSchedulesResponse{Result: out}, err
+	return &schedulesv1.BulkPauseSchedulesResponse{Result: out}, err
 }
 
 // BulkResumeSchedules implements the RPC.
-func (s *scheduleService) BulkResumeSchedules(ctx context.Context, req *fireoncev1.BulkResumeSchedulesRequest) (*fireoncev1.BulkResumeSchedulesResponse, error) {
+func (s *scheduleService) BulkResumeSchedules(ctx context.Context, req *schedulesv1.BulkResumeSchedulesRequest) (*schedulesv1.BulkResumeSchedulesResponse, error) {
 	out, err := s.bulk(ctx, req, bulkSchedules{
-		item: fireoncev1connect.ScheduleServiceResumeScheduleProcedure, acts: store.SchedulePaused,
+		item: schedulesv1connect.ScheduleServiceResumeScheduleProcedure, acts: store.SchedulePaused,
 		revision: s.resuming("", req.GetNote()), dryRun: req.GetDryRun(),
 	})
-	return &fireoncev1.BulkResumeSchedulesResponse{Result: out}, err
+	return &schedulesv1.BulkResumeSchedulesResponse{Result: out}, err
 }
 
 var errSelectedNoMore = errors.New("the filter selects the schedule no more")
 
 // bulk runs one call on one page, one schedule after the other: each is a write of its own.
 func (s *scheduleService) bulk(
-	ctx context.Context, req bulkRequest[*fireoncev1.ScheduleFilter], b bulkSchedules,
-) (*fireoncev1.BulkScheduleResult, error) {
-	project, out := callerOf(ctx).project, &fireoncev1.BulkScheduleResult{}
+	ctx context.Context, req bulkRequest[*schedulesv1.ScheduleFilter], b bulkSchedules,
+) (*schedulesv1.BulkScheduleResult, error) {
+	project, out := callerOf(ctx).project, &schedulesv1.BulkScheduleResult{}
 	p, err := s.tokens.readPage(bulkSchedulePages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s *scheduleService) bulk(
 }
 
 // bulkOne changes one schedule that was selected, unless it is selected no more.
-func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.ScheduleQuery, of store.Schedule, out *fireoncev1.BulkScheduleResult) error {
+func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.ScheduleQuery, of store.Schedule, out *schedulesv1.BulkScheduleResult) error {
 	ctx = recur.WithMeter(ctx, int64(s.cfg.Limits.Steps)) // one that is costly is no other one's failure
 	r := b.revision
 	r.inPlace = func(was store.Schedule) (bool, error) {
@@ -102,7 +102,7 @@ func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.
 	case errors.Is(err, errSelectedNoMore):
 		return nil
 	case errors.As(err, &f):
-		out.Failures = append(out.Failures, &fireoncev1.BulkScheduleFailure{
+		out.Failures = append(out.Failures, &schedulesv1.BulkScheduleFailure{
 			ScheduleId: idToWire(of.ID), IdempotencyKey: of.Key, Error: s.itemError(ctx, b.item, err),
 		})
 	case err != nil && !errors.Is(err, errDryRun):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -40,7 +41,7 @@ type scheduleChange struct {
 var living = []store.ScheduleState{store.ScheduleActive, store.SchedulePaused, store.ScheduleEnded}
 
 // changeSchedule makes a change of the schedule that a request is about, and converts the result.
-func (s *scheduleService) changeSchedule(ctx context.Context, of scheduleNamed, r scheduleChange) (*fireoncev1.Schedule, error) {
+func (s *scheduleService) changeSchedule(ctx context.Context, of scheduleNamed, r scheduleChange) (*schedulesv1.Schedule, error) {
 	after, err := s.change(ctx, of, r)
 	if err != nil {
 		return nil, err
@@ -110,12 +111,12 @@ func scheduleState(s store.Schedule, why string) *fault {
 
 // causeName is the contract's name of why a schedule is paused, without its prefix.
 func causeName(c store.PauseCause) string {
-	return fireoncev1.SchedulePauseCause(c).String()[len("SCHEDULE_PAUSE_CAUSE_"):]
+	return schedulesv1.SchedulePauseCause(c).String()[len("SCHEDULE_PAUSE_CAUSE_"):]
 }
 
 // stateName is the contract's name of a schedule's state, without its prefix.
 func stateName(s store.Schedule) string {
-	return fireoncev1.ScheduleState(s.State).String()[len("SCHEDULE_STATE_"):]
+	return schedulesv1.ScheduleState(s.State).String()[len("SCHEDULE_STATE_"):]
 }
 
 // missBuffered takes the firing that waits out of a schedule: it makes no job.

@@ -12,7 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -30,10 +32,10 @@ func TestUpdateSchedule(t *testing.T) {
 		s = f.getSchedule(c, s.GetScheduleId()).GetSchedule()
 		was := f.satSchedule(s.GetScheduleId())
 
-		same, err := f.updateSchedule(c, &fireoncev1.Schedule{ScheduleId: s.GetScheduleId(), Etag: "old"}, func(r *updateScheduleRequest) {
+		same, err := f.updateSchedule(c, &schedulesv1.Schedule{ScheduleId: s.GetScheduleId(), Etag: "old"}, func(r *updateScheduleRequest) {
 			r.DisplayName, r.Labels, r.Spec = "a", map[string]string{"label": "a"}, everyHour()
-			r.JobTemplate, r.Policies = proto.CloneOf(s.GetJobTemplate()), &fireoncev1.SchedulePolicies{CatchUpWindow: durationpb.New(time.Hour)}
-			r.JobTemplate.Connection = &fireoncev1.JobTemplate_ConnectionKey{ConnectionKey: "fixture"}
+			r.JobTemplate, r.Policies = proto.CloneOf(s.GetJobTemplate()), &schedulesv1.SchedulePolicies{CatchUpWindow: durationpb.New(time.Hour)}
+			r.JobTemplate.Connection = &schedulesv1.JobTemplate_ConnectionKey{ConnectionKey: "fixture"}
 		}, "display_name", "labels", "spec", "job_template", "policies")
 		f.must(err)
 		if got := f.satSchedule(s.GetScheduleId()); got.Revision != was.Revision || same.GetSchedule().GetEtag() != s.GetEtag() {
@@ -41,7 +43,7 @@ func TestUpdateSchedule(t *testing.T) {
 		}
 
 		terms, err := f.updateSchedule(c, s, func(r *updateScheduleRequest) {
-			r.JobTemplate, r.Policies = templateOn(f.conn), &fireoncev1.SchedulePolicies{PauseAfterFailures: 3}
+			r.JobTemplate, r.Policies = templateOn(f.conn), &schedulesv1.SchedulePolicies{PauseAfterFailures: 3}
 			r.DisplayName = ""
 		}, "job_template", "policies", "display_name")
 		f.must(err)
@@ -49,7 +51,7 @@ func TestUpdateSchedule(t *testing.T) {
 		if got.Generation != 1 || got.Cursor != was.Cursor || !got.Next.Equal(was.Next) || len(got.Skips) != 1 || got.PauseAfterFailures != 3 || got.DisplayName != "" {
 			t.Errorf("after new terms: %+v", got)
 		}
-		if p := terms.GetSchedule().GetPolicies(); p.GetPauseAfterFailures() != 3 || p.GetCatchUp() != fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_LATEST {
+		if p := terms.GetSchedule().GetPolicies(); p.GetPauseAfterFailures() != 3 || p.GetCatchUp() != schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_LATEST {
 			t.Errorf("policies %v", p)
 		}
 
@@ -82,12 +84,12 @@ func TestUpdateSchedule(t *testing.T) {
 func TestUpdateScheduleRefuses(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		s := f.recurring(t.Context(), c, f.newSchedule("s"))
-		old := &fireoncev1.Schedule{ScheduleId: s.GetScheduleId(), Etag: "old"}
+		old := &schedulesv1.Schedule{ScheduleId: s.GetScheduleId(), Etag: "old"}
 		bad := func(r *updateScheduleRequest) {
-			r.Spec = &fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"61 * * * *"}}
+			r.Spec = &schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"61 * * * *"}}
 		}
 		for name, try := range map[string]struct {
-			of     *fireoncev1.Schedule
+			of     *schedulesv1.Schedule
 			edit   func(*updateScheduleRequest)
 			path   string
 			reason fireoncev1.ErrorReason
@@ -100,7 +102,7 @@ func TestUpdateScheduleRefuses(t *testing.T) {
 				r.JobTemplate.Content = contentOf(custom("bad/v1", ""))
 			}, "job_template", fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID, "job_template.payload.custom.data"},
 			"no connection": {s, func(r *updateScheduleRequest) { r.JobTemplate = templateOn(absent) }, "job_template", fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, ""},
-			"nothing":       {&fireoncev1.Schedule{ScheduleId: absent, Etag: "x"}, func(*updateScheduleRequest) {}, "labels", noSchedule, ""},
+			"nothing":       {&schedulesv1.Schedule{ScheduleId: absent, Etag: "x"}, func(*updateScheduleRequest) {}, "labels", noSchedule, ""},
 			"no spec":       {s, func(*updateScheduleRequest) {}, "spec", fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID, ""},
 		} {
 			_, err := f.updateSchedule(c, try.of, try.edit, try.path)
@@ -184,15 +186,15 @@ func TestPauseAndResumeSchedule(t *testing.T) {
 // missed.
 func TestUndecidedFirings(t *testing.T) {
 	t.Parallel()
-	for name, stop := range map[string]func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error){
-		"paused": func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error) {
+	for name, stop := range map[string]func(f *fixture, c client, s *schedulesv1.Schedule) (*schedulesv1.Schedule, error){
+		"paused": func(f *fixture, c client, s *schedulesv1.Schedule) (*schedulesv1.Schedule, error) {
 			return f.pauseSchedule(c, s.GetScheduleId(), "", "")
 		},
-		"changed": func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error) {
+		"changed": func(f *fixture, c client, s *schedulesv1.Schedule) (*schedulesv1.Schedule, error) {
 			res, err := f.updateSchedule(c, s, func(r *updateScheduleRequest) { r.Spec = daily() }, "spec")
 			return res.GetSchedule(), err
 		},
-		"deleted": func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error) {
+		"deleted": func(f *fixture, c client, s *schedulesv1.Schedule) (*schedulesv1.Schedule, error) {
 			return f.deleteSchedule(c, s.GetScheduleId(), "")
 		},
 	} {
@@ -309,13 +311,13 @@ func TestBulkSchedules(t *testing.T) {
 				mine = append(mine, s.GetScheduleId())
 			}
 		}
-		ofTeam := &fireoncev1.ScheduleFilter{Labels: map[string]string{"team": "0"}}
-		pause := func(dry bool, filter *fireoncev1.ScheduleFilter) *fireoncev1.BulkScheduleResult {
-			res, err := ask[fireoncev1.BulkPauseSchedulesResponse](t, c, schedsPath+"BulkPauseSchedules", &fireoncev1.BulkPauseSchedulesRequest{Filter: filter, DryRun: dry, Note: "all"})
+		ofTeam := &schedulesv1.ScheduleFilter{Labels: map[string]string{"team": "0"}}
+		pause := func(dry bool, filter *schedulesv1.ScheduleFilter) *schedulesv1.BulkScheduleResult {
+			res, err := ask[schedulesv1.BulkPauseSchedulesResponse](t, c, schedsPath+"BulkPauseSchedules", &schedulesv1.BulkPauseSchedulesRequest{Filter: filter, DryRun: dry, Note: "all"})
 			f.must(err)
 			return res.GetResult()
 		}
-		want := func(got *fireoncev1.BulkScheduleResult, ids []string) {
+		want := func(got *schedulesv1.BulkScheduleResult, ids []string) {
 			t.Helper()
 			changed := slices.Sorted(slices.Values(got.GetChangedScheduleIds()))
 			if int(got.GetMatched()) != len(ids) || int(got.GetChanged()) != len(ids) || !slices.Equal(changed, slices.Sorted(slices.Values(ids))) ||
@@ -326,18 +328,18 @@ func TestBulkSchedules(t *testing.T) {
 		want(pause(true, ofTeam), mine)
 		want(pause(false, ofTeam), mine)
 		want(pause(false, ofTeam), nil)
-		want(pause(false, &fireoncev1.ScheduleFilter{States: []fireoncev1.ScheduleState{paused}}), nil)
+		want(pause(false, &schedulesv1.ScheduleFilter{States: []schedulesv1.ScheduleState{paused}}), nil)
 		for _, id := range mine {
 			if got := f.satSchedule(id); got.State != store.SchedulePaused || got.Note != "all" {
 				t.Errorf("paused %+v", got)
 			}
 		}
-		res, err := ask[fireoncev1.BulkResumeSchedulesResponse](t, c, schedsPath+"BulkResumeSchedules", &fireoncev1.BulkResumeSchedulesRequest{Filter: anySchedule()})
+		res, err := ask[schedulesv1.BulkResumeSchedulesResponse](t, c, schedsPath+"BulkResumeSchedules", &schedulesv1.BulkResumeSchedulesRequest{Filter: anySchedule()})
 		f.must(err)
 		want(res.GetResult(), mine)
-		_, err = ask[fireoncev1.BulkPauseSchedulesResponse](t, c, schedsPath+"BulkPauseSchedules", &fireoncev1.BulkPauseSchedulesRequest{Filter: &fireoncev1.ScheduleFilter{}})
+		_, err = ask[schedulesv1.BulkPauseSchedulesResponse](t, c, schedsPath+"BulkPauseSchedules", &schedulesv1.BulkPauseSchedulesRequest{Filter: &schedulesv1.ScheduleFilter{}})
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID)
-		_, err = ask[fireoncev1.BulkPauseSchedulesResponse](t, c, schedsPath+"BulkPauseSchedules", &fireoncev1.BulkPauseSchedulesRequest{Filter: anySchedule(), PageToken: "x"})
+		_, err = ask[schedulesv1.BulkPauseSchedulesResponse](t, c, schedsPath+"BulkPauseSchedules", &schedulesv1.BulkPauseSchedulesRequest{Filter: anySchedule(), PageToken: "x"})
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
 	})
 }
@@ -350,9 +352,9 @@ func TestBulkSchedulesPages(t *testing.T) {
 		f.clock.advance(time.Millisecond)
 		f.recurring(t.Context(), c, f.newSchedule(fmt.Sprint("s", i), func(r *createScheduleRequest) { r.Paused = true }))
 	}
-	resumed, req := 0, &fireoncev1.BulkResumeSchedulesRequest{Filter: anySchedule()}
+	resumed, req := 0, &schedulesv1.BulkResumeSchedulesRequest{Filter: anySchedule()}
 	for range 20 {
-		res, err := ask[fireoncev1.BulkResumeSchedulesResponse](t, c, schedsPath+"BulkResumeSchedules", req)
+		res, err := ask[schedulesv1.BulkResumeSchedulesResponse](t, c, schedsPath+"BulkResumeSchedules", req)
 		f.must(err)
 		resumed += int(res.GetResult().GetChanged())
 		if req.PageToken = res.GetResult().GetNextPageToken(); req.PageToken == "" {
@@ -377,15 +379,15 @@ func TestScheduleContent(t *testing.T) {
 			// changed since.
 			s := f.recurring(seeing, c, f.newSchedule("s", func(r *createScheduleRequest) { r.JobTemplate.Content = contentOf(custom("good/v1", canary)) }))
 			was := f.satSchedule(s.GetScheduleId())
-			was.Template = encoded(t, &fireoncev1.JobTemplate{
-				Connection: &fireoncev1.JobTemplate_ConnectionId{ConnectionId: f.conn}, Content: contentOf(custom("bad/v1", canary)),
+			was.Template = encoded(t, &schedulesv1.JobTemplate{
+				Connection: &schedulesv1.JobTemplate_ConnectionId{ConnectionId: f.conn}, Content: contentOf(custom("bad/v1", canary)),
 			})
 			_, err := f.store.ChangeSchedule(t.Context(), store.ScheduleChange{Schedule: was})
 			f.must(err)
 			f.firesAfter(clockwork, time.Hour)
 			for procedure, req := range map[string]proto.Message{
-				schedsPath + "GetSchedule": &fireoncev1.GetScheduleRequest{Schedule: &fireoncev1.GetScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}},
-				schedsPath + "ListFirings": &fireoncev1.ListFiringsRequest{Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: s.GetScheduleId()}},
+				schedsPath + "GetSchedule": &schedulesv1.GetScheduleRequest{Schedule: &schedulesv1.GetScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}},
+				schedsPath + "ListFirings": &schedulesv1.ListFiringsRequest{Schedule: &schedulesv1.ListFiringsRequest_ScheduleId{ScheduleId: s.GetScheduleId()}},
 			} {
 				text, err := invoke(blind, c, procedure, req, "")
 				f.must(err)
@@ -398,12 +400,12 @@ func TestScheduleContent(t *testing.T) {
 					t.Errorf("%s with the scope: %s", procedure, text)
 				}
 			}
-			got, err := askWith[fireoncev1.GetScheduleResponse](blind, c, schedsPath+"GetSchedule", &fireoncev1.GetScheduleRequest{
-				Schedule: &fireoncev1.GetScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()},
+			got, err := askWith[schedulesv1.GetScheduleResponse](blind, c, schedsPath+"GetSchedule", &schedulesv1.GetScheduleRequest{
+				Schedule: &schedulesv1.GetScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()},
 			})
 			f.must(err)
 			if sched := got.GetSchedule(); !sched.GetContentWithheld() || sched.GetNote() != "" || !sched.GetJobTemplate().GetContentWithheld() ||
-				sched.GetPauseCause() != fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED || !got.GetRecentFirings()[0].GetContentWithheld() {
+				sched.GetPauseCause() != schedulesv1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED || !got.GetRecentFirings()[0].GetContentWithheld() {
 				t.Errorf("withheld: %v", got)
 			}
 		})
@@ -415,27 +417,27 @@ func TestEraseProjectCountsSchedules(t *testing.T) {
 	f := start(t, withOperator)
 	c := overConnect(f)
 	operator := bring(t.Context(), operatorKey)
-	made, err := askWith[fireoncev1.CreateApiKeyResponse](operator, c, accessPath+"CreateApiKey", &fireoncev1.CreateApiKeyRequest{
+	made, err := askWith[adminv1.CreateApiKeyResponse](operator, c, accessPath+"CreateApiKey", &adminv1.CreateApiKeyRequest{
 		ProjectId: "shop", CreateProject: true, Name: "till", Scopes: server.Scopes(),
 	})
 	f.must(err)
 	mine := bring(t.Context(), made.GetSecret())
 	conn, jobID := f.inProject(mine, t, "shop", c)
 	s := f.recurring(mine, c, f.newSchedule("s", func(r *createScheduleRequest) { r.JobTemplate = templateOn(conn) }))
-	fired, err := askWith[fireoncev1.TriggerScheduleResponse](mine, c, schedsPath+"TriggerSchedule", &fireoncev1.TriggerScheduleRequest{
-		Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, TriggerKey: "t",
+	fired, err := askWith[schedulesv1.TriggerScheduleResponse](mine, c, schedsPath+"TriggerSchedule", &schedulesv1.TriggerScheduleRequest{
+		Schedule: &schedulesv1.TriggerScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, TriggerKey: "t",
 	})
 	f.must(err)
 	for _, id := range []string{jobID, fired.GetFiring().GetJobId()} {
 		_, err := askWith[fireoncev1.CancelJobResponse](mine, c, jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: id}})
 		f.must(err)
 	}
-	_, err = askWith[fireoncev1.RevokeApiKeyResponse](operator, c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: made.GetApiKey().GetApiKeyId()})
+	_, err = askWith[adminv1.RevokeApiKeyResponse](operator, c, accessPath+"RevokeApiKey", &adminv1.RevokeApiKeyRequest{ApiKeyId: made.GetApiKey().GetApiKeyId()})
 	f.must(err)
 	f.clock.advance(store.LeastKept)
-	schedules, firings, req := 0, 0, &fireoncev1.EraseProjectRequest{ProjectId: "shop"}
+	schedules, firings, req := 0, 0, &adminv1.EraseProjectRequest{ProjectId: "shop"}
 	for range 20 {
-		res, err := askWith[fireoncev1.EraseProjectResponse](operator, c, eraseProject, req)
+		res, err := askWith[adminv1.EraseProjectResponse](operator, c, eraseProject, req)
 		f.must(err)
 		schedules, firings = schedules+int(res.GetErasedScheduleCount()), firings+int(res.GetErasedFiringCount())
 		if req.PageToken = res.GetNextPageToken(); res.GetDone() {

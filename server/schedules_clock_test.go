@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/server"
 )
@@ -20,7 +20,7 @@ func TestScheduleAheadOfTheStore(t *testing.T) {
 		c.Now = func() time.Time { return now().Add(3 * time.Hour) }
 	})
 	hour := f.clock.Now().Truncate(time.Hour).Add(time.Hour)
-	next := func(of string, s *fireoncev1.Schedule, err error) {
+	next := func(of string, s *schedulesv1.Schedule, err error) {
 		t.Helper()
 		f.must(err)
 		if got := f.satSchedule(s.GetScheduleId()).Next; !got.Equal(hour) {
@@ -56,8 +56,8 @@ func TestUpdateBehindTheStore(t *testing.T) {
 
 	spec := everyHour()
 	spec.CronExpressions = append(spec.CronExpressions, "15 3 * * *")
-	res, err := ask[fireoncev1.UpdateScheduleResponse](t, overConnect(f), schedsPath+"UpdateSchedule", &fireoncev1.UpdateScheduleRequest{
-		Schedule: &fireoncev1.UpdateScheduleRequest_ScheduleId{ScheduleId: sched.GetScheduleId()}, Etag: sched.GetEtag(),
+	res, err := ask[schedulesv1.UpdateScheduleResponse](t, overConnect(f), schedsPath+"UpdateSchedule", &schedulesv1.UpdateScheduleRequest{
+		Schedule: &schedulesv1.UpdateScheduleRequest_ScheduleId{ScheduleId: sched.GetScheduleId()}, Etag: sched.GetEtag(),
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec"}}, Spec: spec,
 	})
 	f.must(err)

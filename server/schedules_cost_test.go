@@ -9,26 +9,27 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/server"
 )
 
 // apart has sources that are apart in time, and RRULEs among its exclusions.
-func apart() *fireoncev1.ScheduleSpec {
-	spec := &fireoncev1.ScheduleSpec{
+func apart() *schedulesv1.ScheduleSpec {
+	spec := &schedulesv1.ScheduleSpec{
 		TimeZone: "UTC", CronExpressions: []string{"* * * * *", "0 0 31 12 *"}, Jitter: durationpb.New(30 * time.Second),
-		Exclusions: &fireoncev1.ScheduleExclusions{},
+		Exclusions: &schedulesv1.ScheduleExclusions{},
 	}
 	for range 5 {
-		spec.Exclusions.RecurrenceRules = append(spec.Exclusions.RecurrenceRules, &fireoncev1.RecurrenceRule{
+		spec.Exclusions.RecurrenceRules = append(spec.Exclusions.RecurrenceRules, &schedulesv1.RecurrenceRule{
 			Rule: "FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYSECOND=30", Start: "1970-01-01T00:00:30",
 		})
 	}
 	return spec
 }
 
-func (f *fixture) previewSpec(spec *fireoncev1.ScheduleSpec, n int32) (*fireoncev1.PreviewScheduleResponse, error) {
-	return ask[fireoncev1.PreviewScheduleResponse](f.tb, overConnect(f), schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
-		Subject: &fireoncev1.PreviewScheduleRequest_Spec{Spec: spec}, Count: n, StartTime: timestamppb.New(time.Date(2150, 1, 1, 0, 0, 0, 0, time.UTC)),
+func (f *fixture) previewSpec(spec *schedulesv1.ScheduleSpec, n int32) (*schedulesv1.PreviewScheduleResponse, error) {
+	return ask[schedulesv1.PreviewScheduleResponse](f.tb, overConnect(f), schedsPath+"PreviewSchedule", &schedulesv1.PreviewScheduleRequest{
+		Subject: &schedulesv1.PreviewScheduleRequest_Spec{Spec: spec}, Count: n, StartTime: timestamppb.New(time.Date(2150, 1, 1, 0, 0, 0, 0, time.UTC)),
 	})
 }
 
@@ -50,7 +51,7 @@ func TestCostlySpecs(t *testing.T) {
 	if !strings.Contains(err.Error(), "30000 steps") || !strings.Contains(err.Error(), "COUNT") {
 		t.Errorf("the refusal is %v", err)
 	}
-	_, err = ask[fireoncev1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("costly", func(r *createScheduleRequest) { r.Spec = costly }))
+	_, err = ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("costly", func(r *createScheduleRequest) { r.Spec = costly }))
 	wantReason(t, err, specInvalid)
 	was := f.getSchedule(c, id).GetSchedule()
 	_, err = f.updateSchedule(c, was, func(r *updateScheduleRequest) { r.Spec = costly }, "spec")

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -26,10 +27,10 @@ import (
 
 // scheduleDraft has the parts of a schedule that a request sets. The others are nil.
 type scheduleDraft struct {
-	spec *fireoncev1.ScheduleSpec
+	spec *schedulesv1.ScheduleSpec
 	// template has its connection's id, once it is resolved.
-	template *fireoncev1.JobTemplate
-	policies *fireoncev1.SchedulePolicies
+	template *schedulesv1.JobTemplate
+	policies *schedulesv1.SchedulePolicies
 	// conn is the template's, named the request's name for it, unnamed the error of a name that
 	// names nothing.
 	conn    job.ID
@@ -51,12 +52,12 @@ func (d *scheduleDraft) resolve(ctx context.Context, in *validator) error {
 	d.unnamed = err
 	d.template = proto.CloneOf(t)
 	d.template.ContentWithheld = false
-	d.template.Connection = &fireoncev1.JobTemplate_ConnectionId{ConnectionId: idToWire(d.conn)}
+	d.template.Connection = &schedulesv1.JobTemplate_ConnectionId{ConnectionId: idToWire(d.conn)}
 	return nil
 }
 
 // CreateSchedule implements the RPC.
-func (s *scheduleService) CreateSchedule(ctx context.Context, req *fireoncev1.CreateScheduleRequest) (*fireoncev1.CreateScheduleResponse, error) {
+func (s *scheduleService) CreateSchedule(ctx context.Context, req *schedulesv1.CreateScheduleRequest) (*schedulesv1.CreateScheduleResponse, error) {
 	if err := notReserved(req.GetIdempotencyKey(), ""); err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (s *scheduleService) CreateSchedule(ctx context.Context, req *fireoncev1.Cr
 }
 
 // newSchedule checks a schedule to be created, and completes it.
-func (s *scheduleService) newSchedule(ctx context.Context, in *validator, req *fireoncev1.CreateScheduleRequest, d scheduleDraft) (store.Schedule, error) {
+func (s *scheduleService) newSchedule(ctx context.Context, in *validator, req *schedulesv1.CreateScheduleRequest, d scheduleDraft) (store.Schedule, error) {
 	out := store.Schedule{
 		ID: s.cfg.NewID(), Project: in.who.project, Key: req.GetIdempotencyKey(), DisplayName: req.GetDisplayName(),
 		Labels: req.GetLabels(), Connection: d.conn, PauseAfterFailures: int(d.policies.GetPauseAfterFailures()),
@@ -137,7 +138,7 @@ func (d scheduleDraft) encode(s *store.Schedule) error {
 }
 
 // compile makes the times of a request's spec.
-func (s *scheduleService) compile(ctx context.Context, id job.ID, generation int64, spec *fireoncev1.ScheduleSpec) (*recur.Schedule, error) {
+func (s *scheduleService) compile(ctx context.Context, id job.ID, generation int64, spec *schedulesv1.ScheduleSpec) (*recur.Schedule, error) {
 	times, err := schedule.CompileFor(ctx, id, generation, spec, s.cfg.Scheduler.Zones())
 	if wrong, ok := errors.AsType[schedule.SpecError](err); ok {
 		return nil, specFault(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID, partSpec, wrong)
@@ -246,8 +247,8 @@ func tooLarge(err error) *fault {
 
 // validated answers a request that is not to be stored: its key may be bound.
 func (s *scheduleService) validated(
-	ctx context.Context, req *fireoncev1.CreateScheduleRequest, d scheduleDraft, fresh store.Schedule, refused error,
-) (*fireoncev1.CreateScheduleResponse, error) {
+	ctx context.Context, req *schedulesv1.CreateScheduleRequest, d scheduleDraft, fresh store.Schedule, refused error,
+) (*schedulesv1.CreateScheduleResponse, error) {
 	bound, err := s.store.Schedule(ctx, store.Ref{Project: fresh.Project, Key: fresh.Key})
 	switch {
 	case err == nil:
@@ -280,12 +281,12 @@ func (s *scheduleService) validated(
 	if err != nil {
 		return nil, specCost(err)
 	}
-	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: convertAll(schedule.Due(beats, d.template), plannedToWire)}, nil
+	return &schedulesv1.CreateScheduleResponse{Schedule: out, NextFirings: convertAll(schedule.Due(beats, d.template), plannedToWire)}, nil
 }
 
 // repeated answers a request whose key is bound: with the schedule that the same request made,
 // as it is now, else with the fields that differ.
-func (s *scheduleService) repeated(ctx context.Context, d scheduleDraft, want job.Fingerprint, bound store.Schedule) (*fireoncev1.CreateScheduleResponse, error) {
+func (s *scheduleService) repeated(ctx context.Context, d scheduleDraft, want job.Fingerprint, bound store.Schedule) (*schedulesv1.CreateScheduleResponse, error) {
 	differ := want.Diff(bound.Fingerprint)
 	for i, field := range differ {
 		if field == under(partTemplate, ofConnection.id) {
@@ -300,7 +301,7 @@ func (s *scheduleService) repeated(ctx context.Context, d scheduleDraft, want jo
 	return s.createdSchedule(ctx, bound, false)
 }
 
-func (s *scheduleService) createdSchedule(ctx context.Context, stored store.Schedule, created bool) (*fireoncev1.CreateScheduleResponse, error) {
+func (s *scheduleService) createdSchedule(ctx context.Context, stored store.Schedule, created bool) (*schedulesv1.CreateScheduleResponse, error) {
 	out, next, err := s.withNext(ctx, stored)
-	return &fireoncev1.CreateScheduleResponse{Schedule: out, Created: created, NextFirings: next}, err
+	return &schedulesv1.CreateScheduleResponse{Schedule: out, Created: created, NextFirings: next}, err
 }

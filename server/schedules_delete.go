@@ -3,12 +3,12 @@ package server
 import (
 	"context"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/store"
 )
 
 // DeleteSchedule implements the RPC.
-func (s *scheduleService) DeleteSchedule(ctx context.Context, req *fireoncev1.DeleteScheduleRequest) (*fireoncev1.DeleteScheduleResponse, error) {
+func (s *scheduleService) DeleteSchedule(ctx context.Context, req *schedulesv1.DeleteScheduleRequest) (*schedulesv1.DeleteScheduleResponse, error) {
 	out, err := s.changeSchedule(ctx, req, scheduleChange{
 		etag: req.GetEtag(), from: living, what: "a schedule was deleted", deletes: true,
 		inPlace: func(was store.Schedule) (bool, error) { return was.State == store.ScheduleDeleted, nil },
@@ -22,5 +22,5 @@ func (s *scheduleService) DeleteSchedule(ctx context.Context, req *fireoncev1.De
 			return nil
 		},
 	})
-	return &fireoncev1.DeleteScheduleResponse{Schedule: out}, err
+	return &schedulesv1.DeleteScheduleResponse{Schedule: out}, err
 }

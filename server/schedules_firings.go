@@ -7,18 +7,19 @@ import (
 	"strings"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
 // ListFirings implements the RPC.
-func (s *scheduleService) ListFirings(ctx context.Context, req *fireoncev1.ListFiringsRequest) (*fireoncev1.ListFiringsResponse, error) {
+func (s *scheduleService) ListFirings(ctx context.Context, req *schedulesv1.ListFiringsRequest) (*schedulesv1.ListFiringsResponse, error) {
 	of, err := s.readSchedule(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.tokens.readPage(firingPages, of.Project, &fireoncev1.ListFiringsRequest{
-		Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, Outcomes: req.GetOutcomes(),
+	p, err := s.tokens.readPage(firingPages, of.Project, &schedulesv1.ListFiringsRequest{
+		Schedule: &schedulesv1.ListFiringsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, Outcomes: req.GetOutcomes(),
 	}, req.GetPageToken())
 	if err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func (s *scheduleService) ListFirings(ctx context.Context, req *fireoncev1.ListF
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("list firings: %w", err), scheduleNotFound(store.Ref{ID: of.ID}))
 	}
-	return &fireoncev1.ListFiringsResponse{
+	return &schedulesv1.ListFiringsResponse{
 		Firings: convertAll(page.Firings, firingToWire), NextPageToken: p.nextToken(job.ID{}, page.Next),
 	}, nil
 }

@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
@@ -107,8 +109,8 @@ func TestSkipQuota(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)
 	s := f.recurring(t.Context(), c, f.newSchedule("s"))
-	list, err := ask[fireoncev1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
-		Subject: &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, Count: store.MaxSkips + 1,
+	list, err := ask[schedulesv1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &schedulesv1.PreviewScheduleRequest{
+		Subject: &schedulesv1.PreviewScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, Count: store.MaxSkips + 1,
 	})
 	f.must(err)
 	names := namesOf(list.GetFirings())
@@ -180,9 +182,9 @@ func TestTriggerSchedule(t *testing.T) {
 // TestTriggerRefused: a refused job has the reason that a submit would have.
 func TestTriggerRefused(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
-		var made fireoncev1.CreateConnectionResponse
-		f.must(c.call(t.Context(), connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: "mine", Connection: &fireoncev1.Connection{Connector: "stub"},
+		var made connectionsv1.CreateConnectionResponse
+		f.must(c.call(t.Context(), connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: "mine", Connection: &connectionsv1.Connection{Connector: "stub"},
 		}, &made))
 		conn := made.GetConnection().GetConnectionId()
 		s := f.recurring(t.Context(), c, f.newSchedule("s", func(r *createScheduleRequest) { r.JobTemplate = templateOn(conn) }))
@@ -192,13 +194,13 @@ func TestTriggerRefused(t *testing.T) {
 			fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE:  custom("good/v1", strings.Repeat("{{schedule_id}}", 10<<10)),
 		} { // as after a change of the connector's rules
 			was := f.satSchedule(s.GetScheduleId())
-			was.Template = encoded(t, &fireoncev1.JobTemplate{Connection: &fireoncev1.JobTemplate_ConnectionId{ConnectionId: conn}, Content: contentOf(payload)})
+			was.Template = encoded(t, &schedulesv1.JobTemplate{Connection: &schedulesv1.JobTemplate_ConnectionId{ConnectionId: conn}, Content: contentOf(payload)})
 			_, err := f.store.ChangeSchedule(t.Context(), store.ScheduleChange{Schedule: was})
 			f.must(err)
 			_, err = f.trigger(c, s.GetScheduleId(), "t", false)
 			wantReason(t, err, reason)
 		}
-		f.must(c.call(t.Context(), connsPath+"DeleteConnection", deletion(conn), &fireoncev1.DeleteConnectionResponse{}))
+		f.must(c.call(t.Context(), connsPath+"DeleteConnection", deletion(conn), &connectionsv1.DeleteConnectionResponse{}))
 		_, err := f.trigger(c, s.GetScheduleId(), "t", false)
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED)
 		if got := f.satSchedule(s.GetScheduleId()); got.Run != 0 || got.State != store.ScheduleActive {
@@ -268,14 +270,14 @@ func TestBackfillSchedule(t *testing.T) {
 		s := f.recurring(t.Context(), c, f.newSchedule("s"))
 		id, now := s.GetScheduleId(), f.clock.Now()
 		from := now.Add(-130 * time.Hour)
-		dry, err := f.backfill(c, id, from, now, func(r *fireoncev1.BackfillScheduleRequest) { r.DryRun = true })
+		dry, err := f.backfill(c, id, from, now, func(r *schedulesv1.BackfillScheduleRequest) { r.DryRun = true })
 		f.must(err)
 		if len(dry.GetFirings()) != schedule.MaxBackfill || dry.GetFirings()[0].GetJobId() != "" || dry.GetNextPageToken() == "" {
 			t.Errorf("a dry run: %d firings, %q", len(dry.GetFirings()), dry.GetNextPageToken())
 		}
 		one, err := f.backfill(c, id, from, now)
 		f.must(err)
-		two, err := f.backfill(c, id, from, now, func(r *fireoncev1.BackfillScheduleRequest) { r.PageToken = one.GetNextPageToken() })
+		two, err := f.backfill(c, id, from, now, func(r *schedulesv1.BackfillScheduleRequest) { r.PageToken = one.GetNextPageToken() })
 		f.must(err)
 		names := append(namesOf(one.GetFirings()), namesOf(two.GetFirings())...)
 		if len(names) != 130 || two.GetNextPageToken() != "" || names[0] != "b:2026-06-26T04:00:00/1" || !slices.Equal(names[:100], namesOf(dry.GetFirings())) {
@@ -292,7 +294,7 @@ func TestBackfillSchedule(t *testing.T) {
 		if got := f.satSchedule(id); got.Counts.Fired != 130 || got.State != store.ScheduleActive {
 			t.Errorf("counts %+v", got.Counts)
 		}
-		_, err = f.backfill(c, id, from.Add(time.Hour), now, func(r *fireoncev1.BackfillScheduleRequest) { r.PageToken = one.GetNextPageToken() })
+		_, err = f.backfill(c, id, from.Add(time.Hour), now, func(r *schedulesv1.BackfillScheduleRequest) { r.PageToken = one.GetNextPageToken() })
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
 		for field, span := range map[string][2]time.Time{
 			"end_time":   {now.Add(-time.Hour), now.Add(time.Second)},
@@ -333,11 +335,11 @@ func TestListFirings(t *testing.T) {
 		f.must(second2(f.trigger(c, s.GetScheduleId(), fmt.Sprint("k", i), true)))
 		want = append([]string{fmt.Sprint("t:k", i)}, want...)
 	}
-	list := func(edit func(*fireoncev1.ListFiringsRequest)) (names []string, err error) {
-		r := &fireoncev1.ListFiringsRequest{Schedule: &fireoncev1.ListFiringsRequest_IdempotencyKey{IdempotencyKey: "s"}, PageSize: 2}
+	list := func(edit func(*schedulesv1.ListFiringsRequest)) (names []string, err error) {
+		r := &schedulesv1.ListFiringsRequest{Schedule: &schedulesv1.ListFiringsRequest_IdempotencyKey{IdempotencyKey: "s"}, PageSize: 2}
 		edit(r)
 		for range 9 {
-			res, err := ask[fireoncev1.ListFiringsResponse](t, c, schedsPath+"ListFirings", r)
+			res, err := ask[schedulesv1.ListFiringsResponse](t, c, schedsPath+"ListFirings", r)
 			if err != nil {
 				return nil, err
 			}
@@ -348,24 +350,24 @@ func TestListFirings(t *testing.T) {
 		}
 		return names, nil
 	}
-	if got, err := list(func(*fireoncev1.ListFiringsRequest) {}); err != nil || !slices.Equal(got, want) {
+	if got, err := list(func(*schedulesv1.ListFiringsRequest) {}); err != nil || !slices.Equal(got, want) {
 		t.Errorf("listed %v, %v", got, err)
 	}
 	missed := []fireoncev1.FiringOutcome{fireoncev1.FiringOutcome_FIRING_OUTCOME_MISSED}
-	if got, err := list(func(r *fireoncev1.ListFiringsRequest) { r.Outcomes = missed }); err != nil || len(got) != 0 {
+	if got, err := list(func(r *schedulesv1.ListFiringsRequest) { r.Outcomes = missed }); err != nil || len(got) != 0 {
 		t.Errorf("listed %v, %v", got, err)
 	}
-	page, err := ask[fireoncev1.ListFiringsResponse](t, c, schedsPath+"ListFirings", &fireoncev1.ListFiringsRequest{
-		Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, PageSize: 1,
+	page, err := ask[schedulesv1.ListFiringsResponse](t, c, schedsPath+"ListFirings", &schedulesv1.ListFiringsRequest{
+		Schedule: &schedulesv1.ListFiringsRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, PageSize: 1,
 	})
 	f.must(err)
-	_, err = list(func(r *fireoncev1.ListFiringsRequest) { r.PageToken, r.Outcomes = page.GetNextPageToken(), missed })
+	_, err = list(func(r *schedulesv1.ListFiringsRequest) { r.PageToken, r.Outcomes = page.GetNextPageToken(), missed })
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
-	if got, err := list(func(r *fireoncev1.ListFiringsRequest) { r.PageToken = page.GetNextPageToken() }); err != nil || !slices.Equal(got, want[1:]) {
+	if got, err := list(func(r *schedulesv1.ListFiringsRequest) { r.PageToken = page.GetNextPageToken() }); err != nil || !slices.Equal(got, want[1:]) {
 		t.Errorf("from the second on: %v, %v", got, err)
 	}
-	_, err = list(func(r *fireoncev1.ListFiringsRequest) {
-		r.Schedule = &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: absent}
+	_, err = list(func(r *schedulesv1.ListFiringsRequest) {
+		r.Schedule = &schedulesv1.ListFiringsRequest_ScheduleId{ScheduleId: absent}
 	})
 	wantReason(t, err, noSchedule)
 }
@@ -373,16 +375,16 @@ func TestListFirings(t *testing.T) {
 // TestPreviewSchedule: from when to when, how many, and by which spec.
 func TestPreviewSchedule(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
-		preview := func(edit func(*fireoncev1.PreviewScheduleRequest)) *fireoncev1.PreviewScheduleResponse {
+		preview := func(edit func(*schedulesv1.PreviewScheduleRequest)) *schedulesv1.PreviewScheduleResponse {
 			t.Helper()
-			r := &fireoncev1.PreviewScheduleRequest{Subject: &fireoncev1.PreviewScheduleRequest_Spec{Spec: everyHour()}}
+			r := &schedulesv1.PreviewScheduleRequest{Subject: &schedulesv1.PreviewScheduleRequest_Spec{Spec: everyHour()}}
 			edit(r)
-			res, err := ask[fireoncev1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", r)
+			res, err := ask[schedulesv1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", r)
 			f.must(err)
 			return res
 		}
 		autumn := time.Date(2026, 10, 24, 22, 0, 0, 0, time.UTC)
-		got := preview(func(r *fireoncev1.PreviewScheduleRequest) {
+		got := preview(func(r *schedulesv1.PreviewScheduleRequest) {
 			r.StartTime, r.EndTime = timestamppb.New(autumn), timestamppb.New(autumn.Add(5*time.Hour))
 		})
 		names := []string{"2026-10-25T00:00:00/1", "2026-10-25T01:00:00/1", "2026-10-25T02:00:00/1", "2026-10-25T02:00:00/2", "2026-10-25T03:00:00/1"}
@@ -390,17 +392,17 @@ func TestPreviewSchedule(t *testing.T) {
 			got.GetFirings()[3].GetLocalTime() != "2026-10-25T02:00:00+01:00" {
 			t.Errorf("in autumn: %v", got)
 		}
-		if got := preview(func(r *fireoncev1.PreviewScheduleRequest) { r.Count = 5000 }); len(got.GetFirings()) != 1000 || !got.GetMore() {
+		if got := preview(func(r *schedulesv1.PreviewScheduleRequest) { r.Count = 5000 }); len(got.GetFirings()) != 1000 || !got.GetMore() {
 			t.Errorf("%d firings, more: %t", len(got.GetFirings()), got.GetMore())
 		}
-		few := preview(func(r *fireoncev1.PreviewScheduleRequest) { r.GetSpec().MaxFirings = 3 })
+		few := preview(func(r *schedulesv1.PreviewScheduleRequest) { r.GetSpec().MaxFirings = 3 })
 		if len(few.GetFirings()) != 3 || few.GetMore() {
 			t.Errorf("with three firings in all: %v", few)
 		}
 		s := f.recurring(t.Context(), c, f.newSchedule("s", func(r *createScheduleRequest) { r.Spec.MaxFirings = 3 }))
 		f.must(second2(f.skipFiring(c, s.GetScheduleId(), few.GetFirings()[1].GetName(), false)))
-		stored := preview(func(r *fireoncev1.PreviewScheduleRequest) {
-			r.Subject = &fireoncev1.PreviewScheduleRequest_IdempotencyKey{IdempotencyKey: "s"}
+		stored := preview(func(r *schedulesv1.PreviewScheduleRequest) {
+			r.Subject = &schedulesv1.PreviewScheduleRequest_IdempotencyKey{IdempotencyKey: "s"}
 		})
 		if !slices.Equal(namesOf(stored.GetFirings()), namesOf(few.GetFirings())) || stored.GetMore() || !stored.GetFirings()[1].GetSkipped() {
 			t.Errorf("of a stored one: %v", stored)
@@ -410,19 +412,19 @@ func TestPreviewSchedule(t *testing.T) {
 				t.Errorf("start windows: %v, and of a spec alone %v", one, few.GetFirings()[i])
 			}
 		}
-		past := preview(func(r *fireoncev1.PreviewScheduleRequest) {
-			r.Subject = &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}
+		past := preview(func(r *schedulesv1.PreviewScheduleRequest) {
+			r.Subject = &schedulesv1.PreviewScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}
 			r.StartTime, r.EndTime = timestamppb.New(f.clock.Now().Add(-2*time.Hour)), timestamppb.New(f.clock.Now())
 		})
 		if !slices.Equal(namesOf(past.GetFirings()), []string{"2026-07-01T12:00:00/1", "2026-07-01T13:00:00/1"}) {
 			t.Errorf("of the past: %v", past)
 		}
-		_, err := ask[fireoncev1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
-			Subject: &fireoncev1.PreviewScheduleRequest_Spec{Spec: &fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"x"}}},
+		_, err := ask[schedulesv1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &schedulesv1.PreviewScheduleRequest{
+			Subject: &schedulesv1.PreviewScheduleRequest_Spec{Spec: &schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"x"}}},
 		})
 		wantReason(t, err, specInvalid)
-		_, err = ask[fireoncev1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
-			Subject: &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: absent},
+		_, err = ask[schedulesv1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &schedulesv1.PreviewScheduleRequest{
+			Subject: &schedulesv1.PreviewScheduleRequest_ScheduleId{ScheduleId: absent},
 		})
 		wantReason(t, err, noSchedule)
 	})

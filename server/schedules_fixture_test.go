@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -17,34 +18,34 @@ import (
 )
 
 type (
-	createScheduleRequest = fireoncev1.CreateScheduleRequest
-	updateScheduleRequest = fireoncev1.UpdateScheduleRequest
+	createScheduleRequest = schedulesv1.CreateScheduleRequest
+	updateScheduleRequest = schedulesv1.UpdateScheduleRequest
 )
 
 // everyHour fires at each full hour. The fixture's clock begins at 14:00 in Vienna.
-func everyHour() *fireoncev1.ScheduleSpec {
-	return &fireoncev1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"0 * * * *"}}
+func everyHour() *schedulesv1.ScheduleSpec {
+	return &schedulesv1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"0 * * * *"}}
 }
 
 // daily fires once a day, in summer at 7:30 UTC.
-func daily() *fireoncev1.ScheduleSpec {
-	return &fireoncev1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"30 9 * * *"}}
+func daily() *schedulesv1.ScheduleSpec {
+	return &schedulesv1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"30 9 * * *"}}
 }
 
-func templateOn(conn string) *fireoncev1.JobTemplate {
-	return &fireoncev1.JobTemplate{
-		Connection: &fireoncev1.JobTemplate_ConnectionId{ConnectionId: conn},
+func templateOn(conn string) *schedulesv1.JobTemplate {
+	return &schedulesv1.JobTemplate{
+		Connection: &schedulesv1.JobTemplate_ConnectionId{ConnectionId: conn},
 		Content:    contentOf(custom("good/v1", "run {{run}} of {{nominal_time}}")),
 	}
 }
 
-func contentOf(p *fireoncev1.Payload) *fireoncev1.JobTemplate_Payload {
-	return &fireoncev1.JobTemplate_Payload{Payload: p}
+func contentOf(p *fireoncev1.Payload) *schedulesv1.JobTemplate_Payload {
+	return &schedulesv1.JobTemplate_Payload{Payload: p}
 }
 
-func anySchedule() *fireoncev1.ScheduleFilter {
-	return &fireoncev1.ScheduleFilter{States: []fireoncev1.ScheduleState{
-		fireoncev1.ScheduleState_SCHEDULE_STATE_ACTIVE, fireoncev1.ScheduleState_SCHEDULE_STATE_PAUSED,
+func anySchedule() *schedulesv1.ScheduleFilter {
+	return &schedulesv1.ScheduleFilter{States: []schedulesv1.ScheduleState{
+		schedulesv1.ScheduleState_SCHEDULE_STATE_ACTIVE, schedulesv1.ScheduleState_SCHEDULE_STATE_PAUSED,
 	}}
 }
 
@@ -66,9 +67,9 @@ func labelled(canary string) func(*createScheduleRequest) {
 }
 
 // recurring stores a schedule over a client.
-func (f *fixture) recurring(ctx context.Context, c client, r *createScheduleRequest) *fireoncev1.Schedule {
+func (f *fixture) recurring(ctx context.Context, c client, r *createScheduleRequest) *schedulesv1.Schedule {
 	f.tb.Helper()
-	res, err := askWith[fireoncev1.CreateScheduleResponse](ctx, c, schedsPath+"CreateSchedule", r)
+	res, err := askWith[schedulesv1.CreateScheduleResponse](ctx, c, schedsPath+"CreateSchedule", r)
 	f.must(err)
 	return res.GetSchedule()
 }
@@ -120,62 +121,62 @@ func (f *fixture) openJob(id string) job.Snapshot {
 	return f.snapshot(open[0].ID.String())
 }
 
-func (f *fixture) getSchedule(c client, id string) *fireoncev1.GetScheduleResponse {
+func (f *fixture) getSchedule(c client, id string) *schedulesv1.GetScheduleResponse {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.GetScheduleResponse](f.tb, c, schedsPath+"GetSchedule", &fireoncev1.GetScheduleRequest{
-		Schedule: &fireoncev1.GetScheduleRequest_ScheduleId{ScheduleId: id},
+	res, err := ask[schedulesv1.GetScheduleResponse](f.tb, c, schedsPath+"GetSchedule", &schedulesv1.GetScheduleRequest{
+		Schedule: &schedulesv1.GetScheduleRequest_ScheduleId{ScheduleId: id},
 	})
 	f.must(err)
 	return res
 }
 
-func (f *fixture) updateSchedule(c client, of *fireoncev1.Schedule, edit func(*updateScheduleRequest), paths ...string) (*fireoncev1.UpdateScheduleResponse, error) {
+func (f *fixture) updateSchedule(c client, of *schedulesv1.Schedule, edit func(*updateScheduleRequest), paths ...string) (*schedulesv1.UpdateScheduleResponse, error) {
 	r := &updateScheduleRequest{
-		Schedule: &fireoncev1.UpdateScheduleRequest_ScheduleId{ScheduleId: of.GetScheduleId()}, Etag: of.GetEtag(), UpdateMask: mask(paths...),
+		Schedule: &schedulesv1.UpdateScheduleRequest_ScheduleId{ScheduleId: of.GetScheduleId()}, Etag: of.GetEtag(), UpdateMask: mask(paths...),
 	}
 	edit(r)
-	return ask[fireoncev1.UpdateScheduleResponse](f.tb, c, schedsPath+"UpdateSchedule", r)
+	return ask[schedulesv1.UpdateScheduleResponse](f.tb, c, schedsPath+"UpdateSchedule", r)
 }
 
-func (f *fixture) pauseSchedule(c client, id, etag, note string) (*fireoncev1.Schedule, error) {
-	res, err := ask[fireoncev1.PauseScheduleResponse](f.tb, c, schedsPath+"PauseSchedule", &fireoncev1.PauseScheduleRequest{
-		Schedule: &fireoncev1.PauseScheduleRequest_ScheduleId{ScheduleId: id}, Etag: etag, Note: note,
+func (f *fixture) pauseSchedule(c client, id, etag, note string) (*schedulesv1.Schedule, error) {
+	res, err := ask[schedulesv1.PauseScheduleResponse](f.tb, c, schedsPath+"PauseSchedule", &schedulesv1.PauseScheduleRequest{
+		Schedule: &schedulesv1.PauseScheduleRequest_ScheduleId{ScheduleId: id}, Etag: etag, Note: note,
 	})
 	return res.GetSchedule(), err
 }
 
-func (f *fixture) resumeSchedule(c client, id, etag, note string) (*fireoncev1.Schedule, error) {
-	res, err := ask[fireoncev1.ResumeScheduleResponse](f.tb, c, schedsPath+"ResumeSchedule", &fireoncev1.ResumeScheduleRequest{
-		Schedule: &fireoncev1.ResumeScheduleRequest_ScheduleId{ScheduleId: id}, Etag: etag, Note: note,
+func (f *fixture) resumeSchedule(c client, id, etag, note string) (*schedulesv1.Schedule, error) {
+	res, err := ask[schedulesv1.ResumeScheduleResponse](f.tb, c, schedsPath+"ResumeSchedule", &schedulesv1.ResumeScheduleRequest{
+		Schedule: &schedulesv1.ResumeScheduleRequest_ScheduleId{ScheduleId: id}, Etag: etag, Note: note,
 	})
 	return res.GetSchedule(), err
 }
 
-func (f *fixture) deleteSchedule(c client, id, etag string) (*fireoncev1.Schedule, error) {
-	res, err := ask[fireoncev1.DeleteScheduleResponse](f.tb, c, schedsPath+"DeleteSchedule", &fireoncev1.DeleteScheduleRequest{
-		Schedule: &fireoncev1.DeleteScheduleRequest_ScheduleId{ScheduleId: id}, Etag: etag,
+func (f *fixture) deleteSchedule(c client, id, etag string) (*schedulesv1.Schedule, error) {
+	res, err := ask[schedulesv1.DeleteScheduleResponse](f.tb, c, schedsPath+"DeleteSchedule", &schedulesv1.DeleteScheduleRequest{
+		Schedule: &schedulesv1.DeleteScheduleRequest_ScheduleId{ScheduleId: id}, Etag: etag,
 	})
 	return res.GetSchedule(), err
 }
 
 func (f *fixture) listFirings(c client, id string, outcomes ...fireoncev1.FiringOutcome) []*fireoncev1.Firing {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.ListFiringsResponse](f.tb, c, schedsPath+"ListFirings", &fireoncev1.ListFiringsRequest{
-		Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: id}, Outcomes: outcomes,
+	res, err := ask[schedulesv1.ListFiringsResponse](f.tb, c, schedsPath+"ListFirings", &schedulesv1.ListFiringsRequest{
+		Schedule: &schedulesv1.ListFiringsRequest_ScheduleId{ScheduleId: id}, Outcomes: outcomes,
 	})
 	f.must(err)
 	return res.GetFirings()
 }
 
-func (f *fixture) trigger(c client, id, key string, allowOverlap bool) (*fireoncev1.TriggerScheduleResponse, error) {
-	return ask[fireoncev1.TriggerScheduleResponse](f.tb, c, schedsPath+"TriggerSchedule", &fireoncev1.TriggerScheduleRequest{
-		Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: id}, TriggerKey: key, AllowOverlap: allowOverlap,
+func (f *fixture) trigger(c client, id, key string, allowOverlap bool) (*schedulesv1.TriggerScheduleResponse, error) {
+	return ask[schedulesv1.TriggerScheduleResponse](f.tb, c, schedsPath+"TriggerSchedule", &schedulesv1.TriggerScheduleRequest{
+		Schedule: &schedulesv1.TriggerScheduleRequest_ScheduleId{ScheduleId: id}, TriggerKey: key, AllowOverlap: allowOverlap,
 	})
 }
 
 // every is a spec of an interval.
-func every(d time.Duration) *fireoncev1.ScheduleSpec {
-	return &fireoncev1.ScheduleSpec{TimeZone: "UTC", Intervals: []*fireoncev1.ScheduleInterval{{Every: durationpb.New(d)}}}
+func every(d time.Duration) *schedulesv1.ScheduleSpec {
+	return &schedulesv1.ScheduleSpec{TimeZone: "UTC", Intervals: []*schedulesv1.ScheduleInterval{{Every: durationpb.New(d)}}}
 }
 
 func namesOf[T interface{ GetName() string }](list []T) []string {
@@ -191,19 +192,19 @@ func letter() *fireoncev1.Payload {
 	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{Sender: "a@example.org", To: []string{"b@example.org"}}}}
 }
 
-func (f *fixture) skipFiring(c client, id, name string, undo bool) (*fireoncev1.SkipFiringResponse, error) {
-	return ask[fireoncev1.SkipFiringResponse](f.tb, c, schedsPath+"SkipFiring", &fireoncev1.SkipFiringRequest{
-		Schedule: &fireoncev1.SkipFiringRequest_ScheduleId{ScheduleId: id}, Name: name, Undo: undo,
+func (f *fixture) skipFiring(c client, id, name string, undo bool) (*schedulesv1.SkipFiringResponse, error) {
+	return ask[schedulesv1.SkipFiringResponse](f.tb, c, schedsPath+"SkipFiring", &schedulesv1.SkipFiringRequest{
+		Schedule: &schedulesv1.SkipFiringRequest_ScheduleId{ScheduleId: id}, Name: name, Undo: undo,
 	})
 }
 
-func (f *fixture) backfill(c client, id string, from, until time.Time, edit ...func(*fireoncev1.BackfillScheduleRequest)) (*fireoncev1.BackfillScheduleResponse, error) {
-	r := &fireoncev1.BackfillScheduleRequest{
-		Schedule:  &fireoncev1.BackfillScheduleRequest_ScheduleId{ScheduleId: id},
+func (f *fixture) backfill(c client, id string, from, until time.Time, edit ...func(*schedulesv1.BackfillScheduleRequest)) (*schedulesv1.BackfillScheduleResponse, error) {
+	r := &schedulesv1.BackfillScheduleRequest{
+		Schedule:  &schedulesv1.BackfillScheduleRequest_ScheduleId{ScheduleId: id},
 		StartTime: timestamppb.New(from), EndTime: timestamppb.New(until),
 	}
 	for _, e := range edit {
 		e(r)
 	}
-	return ask[fireoncev1.BackfillScheduleResponse](f.tb, c, schedsPath+"BackfillSchedule", r)
+	return ask[schedulesv1.BackfillScheduleResponse](f.tb, c, schedsPath+"BackfillSchedule", r)
 }

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -19,9 +19,9 @@ import (
 // Rules of this file: a stored schedule whose times can no longer be evaluated is shown without
 // them, and with everything else.
 
-// scheduleService answers fireonce.v1.ScheduleService.
+// scheduleService answers fireonce.schedules.v1.ScheduleService.
 type scheduleService struct {
-	fireoncev1connect.UnimplementedScheduleServiceHandler
+	schedulesv1connect.UnimplementedScheduleServiceHandler
 	*Server
 }
 
@@ -47,7 +47,7 @@ func fewest(n int, limit int64) int {
 }
 
 // GetSchedule implements the RPC.
-func (s *scheduleService) GetSchedule(ctx context.Context, req *fireoncev1.GetScheduleRequest) (*fireoncev1.GetScheduleResponse, error) {
+func (s *scheduleService) GetSchedule(ctx context.Context, req *schedulesv1.GetScheduleRequest) (*schedulesv1.GetScheduleResponse, error) {
 	found, err := s.readSchedule(ctx, req)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *scheduleService) GetSchedule(ctx context.Context, req *fireoncev1.GetSc
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("read the last firings: %w", err), scheduleNotFound(store.Ref{ID: found.ID}))
 	}
-	return &fireoncev1.GetScheduleResponse{Schedule: out, NextFirings: next, RecentFirings: convertAll(last.Firings, firingToWire)}, nil
+	return &schedulesv1.GetScheduleResponse{Schedule: out, NextFirings: next, RecentFirings: convertAll(last.Firings, firingToWire)}, nil
 }
 
 // readSchedule reads the schedule that a request is about.
@@ -85,7 +85,7 @@ func (s *scheduleService) scheduleNamed(ctx context.Context, fields names, id, k
 }
 
 // withNext converts a schedule, with its next firings.
-func (s *scheduleService) withNext(ctx context.Context, of store.Schedule) (*fireoncev1.Schedule, []*fireoncev1.PlannedFiring, error) {
+func (s *scheduleService) withNext(ctx context.Context, of store.Schedule) (*schedulesv1.Schedule, []*schedulesv1.PlannedFiring, error) {
 	now, err := s.storeNow(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -130,7 +130,7 @@ func (s *scheduleService) assign(ctx context.Context, of store.Schedule, next []
 }
 
 // scheduleWire converts a schedule as it is now.
-func (s *scheduleService) scheduleWire(ctx context.Context, of store.Schedule) (*fireoncev1.Schedule, error) {
+func (s *scheduleService) scheduleWire(ctx context.Context, of store.Schedule) (*schedulesv1.Schedule, error) {
 	now, err := s.storeNow(ctx)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (s *scheduleService) scheduleWire(ctx context.Context, of store.Schedule) (
 }
 
 // scheduleAt converts a schedule as it is at a time.
-func (s *scheduleService) scheduleAt(ctx context.Context, of store.Schedule, now time.Time) (*fireoncev1.Schedule, error) {
+func (s *scheduleService) scheduleAt(ctx context.Context, of store.Schedule, now time.Time) (*schedulesv1.Schedule, error) {
 	out, err := scheduleToWire(of)
 	if err != nil {
 		return nil, fmt.Errorf("read the stored schedule %s: %w", of.ID, err)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/internal/submit"
@@ -63,7 +64,7 @@ func contentOfItem(payload *fireoncev1.Payload, labels map[string]string) (out i
 	out.print.Set("payload", enc)
 	var named []byte
 	if len(labels) > 0 {
-		if named, err = wire.Canonical((&fireoncev1.ScheduleItem{Labels: labels}).ProtoReflect()); err != nil {
+		if named, err = wire.Canonical((&schedulesv1.ScheduleItem{Labels: labels}).ProtoReflect()); err != nil {
 			return out, err
 		}
 	}
@@ -83,7 +84,7 @@ func (s *scheduleService) checkContent(ctx context.Context, of store.Schedule, c
 	case !of.Queued:
 		return scheduleState(of, "its job_template has no queue")
 	}
-	template := &fireoncev1.JobTemplate{}
+	template := &schedulesv1.JobTemplate{}
 	if err := proto.Unmarshal(of.Template, template); err != nil {
 		return fmt.Errorf("read the stored template of schedule %s: %w", of.ID, err)
 	}
@@ -119,7 +120,7 @@ func itemQuota(of store.Schedule, err error) error {
 }
 
 // AddScheduleItem implements the RPC.
-func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.AddScheduleItemRequest) (*fireoncev1.AddScheduleItemResponse, error) {
+func (s *scheduleService) AddScheduleItem(ctx context.Context, req *schedulesv1.AddScheduleItemRequest) (*schedulesv1.AddScheduleItemResponse, error) {
 	of, err := s.scheduleOfItems(ctx, req)
 	if err != nil {
 		return nil, err
@@ -161,25 +162,25 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 	}
 	s.logScheduleChange(ctx, "an item was added", of, "item_id", item.ID.String())
 	wire, err := itemToWire(of, item)
-	return &fireoncev1.AddScheduleItemResponse{Item: wire, Created: true}, err
+	return &schedulesv1.AddScheduleItemResponse{Item: wire, Created: true}, err
 }
 
 // repeatedItem answers a request whose key is bound, or refuses it as another one.
-func (s *scheduleService) repeatedItem(of store.Schedule, want itemContent, bound store.ScheduleItem) (*fireoncev1.AddScheduleItemResponse, error) {
+func (s *scheduleService) repeatedItem(of store.Schedule, want itemContent, bound store.ScheduleItem) (*schedulesv1.AddScheduleItemResponse, error) {
 	if differ := want.print.Diff(bound.Fingerprint); len(differ) > 0 {
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{
 			Holder: &fireoncev1.IdempotencyConflict_ScheduleId{ScheduleId: idToWire(bound.Schedule)}, MismatchedFields: differ,
 		})
 	}
 	wire, err := itemToWire(of, bound)
-	return &fireoncev1.AddScheduleItemResponse{Item: wire}, err
+	return &schedulesv1.AddScheduleItemResponse{Item: wire}, err
 }
 
 // itemToWire converts an item of a schedule.
-func itemToWire(of store.Schedule, i store.ScheduleItem) (*fireoncev1.ScheduleItem, error) {
-	out := &fireoncev1.ScheduleItem{
+func itemToWire(of store.Schedule, i store.ScheduleItem) (*schedulesv1.ScheduleItem, error) {
+	out := &schedulesv1.ScheduleItem{
 		ScheduleId: idToWire(i.Schedule), ScheduleKey: of.Key, ItemId: idToWire(i.ID), IdempotencyKey: i.Key, Labels: maps.Clone(i.Labels),
-		State: fireoncev1.ScheduleItemState(i.State), Position: int32(i.Position), FiringName: i.Firing, JobId: idToWire(i.Job),
+		State: schedulesv1.ScheduleItemState(i.State), Position: int32(i.Position), FiringName: i.Firing, JobId: idToWire(i.Job),
 		RefuseReason: text(i.Reason), CreateTime: timeToWire(i.Created), CreatedBy: i.CreatedBy, UpdateTime: timeToWire(i.Updated),
 		Etag: etagOf(i.ID, i.Version),
 	}
@@ -197,7 +198,7 @@ func itemToWire(of store.Schedule, i store.ScheduleItem) (*fireoncev1.ScheduleIt
 const lowestPosition = 1 << 61
 
 // ListScheduleItems implements the RPC.
-func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1.ListScheduleItemsRequest) (*fireoncev1.ListScheduleItemsResponse, error) {
+func (s *scheduleService) ListScheduleItems(ctx context.Context, req *schedulesv1.ListScheduleItemsRequest) (*schedulesv1.ListScheduleItemsResponse, error) {
 	of, err := s.scheduleOfItems(ctx, req)
 	if err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("list items: %w", err), scheduleNotFound(store.Ref{ID: of.ID}))
 	}
-	out := &fireoncev1.ListScheduleItemsResponse{Waiting: int32(page.Waiting)}
+	out := &schedulesv1.ListScheduleItemsResponse{Waiting: int32(page.Waiting)}
 	for _, i := range page.Items {
 		wire, err := itemToWire(of, i)
 		if err != nil {
@@ -238,9 +239,9 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 }
 
 // itemPage reads a page token of items, of whichever part of the list.
-func (s *scheduleService) itemPage(of store.Schedule, req *fireoncev1.ListScheduleItemsRequest) (pager, store.ItemPlace, error) {
-	query := &fireoncev1.ListScheduleItemsRequest{
-		Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
+func (s *scheduleService) itemPage(of store.Schedule, req *schedulesv1.ListScheduleItemsRequest) (pager, store.ItemPlace, error) {
+	query := &schedulesv1.ListScheduleItemsRequest{
+		Schedule: &schedulesv1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
 	}
 	p, err := s.tokens.readPage(endedItemPages, of.Project, query, req.GetPageToken())
 	if err == nil && req.GetPageToken() != "" {
@@ -266,7 +267,7 @@ type itemChange struct {
 }
 
 // changeItem makes a change of the item that a request is about.
-func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, r itemChange) (*fireoncev1.ScheduleItem, error) {
+func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, r itemChange) (*schedulesv1.ScheduleItem, error) {
 	of, err := s.scheduleOfItems(ctx, req)
 	if err != nil {
 		return nil, err
@@ -319,13 +320,13 @@ func itemNotFound(of store.Schedule, id job.ID) *fault {
 
 // itemState is the error for a change that an item's state does not allow.
 func itemState(i store.ScheduleItem) error {
-	name := fireoncev1.ScheduleItemState(i.State).String()[len("SCHEDULE_ITEM_STATE_"):]
+	name := schedulesv1.ScheduleItemState(i.State).String()[len("SCHEDULE_ITEM_STATE_"):]
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE,
 		fmt.Sprintf("not possible with item %s, which is %s", i.ID, name), "item_id", i.ID.String(), "state", name)
 }
 
 // UpdateScheduleItem implements the RPC.
-func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev1.UpdateScheduleItemRequest) (*fireoncev1.UpdateScheduleItemResponse, error) {
+func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *schedulesv1.UpdateScheduleItemRequest) (*schedulesv1.UpdateScheduleItemResponse, error) {
 	content, err := contentOfItem(req.GetPayload(), req.GetLabels())
 	if err != nil {
 		return nil, err
@@ -342,11 +343,11 @@ func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev
 			return s.admission.takeGrowth(ctx, of.Project, len(content.Payload)-len(was.Payload))
 		},
 	})
-	return &fireoncev1.UpdateScheduleItemResponse{Item: out}, err
+	return &schedulesv1.UpdateScheduleItemResponse{Item: out}, err
 }
 
 // MoveScheduleItem implements the RPC.
-func (s *scheduleService) MoveScheduleItem(ctx context.Context, req *fireoncev1.MoveScheduleItemRequest) (*fireoncev1.MoveScheduleItemResponse, error) {
+func (s *scheduleService) MoveScheduleItem(ctx context.Context, req *schedulesv1.MoveScheduleItemRequest) (*schedulesv1.MoveScheduleItemResponse, error) {
 	before, err := idFromWire("before_item_id", req.GetBeforeItemId())
 	if err != nil {
 		return nil, err
@@ -356,7 +357,7 @@ func (s *scheduleService) MoveScheduleItem(ctx context.Context, req *fireoncev1.
 		from: store.ItemWaiting, what: "an item was moved", change: store.ItemChange{To: &to},
 		inPlace: func(of store.Schedule, was store.ScheduleItem) (bool, error) { return s.isAt(ctx, of, was, to) },
 	})
-	return &fireoncev1.MoveScheduleItemResponse{Item: out}, err
+	return &schedulesv1.MoveScheduleItemResponse{Item: out}, err
 }
 
 // isAt reports whether an item is where it is to go. It refuses a position before an item that
@@ -383,12 +384,12 @@ func (s *scheduleService) isAt(ctx context.Context, of store.Schedule, was store
 }
 
 // RemoveScheduleItem implements the RPC.
-func (s *scheduleService) RemoveScheduleItem(ctx context.Context, req *fireoncev1.RemoveScheduleItemRequest) (*fireoncev1.RemoveScheduleItemResponse, error) {
+func (s *scheduleService) RemoveScheduleItem(ctx context.Context, req *schedulesv1.RemoveScheduleItemRequest) (*schedulesv1.RemoveScheduleItemResponse, error) {
 	out, err := s.changeItem(ctx, req, itemChange{
 		from: store.ItemRefused, what: "an item was removed", change: store.ItemChange{Remove: true},
 		inPlace: func(_ store.Schedule, was store.ScheduleItem) (bool, error) {
 			return was.State == store.ItemRemoved, nil
 		},
 	})
-	return &fireoncev1.RemoveScheduleItemResponse{Item: out}, err
+	return &schedulesv1.RemoveScheduleItemResponse{Item: out}, err
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -19,47 +20,47 @@ import (
 
 // fromQueue takes a schedule's content from its queue.
 func fromQueue(r *createScheduleRequest) {
-	r.JobTemplate.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}
+	r.JobTemplate.Content = &schedulesv1.JobTemplate_Queue{Queue: &schedulesv1.QueueContent{}}
 }
 
-func addItem(of, key string, p *fireoncev1.Payload) *fireoncev1.AddScheduleItemRequest {
-	return &fireoncev1.AddScheduleItemRequest{
-		Schedule: &fireoncev1.AddScheduleItemRequest_ScheduleId{ScheduleId: of}, IdempotencyKey: key, Payload: p,
+func addItem(of, key string, p *fireoncev1.Payload) *schedulesv1.AddScheduleItemRequest {
+	return &schedulesv1.AddScheduleItemRequest{
+		Schedule: &schedulesv1.AddScheduleItemRequest_ScheduleId{ScheduleId: of}, IdempotencyKey: key, Payload: p,
 	}
 }
 
-func removeItem(i *fireoncev1.ScheduleItem) *fireoncev1.RemoveScheduleItemRequest {
-	return &fireoncev1.RemoveScheduleItemRequest{
-		Schedule: &fireoncev1.RemoveScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
+func removeItem(i *schedulesv1.ScheduleItem) *schedulesv1.RemoveScheduleItemRequest {
+	return &schedulesv1.RemoveScheduleItemRequest{
+		Schedule: &schedulesv1.RemoveScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
 	}
 }
 
 // moveItem moves an item before another one, or to the end.
-func moveItem(i, before *fireoncev1.ScheduleItem) *fireoncev1.MoveScheduleItemRequest {
-	r := &fireoncev1.MoveScheduleItemRequest{
-		Schedule: &fireoncev1.MoveScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
-		To: &fireoncev1.MoveScheduleItemRequest_End{End: true},
+func moveItem(i, before *schedulesv1.ScheduleItem) *schedulesv1.MoveScheduleItemRequest {
+	r := &schedulesv1.MoveScheduleItemRequest{
+		Schedule: &schedulesv1.MoveScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
+		To: &schedulesv1.MoveScheduleItemRequest_End{End: true},
 	}
 	if before != nil {
-		r.To = &fireoncev1.MoveScheduleItemRequest_BeforeItemId{BeforeItemId: before.GetItemId()}
+		r.To = &schedulesv1.MoveScheduleItemRequest_BeforeItemId{BeforeItemId: before.GetItemId()}
 	}
 	return r
 }
 
-func (f *fixture) addItem(c client, of, key string, p *fireoncev1.Payload) *fireoncev1.AddScheduleItemResponse {
+func (f *fixture) addItem(c client, of, key string, p *fireoncev1.Payload) *schedulesv1.AddScheduleItemResponse {
 	f.tb.Helper()
-	res, err := askWith[fireoncev1.AddScheduleItemResponse](f.tb.Context(), c, schedsPath+"AddScheduleItem", addItem(of, key, p))
+	res, err := askWith[schedulesv1.AddScheduleItemResponse](f.tb.Context(), c, schedsPath+"AddScheduleItem", addItem(of, key, p))
 	f.must(err)
 	return res
 }
 
-func (f *fixture) listItems(c client, of string, edit func(*fireoncev1.ListScheduleItemsRequest)) []*fireoncev1.ScheduleItem {
+func (f *fixture) listItems(c client, of string, edit func(*schedulesv1.ListScheduleItemsRequest)) []*schedulesv1.ScheduleItem {
 	f.tb.Helper()
-	r := &fireoncev1.ListScheduleItemsRequest{Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: of}}
+	r := &schedulesv1.ListScheduleItemsRequest{Schedule: &schedulesv1.ListScheduleItemsRequest_ScheduleId{ScheduleId: of}}
 	edit(r)
-	var out []*fireoncev1.ScheduleItem
+	var out []*schedulesv1.ScheduleItem
 	for range 20 {
-		res, err := askWith[fireoncev1.ListScheduleItemsResponse](f.tb.Context(), c, schedsPath+"ListScheduleItems", r)
+		res, err := askWith[schedulesv1.ListScheduleItemsResponse](f.tb.Context(), c, schedsPath+"ListScheduleItems", r)
 		f.must(err)
 		out = append(out, res.GetItems()...)
 		if r.PageToken = res.GetNextPageToken(); r.PageToken == "" {
@@ -70,7 +71,7 @@ func (f *fixture) listItems(c client, of string, edit func(*fireoncev1.ListSched
 	return nil
 }
 
-func keysOf(items []*fireoncev1.ScheduleItem) (keys []string) {
+func keysOf(items []*schedulesv1.ScheduleItem) (keys []string) {
 	for _, i := range items {
 		keys = append(keys, i.GetIdempotencyKey())
 	}
@@ -85,7 +86,7 @@ func TestQuotaOfItems(t *testing.T) {
 	id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue)).GetScheduleId()
 	of := func(n int) *fireoncev1.Payload { return custom("good/v1", strings.Repeat("x", n)) }
 	add := func(key string, n int) error {
-		_, err := askWith[fireoncev1.AddScheduleItemResponse](t.Context(), c, schedsPath+"AddScheduleItem", addItem(id, key, of(n)))
+		_, err := askWith[schedulesv1.AddScheduleItemResponse](t.Context(), c, schedsPath+"AddScheduleItem", addItem(id, key, of(n)))
 		return err
 	}
 	first := f.addItem(c, id, "a", of(700)).GetItem()
@@ -97,8 +98,8 @@ func TestQuotaOfItems(t *testing.T) {
 	}
 	f.must(add("b", 100))
 	change := func(n int) error {
-		_, err := askWith[fireoncev1.UpdateScheduleItemResponse](t.Context(), c, schedsPath+"UpdateScheduleItem", &fireoncev1.UpdateScheduleItemRequest{
-			Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: id}, ItemId: first.GetItemId(), Payload: of(n),
+		_, err := askWith[schedulesv1.UpdateScheduleItemResponse](t.Context(), c, schedsPath+"UpdateScheduleItem", &schedulesv1.UpdateScheduleItemRequest{
+			Schedule: &schedulesv1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: id}, ItemId: first.GetItemId(), Payload: of(n),
 		})
 		return err
 	}
@@ -109,10 +110,10 @@ func TestQuotaOfItems(t *testing.T) {
 	}
 	f.clock.advance(server.MeasureEvery * 2)
 	wantReason(t, add("c", 400), quotaExceeded) // the job has it now
-	items := f.listItems(c, id, func(r *fireoncev1.ListScheduleItemsRequest) {
-		r.States = []fireoncev1.ScheduleItemState{fireoncev1.ScheduleItemState_SCHEDULE_ITEM_STATE_WAITING}
+	items := f.listItems(c, id, func(r *schedulesv1.ListScheduleItemsRequest) {
+		r.States = []schedulesv1.ScheduleItemState{schedulesv1.ScheduleItemState_SCHEDULE_ITEM_STATE_WAITING}
 	})
-	_, err = askWith[fireoncev1.RemoveScheduleItemResponse](t.Context(), c, schedsPath+"RemoveScheduleItem", removeItem(items[0]))
+	_, err = askWith[schedulesv1.RemoveScheduleItemResponse](t.Context(), c, schedsPath+"RemoveScheduleItem", removeItem(items[0]))
 	f.must(err)
 	f.clock.advance(server.MeasureEvery * 2)
 	f.must(add("c", 100))
@@ -128,9 +129,9 @@ func TestSlots(t *testing.T) {
 			c := dial(f)
 			id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue, func(r *createScheduleRequest) {
 				r.JobTemplate.Labels = map[string]string{"from": "template"}
-				r.Policies = &fireoncev1.SchedulePolicies{MaxPerDay: 2, Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW}
+				r.Policies = &schedulesv1.SchedulePolicies{MaxPerDay: 2, Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW}
 			})).GetScheduleId()
-			items := make(map[string]*fireoncev1.ScheduleItem)
+			items := make(map[string]*schedulesv1.ScheduleItem)
 			for _, key := range []string{"a", "b", "c", "d"} {
 				res := f.addItem(c, id, key, custom("good/v1", "{{zone}} "+key))
 				if items[key] = res.GetItem(); !res.GetCreated() || res.GetItem().GetPosition() != int32(len(items)) || res.GetItem().GetPayload() == nil {
@@ -141,29 +142,29 @@ func TestSlots(t *testing.T) {
 				t.Errorf("repeat %v", again)
 			}
 			for range 2 { // the second one is in place
-				res, err := askWith[fireoncev1.MoveScheduleItemResponse](t.Context(), c, schedsPath+"MoveScheduleItem", moveItem(items["c"], items["a"]))
+				res, err := askWith[schedulesv1.MoveScheduleItemResponse](t.Context(), c, schedsPath+"MoveScheduleItem", moveItem(items["c"], items["a"]))
 				f.must(err)
 				if res.GetItem().GetPosition() != 1 {
 					t.Errorf("moved %v", res)
 				}
 			}
 			for range 2 {
-				res, err := askWith[fireoncev1.RemoveScheduleItemResponse](t.Context(), c, schedsPath+"RemoveScheduleItem", removeItem(items["b"]))
+				res, err := askWith[schedulesv1.RemoveScheduleItemResponse](t.Context(), c, schedsPath+"RemoveScheduleItem", removeItem(items["b"]))
 				f.must(err)
-				if i := res.GetItem(); i.GetState() != fireoncev1.ScheduleItemState_SCHEDULE_ITEM_STATE_REMOVED || i.GetPayload() != nil || i.GetPosition() != 0 {
+				if i := res.GetItem(); i.GetState() != schedulesv1.ScheduleItemState_SCHEDULE_ITEM_STATE_REMOVED || i.GetPayload() != nil || i.GetPosition() != 0 {
 					t.Errorf("removed %v", res)
 				}
 			}
-			update := &fireoncev1.UpdateScheduleItemRequest{
-				Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleKey{ScheduleKey: "s"}, ItemId: items["a"].GetItemId(), Etag: items["a"].GetEtag(),
+			update := &schedulesv1.UpdateScheduleItemRequest{
+				Schedule: &schedulesv1.UpdateScheduleItemRequest_ScheduleKey{ScheduleKey: "s"}, ItemId: items["a"].GetItemId(), Etag: items["a"].GetEtag(),
 				Payload: custom("good/v1", "new a"), Labels: map[string]string{"from": "item", "x": "y"},
 			}
-			changed, err := askWith[fireoncev1.UpdateScheduleItemResponse](t.Context(), c, schedsPath+"UpdateScheduleItem", update)
+			changed, err := askWith[schedulesv1.UpdateScheduleItemResponse](t.Context(), c, schedsPath+"UpdateScheduleItem", update)
 			f.must(err)
 			if changed.GetItem().GetPosition() != 2 || changed.GetItem().GetEtag() == items["a"].GetEtag() || changed.GetItem().GetLabels()["x"] != "y" {
 				t.Errorf("changed %v", changed)
 			}
-			if got := keysOf(f.listItems(c, id, func(r *fireoncev1.ListScheduleItemsRequest) { r.PageSize = 1 })); !slices.Equal(got, []string{"c", "a", "d", "b"}) {
+			if got := keysOf(f.listItems(c, id, func(r *schedulesv1.ListScheduleItemsRequest) { r.PageSize = 1 })); !slices.Equal(got, []string{"c", "a", "d", "b"}) {
 				t.Errorf("listed %q", got)
 			}
 			next := f.getSchedule(c, id).GetNextFirings() // 15:00 and on; two a day
@@ -174,8 +175,8 @@ func TestSlots(t *testing.T) {
 			}
 			for i := range 4 {
 				f.firesAfter(fires, time.Hour)
-				if used := f.listItems(c, id, func(r *fireoncev1.ListScheduleItemsRequest) {
-					r.States = []fireoncev1.ScheduleItemState{fireoncev1.ScheduleItemState_SCHEDULE_ITEM_STATE_USED}
+				if used := f.listItems(c, id, func(r *schedulesv1.ListScheduleItemsRequest) {
+					r.States = []schedulesv1.ScheduleItemState{schedulesv1.ScheduleItemState_SCHEDULE_ITEM_STATE_USED}
 				}); len(used) != min(i+1, 2) || used[0].GetFiringName() == "" || used[0].GetJobId() == "" || used[0].GetPayload() != nil {
 					t.Errorf("used %v", used)
 				}
@@ -226,19 +227,19 @@ func TestItemsAreChecked(t *testing.T) {
 		"no queue":            {"AddScheduleItem", addItem(plain, "k", good), connect.CodeFailedPrecondition},
 		"a deleted schedule":  {"AddScheduleItem", addItem(gone, "k", good), connect.CodeFailedPrecondition},
 		"no schedule":         {"AddScheduleItem", addItem(first.GetItemId(), "k", good), connect.CodeNotFound},
-		"an item elsewhere":   {"RemoveScheduleItem", removeItem(&fireoncev1.ScheduleItem{ScheduleId: plain, ItemId: first.GetItemId()}), connect.CodeNotFound},
-		"before nothing":      {"MoveScheduleItem", moveItem(first, &fireoncev1.ScheduleItem{ItemId: plain}), connect.CodeNotFound},
-		"labels of a job":     {"AddScheduleItem", &fireoncev1.AddScheduleItemRequest{Schedule: addItem(id, "", nil).Schedule, IdempotencyKey: "k", Payload: good, Labels: many}, connect.CodeInvalidArgument},
-		"an old etag":         {"RemoveScheduleItem", &fireoncev1.RemoveScheduleItemRequest{Schedule: removeItem(first).Schedule, ItemId: first.GetItemId(), Etag: "x"}, connect.CodeAborted},
-		"a bad new payload":   {"UpdateScheduleItem", &fireoncev1.UpdateScheduleItemRequest{Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: id}, ItemId: first.GetItemId(), Payload: custom("bad/v1", "x")}, connect.CodeInvalidArgument},
-		"a page token at all": {"ListScheduleItems", &fireoncev1.ListScheduleItemsRequest{Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: id}, PageToken: "x"}, connect.CodeInvalidArgument},
+		"an item elsewhere":   {"RemoveScheduleItem", removeItem(&schedulesv1.ScheduleItem{ScheduleId: plain, ItemId: first.GetItemId()}), connect.CodeNotFound},
+		"before nothing":      {"MoveScheduleItem", moveItem(first, &schedulesv1.ScheduleItem{ItemId: plain}), connect.CodeNotFound},
+		"labels of a job":     {"AddScheduleItem", &schedulesv1.AddScheduleItemRequest{Schedule: addItem(id, "", nil).Schedule, IdempotencyKey: "k", Payload: good, Labels: many}, connect.CodeInvalidArgument},
+		"an old etag":         {"RemoveScheduleItem", &schedulesv1.RemoveScheduleItemRequest{Schedule: removeItem(first).Schedule, ItemId: first.GetItemId(), Etag: "x"}, connect.CodeAborted},
+		"a bad new payload":   {"UpdateScheduleItem", &schedulesv1.UpdateScheduleItemRequest{Schedule: &schedulesv1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: id}, ItemId: first.GetItemId(), Payload: custom("bad/v1", "x")}, connect.CodeInvalidArgument},
+		"a page token at all": {"ListScheduleItems", &schedulesv1.ListScheduleItemsRequest{Schedule: &schedulesv1.ListScheduleItemsRequest_ScheduleId{ScheduleId: id}, PageToken: "x"}, connect.CodeInvalidArgument},
 	} {
-		_, err := askWith[fireoncev1.AddScheduleItemResponse](t.Context(), c, schedsPath+tt.procedure, tt.request)
+		_, err := askWith[schedulesv1.AddScheduleItemResponse](t.Context(), c, schedsPath+tt.procedure, tt.request)
 		if e := new(wireError); !asWire(err, &e) || e.code != tt.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if items := f.listItems(c, id, func(*fireoncev1.ListScheduleItemsRequest) {}); len(items) != 1 || items[0].GetEtag() != first.GetEtag() {
+	if items := f.listItems(c, id, func(*schedulesv1.ListScheduleItemsRequest) {}); len(items) != 1 || items[0].GetEtag() != first.GetEtag() {
 		t.Errorf("items %v", items)
 	}
 }
@@ -261,8 +262,8 @@ func TestPreviewOfAQueue(t *testing.T) {
 			{4 * time.Hour, []string{items[2], "", "", ""}},
 			{48 * time.Hour, []string{"", "", "", ""}},
 		} {
-			res, err := ask[fireoncev1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
-				Subject: &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: id}, Count: 4, StartTime: timestamppb.New(f.clock.Now().Add(tt.after)),
+			res, err := ask[schedulesv1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &schedulesv1.PreviewScheduleRequest{
+				Subject: &schedulesv1.PreviewScheduleRequest_ScheduleId{ScheduleId: id}, Count: 4, StartTime: timestamppb.New(f.clock.Now().Add(tt.after)),
 			})
 			f.must(err)
 			var got []string
@@ -288,7 +289,7 @@ func TestBackfillOfAQueue(t *testing.T) {
 		f.addItem(c, id, key, custom("good/v1", key))
 	}
 	for _, dry := range []bool{true, false} {
-		res, err := f.backfill(c, id, from, f.clock.Now(), func(r *fireoncev1.BackfillScheduleRequest) { r.DryRun = dry })
+		res, err := f.backfill(c, id, from, f.clock.Now(), func(r *schedulesv1.BackfillScheduleRequest) { r.DryRun = dry })
 		f.must(err)
 		if got := namesOf(res.GetFirings()); !slices.Equal(got, []string{"b:2026-07-01T15:00:00/1", "b:2026-07-01T16:00:00/1"}) {
 			t.Errorf("dry run %t: made %q", dry, got)
@@ -322,7 +323,7 @@ func TestDryBackfillOfAQueueInPages(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		made, without, token := 0, 0, ""
 		for range 2 {
-			res, err := f.backfill(c, id, from, from.Add(150*time.Hour-time.Second), func(r *fireoncev1.BackfillScheduleRequest) { r.DryRun, r.PageToken = dry, token })
+			res, err := f.backfill(c, id, from, from.Add(150*time.Hour-time.Second), func(r *schedulesv1.BackfillScheduleRequest) { r.DryRun, r.PageToken = dry, token })
 			f.must(err)
 			made, without, token = made+len(res.GetFirings()), without+len(res.GetWithoutContent()), res.GetNextPageToken()
 		}

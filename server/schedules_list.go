@@ -7,13 +7,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/store"
 )
 
 // ListSchedules implements the RPC.
-func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error) {
+func (s *scheduleService) ListSchedules(ctx context.Context, req *schedulesv1.ListSchedulesRequest) (*schedulesv1.ListSchedulesResponse, error) {
 	project := callerOf(ctx).project
 	p, err := s.tokens.readPage(schedulePages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
@@ -37,7 +38,7 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 	if _, err := s.keys.keys(ctx, project, connections, nil); err != nil {
 		return nil, err
 	}
-	out, size := &fireoncev1.ListSchedulesResponse{}, 0
+	out, size := &schedulesv1.ListSchedulesResponse{}, 0
 	for i, of := range page.Schedules {
 		// Each has a share of the steps, so that a costly one leaves the others theirs.
 		wire, err := s.scheduleAt(recur.WithMeter(ctx, recur.MaxSteps/int64(len(page.Schedules))), of, now)
@@ -65,7 +66,7 @@ func (s *scheduleService) schedulePage(ctx context.Context, q store.ScheduleQuer
 }
 
 // scheduleSelection makes the query of what a filter selects.
-func (s *scheduleService) scheduleSelection(ctx context.Context, project string, f *fireoncev1.ScheduleFilter) (store.ScheduleQuery, error) {
+func (s *scheduleService) scheduleSelection(ctx context.Context, project string, f *schedulesv1.ScheduleFilter) (store.ScheduleQuery, error) {
 	q, err := schedulesFromWire(project, f)
 	if err != nil {
 		return q, err

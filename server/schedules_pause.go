@@ -5,16 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
 
 // PauseSchedule implements the RPC.
-func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error) {
+func (s *scheduleService) PauseSchedule(ctx context.Context, req *schedulesv1.PauseScheduleRequest) (*schedulesv1.PauseScheduleResponse, error) {
 	out, err := s.changeSchedule(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
-	return &fireoncev1.PauseScheduleResponse{Schedule: out}, err
+	return &schedulesv1.PauseScheduleResponse{Schedule: out}, err
 }
 
 // pausing is the change that pauses a schedule.
@@ -41,9 +41,9 @@ func (s *scheduleService) pausing(etag, note string) scheduleChange {
 }
 
 // ResumeSchedule implements the RPC.
-func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error) {
+func (s *scheduleService) ResumeSchedule(ctx context.Context, req *schedulesv1.ResumeScheduleRequest) (*schedulesv1.ResumeScheduleResponse, error) {
 	out, err := s.changeSchedule(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
-	return &fireoncev1.ResumeScheduleResponse{Schedule: out}, err
+	return &schedulesv1.ResumeScheduleResponse{Schedule: out}, err
 }
 
 // resuming is the change that makes a schedule fire again.

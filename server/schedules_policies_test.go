@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 )
 
 // TestPoliciesStay: a schedule shows each policy that it was given, also one that only its
@@ -16,9 +16,9 @@ import (
 func TestPoliciesStay(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	given := &fireoncev1.SchedulePolicies{
-		Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_SKIP, WhileUnresolved: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW,
-		CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL, CatchUpWindow: durationpb.New(2 * time.Hour),
+	given := &schedulesv1.SchedulePolicies{
+		Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_SKIP, WhileUnresolved: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW,
+		CatchUp: schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL, CatchUpWindow: durationpb.New(2 * time.Hour),
 		PauseAfterFailures: 3, PauseOnAuthHold: true, CoolDown: durationpb.New(time.Hour), MaxPerDay: 4,
 	}
 	fields := given.ProtoReflect().Descriptor().Fields()
@@ -37,8 +37,8 @@ func TestPoliciesStay(t *testing.T) {
 		field := fields.Get(i)
 		want := proto.CloneOf(sched.GetPolicies())
 		want.ProtoReflect().Set(field, given.ProtoReflect().Get(field))
-		res, err := ask[fireoncev1.UpdateScheduleResponse](t, overConnect(f), schedsPath+"UpdateSchedule", &fireoncev1.UpdateScheduleRequest{
-			Schedule: &fireoncev1.UpdateScheduleRequest_ScheduleId{ScheduleId: sched.GetScheduleId()}, Etag: sched.GetEtag(),
+		res, err := ask[schedulesv1.UpdateScheduleResponse](t, overConnect(f), schedsPath+"UpdateSchedule", &schedulesv1.UpdateScheduleRequest{
+			Schedule: &schedulesv1.UpdateScheduleRequest_ScheduleId{ScheduleId: sched.GetScheduleId()}, Etag: sched.GetEtag(),
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"policies"}}, Policies: want,
 		})
 		f.must(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/inflight"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -25,7 +26,7 @@ const (
 )
 
 // PreviewSchedule implements the RPC.
-func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error) {
+func (s *scheduleService) PreviewSchedule(ctx context.Context, req *schedulesv1.PreviewScheduleRequest) (*schedulesv1.PreviewScheduleResponse, error) {
 	hold, err := s.previews.Take(ctx, callerOf(ctx).project, 1)
 	if errors.Is(err, inflight.ErrBusy) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY, "other previews are being computed; repeat the call unchanged")
@@ -43,7 +44,7 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 		return nil, err
 	}
 	n := cmp.Or(int(min(req.GetCount(), maxPreviewed)), defaultPreview)
-	out := &fireoncev1.PreviewScheduleResponse{TzdataVersion: s.cfg.Scheduler.Zones().Version().Version}
+	out := &schedulesv1.PreviewScheduleResponse{TzdataVersion: s.cfg.Scheduler.Zones().Version().Version}
 	var list []schedule.Planned
 	if spec := req.GetSpec(); spec != nil {
 		if _, err := canonicalOrNil(partSpec, spec); err != nil {
@@ -66,7 +67,7 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 // previewed are the firings of times from an instant on, zero: from now on. limit, if it is
 // set, bounds all firings. template is that of a stored schedule.
 func (s *scheduleService) previewed(
-	ctx context.Context, times *recur.Schedule, template *fireoncev1.JobTemplate, from, until time.Time, n int, limit int64,
+	ctx context.Context, times *recur.Schedule, template *schedulesv1.JobTemplate, from, until time.Time, n int, limit int64,
 ) ([]schedule.Planned, bool, error) {
 	if from.IsZero() {
 		now, err := s.storeNow(ctx)
@@ -85,7 +86,7 @@ func (s *scheduleService) previewed(
 
 // previewStored are the firings of a stored schedule, from where it stands or, by its present
 // spec, from an instant on.
-func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.PreviewScheduleRequest, from, until time.Time, n int) ([]schedule.Planned, bool, error) {
+func (s *scheduleService) previewStored(ctx context.Context, req *schedulesv1.PreviewScheduleRequest, from, until time.Time, n int) ([]schedule.Planned, bool, error) {
 	of, err := s.readSchedule(ctx, req)
 	if err != nil {
 		return nil, false, err

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -19,8 +20,8 @@ func TestPauseRecordsACatchUp(t *testing.T) {
 	f := start(t, firing(&clockwork))
 	c := overConnect(f)
 	s := f.recurring(t.Context(), c, f.newSchedule("s", func(r *createScheduleRequest) {
-		r.Policies = &fireoncev1.SchedulePolicies{
-			CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL, CatchUpWindow: durationpb.New(48 * time.Hour),
+		r.Policies = &schedulesv1.SchedulePolicies{
+			CatchUp: schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL, CatchUpWindow: durationpb.New(48 * time.Hour),
 		}
 	}))
 	f.firesAfter(clockwork, 6*time.Hour)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -15,7 +16,7 @@ import (
 const (
 	quarantined   = fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED
 	stateRefused  = fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_STATE
-	pauseRestored = fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_RESTORED
+	pauseRestored = schedulesv1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_RESTORED
 )
 
 // restoredCall is a call that may be the first one about a schedule of a restored database.
@@ -57,8 +58,8 @@ func restoredCalls() []restoredCall {
 			return second2(f.backfill(c, id, now.Add(-time.Hour), now))
 		}, reads: true, active: stateRefused, paused: stateRefused},
 		{name: "BulkPauseSchedules", call: func(f *fixture, c client, _ string) error {
-			return second2(ask[fireoncev1.BulkPauseSchedulesResponse](f.tb, c, schedsPath+"BulkPauseSchedules",
-				&fireoncev1.BulkPauseSchedulesRequest{Filter: anySchedule()}))
+			return second2(ask[schedulesv1.BulkPauseSchedulesResponse](f.tb, c, schedsPath+"BulkPauseSchedules",
+				&schedulesv1.BulkPauseSchedulesRequest{Filter: anySchedule()}))
 		}, reads: true},
 		{name: "DeleteSchedule", call: func(f *fixture, c client, id string) error { return second2(f.deleteSchedule(c, id, "")) }},
 	}
@@ -92,7 +93,7 @@ func TestRestoredQueue(t *testing.T) {
 				f := start(t, firing(&fires))
 				c := overConnect(f)
 				r := f.newSchedule("s", fromQueue, func(r *createScheduleRequest) {
-					r.Policies = &fireoncev1.SchedulePolicies{Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW}
+					r.Policies = &schedulesv1.SchedulePolicies{Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW}
 					if r.Spec = everyHour(); before == "not due" {
 						r.Spec = daily()
 					}
@@ -137,7 +138,7 @@ func TestRestoredQueue(t *testing.T) {
 				if got.GetPauseCause() != pauseRestored || before == "due" && got.GetCounts().GetHeld() != 2 {
 					t.Errorf("schedule %v", got)
 				}
-				f.must(second2(askWith[fireoncev1.RemoveScheduleItemResponse](t.Context(), c, schedsPath+"RemoveScheduleItem", removeItem(sent))))
+				f.must(second2(askWith[schedulesv1.RemoveScheduleItemResponse](t.Context(), c, schedsPath+"RemoveScheduleItem", removeItem(sent))))
 				f.must(second2(f.resumeSchedule(c, id, got.GetEtag(), "")))
 				f.firesHourly(fires, 25)
 				if got := f.getSchedule(c, id).GetSchedule(); got.GetCounts().GetFired() != 1 || got.GetPauseCause() != 0 {
@@ -157,7 +158,7 @@ func TestRestoredFirings(t *testing.T) {
 			f := start(t, firing(&fires))
 			c := overConnect(f)
 			id := f.recurring(t.Context(), c, f.newSchedule("s", func(r *createScheduleRequest) {
-				r.Policies = &fireoncev1.SchedulePolicies{CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL}
+				r.Policies = &schedulesv1.SchedulePolicies{CatchUp: schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL}
 			})).GetScheduleId()
 			f.restores(func() {
 				if err := first.call(f, c, id); !first.reads && first.name != "ResumeSchedule" {
@@ -229,7 +230,7 @@ func TestRestoredEnded(t *testing.T) {
 	}
 	resumed, err := f.resumeSchedule(c, id, "", "")
 	f.must(err)
-	if resumed.GetState() != fireoncev1.ScheduleState_SCHEDULE_STATE_ENDED {
+	if resumed.GetState() != schedulesv1.ScheduleState_SCHEDULE_STATE_ENDED {
 		t.Errorf("resumed %v", resumed)
 	}
 	f.must(second2(f.trigger(c, id, "now", true)))

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/server"
 )
@@ -94,22 +95,22 @@ func answersBy(t *testing.T, by time.Duration) []string {
 	for _, name := range []string{"2026-07-01T15:00:00/1", "2026-07-01T17:00:00/1"} {
 		s.skip(name)
 	}
-	note(s, "resume", func() (*fireoncev1.Schedule, error) { return f.resumeSchedule(s.c, s.id, "", "") })
+	note(s, "resume", func() (*schedulesv1.Schedule, error) { return f.resumeSchedule(s.c, s.id, "", "") })
 	s.look()
 	f.firesAfter(clockwork, 2*time.Hour)
 	s.look()
 	f.clock.advance(time.Hour + time.Minute) // without a decision
 	s.look()
 	for _, end := range []time.Duration{-time.Minute, time.Second} {
-		note(s, "backfill", func() (*fireoncev1.BackfillScheduleResponse, error) {
+		note(s, "backfill", func() (*schedulesv1.BackfillScheduleResponse, error) {
 			return f.backfill(s.c, s.id, f.clock.Now().Add(-10*time.Hour), f.clock.Now().Add(end))
 		})
 	}
-	note(s, "backfill too early", func() (*fireoncev1.BackfillScheduleResponse, error) {
+	note(s, "backfill too early", func() (*schedulesv1.BackfillScheduleResponse, error) {
 		return f.backfill(s.c, s.id, f.clock.Now().Add(-schedule.BackfillKept+time.Second), f.clock.Now())
 	})
 	s.bulk()
-	note(s, "update", func() (*fireoncev1.UpdateScheduleResponse, error) {
+	note(s, "update", func() (*schedulesv1.UpdateScheduleResponse, error) {
 		got := f.getSchedule(s.c, s.id).GetSchedule()
 		return f.updateSchedule(s.c, got, func(r *updateScheduleRequest) {
 			r.Spec, r.JobTemplate = daily(), templateOn(f.conn)
@@ -117,8 +118,8 @@ func answersBy(t *testing.T, by time.Duration) []string {
 		}, "spec", "job_template")
 	})
 	s.look()
-	note(s, "trigger", func() (*fireoncev1.TriggerScheduleResponse, error) { return f.trigger(s.c, s.id, "now", true) })
-	note(s, "delete", func() (*fireoncev1.Schedule, error) { return f.deleteSchedule(s.c, s.id, "") })
+	note(s, "trigger", func() (*schedulesv1.TriggerScheduleResponse, error) { return f.trigger(s.c, s.id, "now", true) })
+	note(s, "delete", func() (*schedulesv1.Schedule, error) { return f.deleteSchedule(s.c, s.id, "") })
 	s.look()
 	return s.answers
 }
@@ -141,59 +142,59 @@ func note[M proto.Message](s *skewStory, what string, call func() (M, error)) {
 }
 
 func (s *skewStory) create(key string, edit ...func(*createScheduleRequest)) {
-	note(s, "create", func() (*fireoncev1.CreateScheduleResponse, error) {
-		res, err := ask[fireoncev1.CreateScheduleResponse](s.f.tb, s.c, schedsPath+"CreateSchedule", s.f.newSchedule(key, edit...))
+	note(s, "create", func() (*schedulesv1.CreateScheduleResponse, error) {
+		res, err := ask[schedulesv1.CreateScheduleResponse](s.f.tb, s.c, schedsPath+"CreateSchedule", s.f.newSchedule(key, edit...))
 		s.id = res.GetSchedule().GetScheduleId()
 		return res, err
 	})
 }
 
 func (s *skewStory) pause() {
-	note(s, "pause", func() (*fireoncev1.Schedule, error) { return s.f.pauseSchedule(s.c, s.id, "", "") })
+	note(s, "pause", func() (*schedulesv1.Schedule, error) { return s.f.pauseSchedule(s.c, s.id, "", "") })
 }
 
 func (s *skewStory) skip(name string) {
-	note(s, "skip "+name, func() (*fireoncev1.SkipFiringResponse, error) { return s.f.skipFiring(s.c, s.id, name, false) })
+	note(s, "skip "+name, func() (*schedulesv1.SkipFiringResponse, error) { return s.f.skipFiring(s.c, s.id, name, false) })
 }
 
 // look reads the schedule and its times in each way.
 func (s *skewStory) look() {
-	note(s, "get", func() (*fireoncev1.GetScheduleResponse, error) { return s.f.getSchedule(s.c, s.id), nil })
-	note(s, "list", func() (*fireoncev1.ListSchedulesResponse, error) {
-		return ask[fireoncev1.ListSchedulesResponse](s.f.tb, s.c, schedsPath+"ListSchedules", &fireoncev1.ListSchedulesRequest{})
+	note(s, "get", func() (*schedulesv1.GetScheduleResponse, error) { return s.f.getSchedule(s.c, s.id), nil })
+	note(s, "list", func() (*schedulesv1.ListSchedulesResponse, error) {
+		return ask[schedulesv1.ListSchedulesResponse](s.f.tb, s.c, schedsPath+"ListSchedules", &schedulesv1.ListSchedulesRequest{})
 	})
-	note(s, "firings", func() (*fireoncev1.ListFiringsResponse, error) {
-		return &fireoncev1.ListFiringsResponse{Firings: s.f.listFirings(s.c, s.id)}, nil
+	note(s, "firings", func() (*schedulesv1.ListFiringsResponse, error) {
+		return &schedulesv1.ListFiringsResponse{Firings: s.f.listFirings(s.c, s.id)}, nil
 	})
 	s.preview(time.Time{})
 	s.preview(s.f.clock.Now().Add(-time.Hour))
-	note(s, "preview a spec", func() (*fireoncev1.PreviewScheduleResponse, error) {
-		return ask[fireoncev1.PreviewScheduleResponse](s.f.tb, s.c, schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
-			Subject: &fireoncev1.PreviewScheduleRequest_Spec{Spec: everyHour()},
+	note(s, "preview a spec", func() (*schedulesv1.PreviewScheduleResponse, error) {
+		return ask[schedulesv1.PreviewScheduleResponse](s.f.tb, s.c, schedsPath+"PreviewSchedule", &schedulesv1.PreviewScheduleRequest{
+			Subject: &schedulesv1.PreviewScheduleRequest_Spec{Spec: everyHour()},
 		})
 	})
 }
 
 func (s *skewStory) preview(from time.Time) {
-	r := &fireoncev1.PreviewScheduleRequest{Subject: &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: s.id}, Count: 4}
+	r := &schedulesv1.PreviewScheduleRequest{Subject: &schedulesv1.PreviewScheduleRequest_ScheduleId{ScheduleId: s.id}, Count: 4}
 	if !from.IsZero() {
 		r.StartTime = timestamppb.New(from)
 	}
-	note(s, "preview", func() (*fireoncev1.PreviewScheduleResponse, error) {
-		return ask[fireoncev1.PreviewScheduleResponse](s.f.tb, s.c, schedsPath+"PreviewSchedule", r)
+	note(s, "preview", func() (*schedulesv1.PreviewScheduleResponse, error) {
+		return ask[schedulesv1.PreviewScheduleResponse](s.f.tb, s.c, schedsPath+"PreviewSchedule", r)
 	})
 }
 
 // bulk pauses and resumes all schedules, each dry and then truly.
 func (s *skewStory) bulk() {
 	for _, dry := range []bool{true, false} {
-		note(s, "bulk pause", func() (*fireoncev1.BulkPauseSchedulesResponse, error) {
-			return ask[fireoncev1.BulkPauseSchedulesResponse](s.f.tb, s.c, schedsPath+"BulkPauseSchedules", &fireoncev1.BulkPauseSchedulesRequest{Filter: anySchedule(), DryRun: dry})
+		note(s, "bulk pause", func() (*schedulesv1.BulkPauseSchedulesResponse, error) {
+			return ask[schedulesv1.BulkPauseSchedulesResponse](s.f.tb, s.c, schedsPath+"BulkPauseSchedules", &schedulesv1.BulkPauseSchedulesRequest{Filter: anySchedule(), DryRun: dry})
 		})
 	}
 	for _, dry := range []bool{true, false} {
-		note(s, "bulk resume", func() (*fireoncev1.BulkResumeSchedulesResponse, error) {
-			return ask[fireoncev1.BulkResumeSchedulesResponse](s.f.tb, s.c, schedsPath+"BulkResumeSchedules", &fireoncev1.BulkResumeSchedulesRequest{Filter: anySchedule(), DryRun: dry})
+		note(s, "bulk resume", func() (*schedulesv1.BulkResumeSchedulesResponse, error) {
+			return ask[schedulesv1.BulkResumeSchedulesResponse](s.f.tb, s.c, schedsPath+"BulkResumeSchedules", &schedulesv1.BulkResumeSchedulesRequest{Filter: anySchedule(), DryRun: dry})
 		})
 	}
 }

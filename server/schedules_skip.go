@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -16,7 +17,7 @@ import (
 const searchedFirings = 1000
 
 // SkipFiring implements the RPC.
-func (s *scheduleService) SkipFiring(ctx context.Context, req *fireoncev1.SkipFiringRequest) (*fireoncev1.SkipFiringResponse, error) {
+func (s *scheduleService) SkipFiring(ctx context.Context, req *schedulesv1.SkipFiringRequest) (*schedulesv1.SkipFiringResponse, error) {
 	name, undo := req.GetName(), req.GetUndo()
 	after, err := s.change(ctx, req, scheduleChange{
 		from: []store.ScheduleState{store.ScheduleActive, store.SchedulePaused}, what: "a firing was skipped, or put back",
@@ -46,7 +47,7 @@ func (s *scheduleService) SkipFiring(ctx context.Context, req *fireoncev1.SkipFi
 		return nil, err
 	}
 	out, next, err := s.withNext(ctx, after)
-	return &fireoncev1.SkipFiringResponse{Schedule: out, NextFirings: next}, err
+	return &schedulesv1.SkipFiringResponse{Schedule: out, NextFirings: next}, err
 }
 
 // errInPlace ends a change that turns out to be made already.

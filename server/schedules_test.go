@@ -12,17 +12,19 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 )
 
 const (
-	active = fireoncev1.ScheduleState_SCHEDULE_STATE_ACTIVE
-	paused = fireoncev1.ScheduleState_SCHEDULE_STATE_PAUSED
-	ended  = fireoncev1.ScheduleState_SCHEDULE_STATE_ENDED
-	erased = fireoncev1.ScheduleState_SCHEDULE_STATE_DELETED
+	active = schedulesv1.ScheduleState_SCHEDULE_STATE_ACTIVE
+	paused = schedulesv1.ScheduleState_SCHEDULE_STATE_PAUSED
+	ended  = schedulesv1.ScheduleState_SCHEDULE_STATE_ENDED
+	erased = schedulesv1.ScheduleState_SCHEDULE_STATE_DELETED
 
 	specInvalid = fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID
 	noSchedule  = fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND
@@ -38,8 +40,8 @@ func TestSchedulesOverEveryProtocol(t *testing.T) {
 			c := dial(f)
 			ctx := t.Context()
 
-			preview, err := ask[fireoncev1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
-				Subject: &fireoncev1.PreviewScheduleRequest_Spec{Spec: everyHour()}, Count: 2,
+			preview, err := ask[schedulesv1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &schedulesv1.PreviewScheduleRequest{
+				Subject: &schedulesv1.PreviewScheduleRequest_Spec{Spec: everyHour()}, Count: 2,
 			})
 			f.must(err)
 			if got := namesOf(preview.GetFirings()); !slices.Equal(got, []string{"2026-07-01T15:00:00/1", "2026-07-01T16:00:00/1"}) ||
@@ -47,13 +49,13 @@ func TestSchedulesOverEveryProtocol(t *testing.T) {
 				t.Errorf("preview %v", preview)
 			}
 
-			made, err := ask[fireoncev1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("s", labelled("reports"),
+			made, err := ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("s", labelled("reports"),
 				func(r *createScheduleRequest) { r.JobTemplate.Content = contentOf(templateOn(f.conn).GetPayload()) }))
 			f.must(err)
 			s := made.GetSchedule()
 			if !made.GetCreated() || s.GetState() != active || s.GetDisplayName() != "reports" || s.GetEtag() == "" || s.GetCreatedBy() != "api" ||
 				!s.GetNextFireTime().AsTime().Equal(f.clock.Now().Add(time.Hour)) || s.GetPolicies().GetCatchUpWindow().GetSeconds() != 3600 ||
-				s.GetPolicies().GetOverlap() != fireoncev1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE || s.GetIdempotencyKey() != "s" ||
+				s.GetPolicies().GetOverlap() != schedulesv1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE || s.GetIdempotencyKey() != "s" ||
 				s.GetJobTemplate().GetConnectionId() != f.conn || len(made.GetNextFirings()) != 10 {
 				t.Errorf("made %v", made)
 			}
@@ -77,8 +79,8 @@ func TestSchedulesOverEveryProtocol(t *testing.T) {
 				t.Errorf("the job says %v", byJob)
 			}
 			f.firesAfter(clockwork, time.Hour) // waits for the job before
-			listed, err := ask[fireoncev1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", &fireoncev1.ListSchedulesRequest{
-				Filter: &fireoncev1.ScheduleFilter{Labels: map[string]string{"label": "reports"}, ConnectionKeys: []string{"fixture"}},
+			listed, err := ask[schedulesv1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", &schedulesv1.ListSchedulesRequest{
+				Filter: &schedulesv1.ScheduleFilter{Labels: map[string]string{"label": "reports"}, ConnectionKeys: []string{"fixture"}},
 			})
 			f.must(err)
 			if len(listed.GetSchedules()) != 1 || listed.GetSchedules()[0].GetBufferedFiring().GetName() != "2026-07-01T16:00:00/1" ||
@@ -94,7 +96,7 @@ func TestSchedulesOverEveryProtocol(t *testing.T) {
 			}
 			stopped, err := f.pauseSchedule(c, s.GetScheduleId(), updated.GetSchedule().GetEtag(), "holidays")
 			f.must(err)
-			if stopped.GetState() != paused || stopped.GetPauseCause() != fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_REQUESTED ||
+			if stopped.GetState() != paused || stopped.GetPauseCause() != schedulesv1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_REQUESTED ||
 				stopped.GetNote() != "holidays" || stopped.GetPauseTime() == nil || stopped.GetNextFireTime() != nil || stopped.GetCounts().GetMissed() != 1 {
 				t.Errorf("paused %v", stopped)
 			}
@@ -113,7 +115,7 @@ func TestSchedulesOverEveryProtocol(t *testing.T) {
 			if gone.GetState() != erased || gone.GetJobTemplate() != nil || gone.GetDeleteTime() == nil || gone.GetNextFireTime() != nil {
 				t.Errorf("deleted %v", gone)
 			}
-			if res, err := askWith[fireoncev1.ListSchedulesResponse](ctx, c, schedsPath+"ListSchedules", &fireoncev1.ListSchedulesRequest{}); err != nil || len(res.GetSchedules()) != 0 {
+			if res, err := askWith[schedulesv1.ListSchedulesResponse](ctx, c, schedsPath+"ListSchedules", &schedulesv1.ListSchedulesRequest{}); err != nil || len(res.GetSchedules()) != 0 {
 				t.Errorf("after the end: %v, %v", res, err)
 			}
 		})
@@ -123,8 +125,8 @@ func TestSchedulesOverEveryProtocol(t *testing.T) {
 // TestCreateScheduleRepeats: the key is bound forever, to the request that created the schedule.
 func TestCreateScheduleRepeats(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
-		create := func(r *createScheduleRequest) (*fireoncev1.CreateScheduleResponse, error) {
-			return ask[fireoncev1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", r)
+		create := func(r *createScheduleRequest) (*schedulesv1.CreateScheduleResponse, error) {
+			return ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", r)
 		}
 		first, err := create(f.newSchedule("s"))
 		f.must(err)
@@ -133,7 +135,7 @@ func TestCreateScheduleRepeats(t *testing.T) {
 		f.must(err)
 		byKey := f.newSchedule("s", labelled("other"), func(r *createScheduleRequest) {
 			r.JobTemplate = templateOn(f.conn)
-			r.JobTemplate.Connection = &fireoncev1.JobTemplate_ConnectionKey{ConnectionKey: "fixture"}
+			r.JobTemplate.Connection = &schedulesv1.JobTemplate_ConnectionKey{ConnectionKey: "fixture"}
 		})
 		for what, r := range map[string]*createScheduleRequest{
 			"unchanged":               f.newSchedule("s"),
@@ -156,13 +158,13 @@ func TestCreateScheduleRepeats(t *testing.T) {
 			},
 			"job_template.labels":          func(r *createScheduleRequest) { r.JobTemplate.Labels = map[string]string{"a": "b"} },
 			"job_template.attempt_timeout": func(r *createScheduleRequest) { r.JobTemplate.AttemptTimeout = durationpb.New(time.Second) },
-			"policies":                     func(r *createScheduleRequest) { r.Policies = &fireoncev1.SchedulePolicies{PauseAfterFailures: 1} },
+			"policies":                     func(r *createScheduleRequest) { r.Policies = &schedulesv1.SchedulePolicies{PauseAfterFailures: 1} },
 			"paused":                       func(r *createScheduleRequest) { r.Paused = true },
 			"job_template.connection_key": func(r *createScheduleRequest) {
-				r.JobTemplate.Connection = &fireoncev1.JobTemplate_ConnectionKey{ConnectionKey: "nobody"}
+				r.JobTemplate.Connection = &schedulesv1.JobTemplate_ConnectionKey{ConnectionKey: "nobody"}
 			},
 			"job_template.connection_id": func(r *createScheduleRequest) {
-				r.JobTemplate.Connection = &fireoncev1.JobTemplate_ConnectionId{ConnectionId: absent}
+				r.JobTemplate.Connection = &schedulesv1.JobTemplate_ConnectionId{ConnectionId: absent}
 			},
 		} {
 			_, err := create(f.newSchedule("s", edit))
@@ -190,11 +192,11 @@ func TestCreateScheduleRefuses(t *testing.T) {
 		return func(r *createScheduleRequest) { r.JobTemplate.Content = contentOf(p) }
 	}
 	overEach(t, func(t *testing.T, f *fixture, c client) {
-		var gone fireoncev1.CreateConnectionResponse
-		f.must(c.call(t.Context(), connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: "gone", Connection: &fireoncev1.Connection{Connector: "stub"},
+		var gone connectionsv1.CreateConnectionResponse
+		f.must(c.call(t.Context(), connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: "gone", Connection: &connectionsv1.Connection{Connector: "stub"},
 		}, &gone))
-		f.must(c.call(t.Context(), connsPath+"DeleteConnection", deletion(gone.GetConnection().GetConnectionId()), &fireoncev1.DeleteConnectionResponse{}))
+		f.must(c.call(t.Context(), connsPath+"DeleteConnection", deletion(gone.GetConnection().GetConnectionId()), &connectionsv1.DeleteConnectionResponse{}))
 		for name, try := range map[string]struct {
 			edit   func(*createScheduleRequest)
 			reason fireoncev1.ErrorReason
@@ -207,7 +209,7 @@ func TestCreateScheduleRefuses(t *testing.T) {
 				r.Spec.Intervals[0].Phase = durationpb.New(time.Hour)
 			}, specInvalid, "spec.intervals[0].phase"},
 			"a date": {func(r *createScheduleRequest) {
-				r.Spec.Exclusions = &fireoncev1.ScheduleExclusions{Dates: []*fireoncev1.DateRange{{First: "2026-13-01"}}}
+				r.Spec.Exclusions = &schedulesv1.ScheduleExclusions{Dates: []*schedulesv1.DateRange{{First: "2026-13-01"}}}
 			}, specInvalid, "spec.exclusions.dates[0]"},
 			"never":            {func(r *createScheduleRequest) { r.Spec.CronExpressions = []string{"0 0 30 2 *"} }, specInvalid, "spec.cron_expressions[0]"},
 			"over":             {func(r *createScheduleRequest) { r.Spec.EndTime = timestamppb.New(f.clock.Now()) }, specInvalid, "spec"},
@@ -224,14 +226,14 @@ func TestCreateScheduleRefuses(t *testing.T) {
 			"a reserved key": {func(r *createScheduleRequest) { r.IdempotencyKey = "fireonce:mine" }, reserved, "idempotency_key"},
 			"no connection":  {func(r *createScheduleRequest) { r.JobTemplate = templateOn(absent) }, nowhere, ""},
 			"no connection key": {func(r *createScheduleRequest) {
-				r.JobTemplate.Connection = &fireoncev1.JobTemplate_ConnectionKey{ConnectionKey: "nobody"}
+				r.JobTemplate.Connection = &schedulesv1.JobTemplate_ConnectionKey{ConnectionKey: "nobody"}
 			}, nowhere, ""},
 			"a deleted connection": {func(r *createScheduleRequest) { r.JobTemplate = templateOn(gone.GetConnection().GetConnectionId()) },
 				fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED, ""},
 			"the nil UUID": {func(r *createScheduleRequest) { r.JobTemplate = templateOn("00000000-0000-0000-0000-000000000000") }, invalid, "job_template.connection_id"},
 		} {
 			for _, validate := range []bool{false, true} {
-				_, err := ask[fireoncev1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("k", try.edit, func(r *createScheduleRequest) { r.ValidateOnly = validate }))
+				_, err := ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("k", try.edit, func(r *createScheduleRequest) { r.ValidateOnly = validate }))
 				e := wantReason(t, err, try.reason)
 				var fields []string
 				for _, v := range e.detail.GetViolations() {
@@ -252,7 +254,7 @@ func TestCreateScheduleRefuses(t *testing.T) {
 func TestValidateSchedule(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)
-	res, err := ask[fireoncev1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("k", func(r *createScheduleRequest) {
+	res, err := ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("k", func(r *createScheduleRequest) {
 		r.ValidateOnly, r.Spec.MaxFirings = true, 3
 	}))
 	f.must(err)
@@ -260,8 +262,8 @@ func TestValidateSchedule(t *testing.T) {
 		!res.GetSchedule().GetNextFireTime().AsTime().Equal(f.clock.Now().Add(time.Hour)) {
 		t.Errorf("validated %v", res)
 	}
-	_, err = ask[fireoncev1.GetScheduleResponse](t, c, schedsPath+"GetSchedule", &fireoncev1.GetScheduleRequest{
-		Schedule: &fireoncev1.GetScheduleRequest_IdempotencyKey{IdempotencyKey: "k"},
+	_, err = ask[schedulesv1.GetScheduleResponse](t, c, schedsPath+"GetSchedule", &schedulesv1.GetScheduleRequest{
+		Schedule: &schedulesv1.GetScheduleRequest_IdempotencyKey{IdempotencyKey: "k"},
 	})
 	wantReason(t, err, noSchedule)
 }
@@ -276,7 +278,7 @@ func TestCreateScheduleConcurrently(t *testing.T) {
 	for range calls {
 		c := overConnect(f)
 		wg.Go(func() {
-			res, err := ask[fireoncev1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("one"))
+			res, err := ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("one"))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -300,7 +302,7 @@ func TestScheduleQuota(t *testing.T) {
 	c := overConnect(f)
 	first := f.recurring(t.Context(), c, f.newSchedule("a"))
 	f.recurring(t.Context(), c, f.newSchedule("b", func(r *createScheduleRequest) { r.Paused = true }))
-	_, err := ask[fireoncev1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("c"))
+	_, err := ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("c"))
 	if wait := wantFull(t, err, "schedules", 2, 2); wait != 0 {
 		t.Errorf("repeat after %s", wait)
 	}
@@ -323,9 +325,9 @@ func TestListSchedules(t *testing.T) {
 			}))
 			want = append([]string{s.GetScheduleId()}, want...)
 		}
-		list := func(r *fireoncev1.ListSchedulesRequest) (ids []string) {
+		list := func(r *schedulesv1.ListSchedulesRequest) (ids []string) {
 			for page := 0; ; page++ {
-				res, err := ask[fireoncev1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", r)
+				res, err := ask[schedulesv1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", r)
 				f.must(err)
 				for _, s := range res.GetSchedules() {
 					ids = append(ids, s.GetScheduleId())
@@ -335,30 +337,30 @@ func TestListSchedules(t *testing.T) {
 				}
 			}
 		}
-		if got := list(&fireoncev1.ListSchedulesRequest{PageSize: 2}); !slices.Equal(got, want) {
+		if got := list(&schedulesv1.ListSchedulesRequest{PageSize: 2}); !slices.Equal(got, want) {
 			t.Errorf("listed %v, want %v", got, want)
 		}
 		for name, try := range map[string]struct {
-			filter *fireoncev1.ScheduleFilter
+			filter *schedulesv1.ScheduleFilter
 			want   []string
 		}{
-			"paused": {&fireoncev1.ScheduleFilter{States: []fireoncev1.ScheduleState{paused}}, want[3:4]},
-			"cause":  {&fireoncev1.ScheduleFilter{PauseCauses: []fireoncev1.SchedulePauseCause{fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_REQUESTED}}, want[3:4]},
-			"label":  {&fireoncev1.ScheduleFilter{Labels: map[string]string{"odd": "1"}}, []string{want[1], want[3]}},
-			"other":  {&fireoncev1.ScheduleFilter{ConnectionIds: []string{absent}}, nil},
-			"by id":  {&fireoncev1.ScheduleFilter{ConnectionIds: []string{f.conn}}, want},
+			"paused": {&schedulesv1.ScheduleFilter{States: []schedulesv1.ScheduleState{paused}}, want[3:4]},
+			"cause":  {&schedulesv1.ScheduleFilter{PauseCauses: []schedulesv1.SchedulePauseCause{schedulesv1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_REQUESTED}}, want[3:4]},
+			"label":  {&schedulesv1.ScheduleFilter{Labels: map[string]string{"odd": "1"}}, []string{want[1], want[3]}},
+			"other":  {&schedulesv1.ScheduleFilter{ConnectionIds: []string{absent}}, nil},
+			"by id":  {&schedulesv1.ScheduleFilter{ConnectionIds: []string{f.conn}}, want},
 		} {
-			if got := list(&fireoncev1.ListSchedulesRequest{Filter: try.filter}); !slices.Equal(got, try.want) {
+			if got := list(&schedulesv1.ListSchedulesRequest{Filter: try.filter}); !slices.Equal(got, try.want) {
 				t.Errorf("%s: listed %v, want %v", name, got, try.want)
 			}
 		}
-		first, err := ask[fireoncev1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", &fireoncev1.ListSchedulesRequest{PageSize: 1})
+		first, err := ask[schedulesv1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", &schedulesv1.ListSchedulesRequest{PageSize: 1})
 		f.must(err)
-		for reason, r := range map[fireoncev1.ErrorReason]*fireoncev1.ListSchedulesRequest{
+		for reason, r := range map[fireoncev1.ErrorReason]*schedulesv1.ListSchedulesRequest{
 			fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID:   {PageToken: first.GetNextPageToken(), Filter: anySchedule()},
-			fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND: {Filter: &fireoncev1.ScheduleFilter{ConnectionKeys: []string{"nobody"}}},
+			fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND: {Filter: &schedulesv1.ScheduleFilter{ConnectionKeys: []string{"nobody"}}},
 		} {
-			_, err := ask[fireoncev1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", r)
+			_, err := ask[schedulesv1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", r)
 			wantReason(t, err, reason)
 		}
 	})
@@ -382,7 +384,7 @@ func TestOverdueSchedule(t *testing.T) {
 			t.Errorf("at %s: overdue since %v", f.clock.Now(), got)
 		}
 	}
-	list, err := ask[fireoncev1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", &fireoncev1.ListSchedulesRequest{})
+	list, err := ask[schedulesv1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", &schedulesv1.ListSchedulesRequest{})
 	f.must(err)
 	if got := list.GetSchedules()[0].GetOverdueTime(); !got.AsTime().Equal(due) {
 		t.Errorf("listed as overdue since %v", got)

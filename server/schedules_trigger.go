@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
@@ -20,7 +21,7 @@ import (
 // submit does, and a repeat is answered from the ledger before anything is counted.
 
 // TriggerSchedule implements the RPC.
-func (s *scheduleService) TriggerSchedule(ctx context.Context, req *fireoncev1.TriggerScheduleRequest) (*fireoncev1.TriggerScheduleResponse, error) {
+func (s *scheduleService) TriggerSchedule(ctx context.Context, req *schedulesv1.TriggerScheduleRequest) (*schedulesv1.TriggerScheduleResponse, error) {
 	of, err := s.readSchedule(ctx, req)
 	if err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func (s *scheduleService) TriggerSchedule(ctx context.Context, req *fireoncev1.T
 		return nil, err
 	}
 	if known != nil {
-		return &fireoncev1.TriggerScheduleResponse{Firing: firingToWire(*known)}, nil
+		return &schedulesv1.TriggerScheduleResponse{Firing: firingToWire(*known)}, nil
 	}
 	in := s.newValidator(ctx)
 	defer in.settle()
@@ -47,7 +48,7 @@ func (s *scheduleService) TriggerSchedule(ctx context.Context, req *fireoncev1.T
 	if created {
 		s.logScheduleChange(ctx, "a schedule was triggered", of)
 	}
-	return &fireoncev1.TriggerScheduleResponse{Firing: firingToWire(f), Created: created}, nil
+	return &schedulesv1.TriggerScheduleResponse{Firing: firingToWire(f), Created: created}, nil
 }
 
 // contentSize is about what the content of a job that a client asks for adds to the project's

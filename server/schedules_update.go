@@ -7,13 +7,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
 
 // UpdateSchedule implements the RPC.
-func (s *scheduleService) UpdateSchedule(ctx context.Context, req *fireoncev1.UpdateScheduleRequest) (*fireoncev1.UpdateScheduleResponse, error) {
+func (s *scheduleService) UpdateSchedule(ctx context.Context, req *schedulesv1.UpdateScheduleRequest) (*schedulesv1.UpdateScheduleResponse, error) {
 	u, err := s.updateOf(ctx, req)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (s *scheduleService) UpdateSchedule(ctx context.Context, req *fireoncev1.Up
 		return nil, err
 	}
 	out, next, err := s.withNext(ctx, after)
-	return &fireoncev1.UpdateScheduleResponse{Schedule: out, NextFirings: next}, err
+	return &schedulesv1.UpdateScheduleResponse{Schedule: out, NextFirings: next}, err
 }
 
 // scheduleUpdate has the parts that a client wants a schedule to have.
@@ -38,7 +38,7 @@ type scheduleUpdate struct {
 }
 
 // updateOf reads what update_mask names.
-func (s *scheduleService) updateOf(ctx context.Context, req *fireoncev1.UpdateScheduleRequest) (*scheduleUpdate, error) {
+func (s *scheduleService) updateOf(ctx context.Context, req *schedulesv1.UpdateScheduleRequest) (*scheduleUpdate, error) {
 	u := &scheduleUpdate{schedules: s, in: s.newValidator(ctx)}
 	for _, path := range req.GetUpdateMask().GetPaths() {
 		var err error
@@ -55,7 +55,7 @@ func (s *scheduleService) updateOf(ctx context.Context, req *fireoncev1.UpdateSc
 			_, err = canonicalOrNil(path, req.GetSpec())
 		case partPolicies:
 			if u.draft.policies = req.GetPolicies(); u.draft.policies == nil {
-				u.draft.policies = &fireoncev1.SchedulePolicies{}
+				u.draft.policies = &schedulesv1.SchedulePolicies{}
 			}
 			_, err = canonicalOrNil(path, req.GetPolicies())
 		case partTemplate:

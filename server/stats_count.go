@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
 // CountJobs implements the RPC.
-func (s *statsService) CountJobs(ctx context.Context, req *fireoncev1.CountJobsRequest) (*fireoncev1.CountJobsResponse, error) {
+func (s *statsService) CountJobs(ctx context.Context, req *adminv1.CountJobsRequest) (*adminv1.CountJobsResponse, error) {
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
@@ -26,8 +26,8 @@ func (s *statsService) CountJobs(ctx context.Context, req *fireoncev1.CountJobsR
 	return countsToWire(q, groupings[req.GetGroupBy()], counts, keys), err
 }
 
-var groupings = map[fireoncev1.CountDimension]store.GroupBy{
-	fireoncev1.CountDimension_COUNT_DIMENSION_CONNECTION:   store.ByConnection,
-	fireoncev1.CountDimension_COUNT_DIMENSION_EFFECT_CLASS: store.ByClass,
-	fireoncev1.CountDimension_COUNT_DIMENSION_ERROR_KIND:   store.ByErrorKind,
+var groupings = map[adminv1.CountDimension]store.GroupBy{
+	adminv1.CountDimension_COUNT_DIMENSION_CONNECTION:   store.ByConnection,
+	adminv1.CountDimension_COUNT_DIMENSION_EFFECT_CLASS: store.ByClass,
+	adminv1.CountDimension_COUNT_DIMENSION_ERROR_KIND:   store.ByErrorKind,
 }

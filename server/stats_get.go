@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
@@ -23,24 +24,24 @@ const (
 	defaultStatsWindow = 24 * time.Hour
 )
 
-// statsService answers fireonce.v1.StatsService.
+// statsService answers fireonce.admin.v1.StatsService.
 type statsService struct {
-	fireoncev1connect.UnimplementedStatsServiceHandler
+	adminv1connect.UnimplementedStatsServiceHandler
 	*Server
-	answers *cache.TTL[store.StatsQuery, *fireoncev1.GetStatsResponse]
+	answers *cache.TTL[store.StatsQuery, *adminv1.GetStatsResponse]
 }
 
 func newStatsService(s *Server) *statsService {
 	return &statsService{
 		Server: s,
-		answers: cache.New[store.StatsQuery, *fireoncev1.GetStatsResponse](cache.Options{
+		answers: cache.New[store.StatsQuery, *adminv1.GetStatsResponse](cache.Options{
 			Max: maxStatsCached, Age: statsMaxAge, Timeout: s.cfg.Limits.MaxDeadline, Concurrent: maxStatsMeasurements, Now: s.cfg.Now,
 		}),
 	}
 }
 
 // GetStats implements the RPC.
-func (s *statsService) GetStats(ctx context.Context, req *fireoncev1.GetStatsRequest) (*fireoncev1.GetStatsResponse, error) {
+func (s *statsService) GetStats(ctx context.Context, req *adminv1.GetStatsRequest) (*adminv1.GetStatsResponse, error) {
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
@@ -57,14 +58,14 @@ func (s *statsService) GetStats(ctx context.Context, req *fireoncev1.GetStatsReq
 		q.Window = submit.Duration(req.GetWindow())
 	}
 	// Callers share the answer: it is never written to.
-	out, err := s.answers.Load(ctx, q, func(ctx context.Context) (*fireoncev1.GetStatsResponse, error) { return s.measure(ctx, q) })
+	out, err := s.answers.Load(ctx, q, func(ctx context.Context) (*adminv1.GetStatsResponse, error) { return s.measure(ctx, q) })
 	if errors.Is(err, cache.ErrFull) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED, "too many different measurements are asked for at once")
 	}
 	return out, err
 }
 
-func (s *statsService) measure(ctx context.Context, q store.StatsQuery) (*fireoncev1.GetStatsResponse, error) {
+func (s *statsService) measure(ctx context.Context, q store.StatsQuery) (*adminv1.GetStatsResponse, error) {
 	if !q.Connection.IsZero() {
 		if _, err := s.store.Connection(ctx, store.Ref{Project: q.Project, ID: q.Connection}); err != nil {
 			return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), ofConnection.noConnection(store.Ref{ID: q.Connection}))

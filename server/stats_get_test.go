@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -77,7 +78,7 @@ func TestStatsOnTheWire(t *testing.T) {
 			f, m := measured(t, nil)
 			c := dial(f)
 			f.must(f.store.Quarantine(t.Context(), "a drill"))
-			got, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{})
+			got, err := ask[adminv1.GetStatsResponse](t, c, getStats, &adminv1.GetStatsRequest{})
 			f.must(err)
 			if len(got.GetStateCounts()) != len(job.States) || got.GetStateCounts()[0].GetCount() != 3 ||
 				got.GetStateCounts()[6].GetState() != fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION || got.GetStateCounts()[6].GetCount() != 2 {
@@ -90,12 +91,12 @@ func TestStatsOnTheWire(t *testing.T) {
 				!got.GetAsOfTime().AsTime().Equal(f.clock.Now()) {
 				t.Errorf("stats %v", got)
 			}
-			_, err = ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: absent}})
+			_, err = ask[adminv1.GetStatsResponse](t, c, getStats, &adminv1.GetStatsRequest{Connection: &adminv1.GetStatsRequest_ConnectionId{ConnectionId: absent}})
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
-			for _, bad := range []*fireoncev1.GetStatsRequest{
-				{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: "x"}}, {Window: durationpb.New(0)}, {Window: durationpb.New(32 * 24 * time.Hour)},
+			for _, bad := range []*adminv1.GetStatsRequest{
+				{Connection: &adminv1.GetStatsRequest_ConnectionId{ConnectionId: "x"}}, {Window: durationpb.New(0)}, {Window: durationpb.New(32 * 24 * time.Hour)},
 			} {
-				_, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, bad)
+				_, err := ask[adminv1.GetStatsResponse](t, c, getStats, bad)
 				if e := new(wireError); !asWire(err, &e) || e.code != connect.CodeInvalidArgument {
 					t.Errorf("%v: %v", bad, err)
 				}
@@ -111,33 +112,33 @@ func TestStatsOnTheWire(t *testing.T) {
 func TestStatsAreKept(t *testing.T) {
 	f, m := measured(t, nil)
 	c := overConnect(f)
-	look := func(req *fireoncev1.GetStatsRequest) error {
-		_, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, req)
+	look := func(req *adminv1.GetStatsRequest) error {
+		_, err := ask[adminv1.GetStatsResponse](t, c, getStats, req)
 		return err
 	}
 	for range 5 {
-		f.must(look(&fireoncev1.GetStatsRequest{}))
-		f.must(look(&fireoncev1.GetStatsRequest{Window: durationpb.New(time.Hour)}))
-		f.must(look(&fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: strings.ToUpper(f.conn)}}))
+		f.must(look(&adminv1.GetStatsRequest{}))
+		f.must(look(&adminv1.GetStatsRequest{Window: durationpb.New(time.Hour)}))
+		f.must(look(&adminv1.GetStatsRequest{Connection: &adminv1.GetStatsRequest_ConnectionId{ConnectionId: strings.ToUpper(f.conn)}}))
 	}
 	if m.total() != 3 {
 		t.Errorf("%d measurements for 3 questions", m.total())
 	}
 	f.clock.advance(5*time.Second - time.Microsecond)
-	f.must(look(&fireoncev1.GetStatsRequest{}))
+	f.must(look(&adminv1.GetStatsRequest{}))
 	if m.total() != 3 {
 		t.Errorf("measured again within 5 s")
 	}
 	f.clock.advance(time.Microsecond)
-	f.must(look(&fireoncev1.GetStatsRequest{}))
+	f.must(look(&adminv1.GetStatsRequest{}))
 	if m.total() != 4 {
 		t.Errorf("%d measurements after 5 s, want 4", m.total())
 	}
 	f.clock.advance(time.Minute)
 	*m.fail = store.ErrUnavailable
-	wantReason(t, look(&fireoncev1.GetStatsRequest{}), fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
+	wantReason(t, look(&adminv1.GetStatsRequest{}), fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
 	*m.fail = nil
-	f.must(look(&fireoncev1.GetStatsRequest{}))
+	f.must(look(&adminv1.GetStatsRequest{}))
 }
 
 // TestStatsSingleFlight: concurrent callers cause one measurement, and a caller that leaves fails
@@ -148,13 +149,13 @@ func TestStatsSingleFlight(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
-		gone <- overGRPC(f).call(leaving, getStats, &fireoncev1.GetStatsRequest{}, &fireoncev1.GetStatsResponse{})
+		gone <- overGRPC(f).call(leaving, getStats, &adminv1.GetStatsRequest{}, &adminv1.GetStatsResponse{})
 	}()
 	<-m.begun
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if _, err := ask[fireoncev1.GetStatsResponse](t, overConnect(f), getStats, &fireoncev1.GetStatsRequest{}); err != nil {
+			if _, err := ask[adminv1.GetStatsResponse](t, overConnect(f), getStats, &adminv1.GetStatsRequest{}); err != nil {
 				t.Errorf("stats: %v", err)
 			}
 		})

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -20,7 +20,7 @@ const (
 )
 
 // QueryStats implements the RPC.
-func (s *statsService) QueryStats(ctx context.Context, req *fireoncev1.QueryStatsRequest) (*fireoncev1.QueryStatsResponse, error) {
+func (s *statsService) QueryStats(ctx context.Context, req *adminv1.QueryStatsRequest) (*adminv1.QueryStatsResponse, error) {
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *statsService) QueryStats(ctx context.Context, req *fireoncev1.QueryStat
 }
 
 // seriesFits refuses an answer that clients would not take.
-func seriesFits(out *fireoncev1.QueryStatsResponse) error {
+func seriesFits(out *adminv1.QueryStatsResponse) error {
 	if n := proto.Size(out); n > maxAnswerBytes {
 		return badField("include_bins", "max_bytes", fmt.Sprintf(
 			"the answer would have %d bytes in %d rows, and %d is the limit; leave out bins or dimensions, or take longer buckets or less time",
@@ -50,19 +50,19 @@ func seriesFits(out *fireoncev1.QueryStatsResponse) error {
 	return nil
 }
 
-var widths = map[fireoncev1.StatsBucket]store.Width{
-	fireoncev1.StatsBucket_STATS_BUCKET_MINUTE: store.Minute,
-	fireoncev1.StatsBucket_STATS_BUCKET_HOUR:   store.Hour,
-	fireoncev1.StatsBucket_STATS_BUCKET_DAY:    store.Day,
+var widths = map[adminv1.StatsBucket]store.Width{
+	adminv1.StatsBucket_STATS_BUCKET_MINUTE: store.Minute,
+	adminv1.StatsBucket_STATS_BUCKET_HOUR:   store.Hour,
+	adminv1.StatsBucket_STATS_BUCKET_DAY:    store.Day,
 }
 
 // seriesFromWire makes a query of whole buckets.
-func (s *statsService) seriesFromWire(ctx context.Context, project string, req *fireoncev1.QueryStatsRequest) (store.SeriesQuery, error) {
+func (s *statsService) seriesFromWire(ctx context.Context, project string, req *adminv1.QueryStatsRequest) (store.SeriesQuery, error) {
 	q := store.SeriesQuery{
 		Project: project, Width: widths[req.GetBucket()], Connectors: req.GetFilter().GetConnectors(),
-		ByConnection: slices.Contains(req.GetDimensions(), fireoncev1.StatsDimension_STATS_DIMENSION_CONNECTION),
-		ByConnector:  slices.Contains(req.GetDimensions(), fireoncev1.StatsDimension_STATS_DIMENSION_CONNECTOR),
-		ByClass:      slices.Contains(req.GetDimensions(), fireoncev1.StatsDimension_STATS_DIMENSION_EFFECT_CLASS),
+		ByConnection: slices.Contains(req.GetDimensions(), adminv1.StatsDimension_STATS_DIMENSION_CONNECTION),
+		ByConnector:  slices.Contains(req.GetDimensions(), adminv1.StatsDimension_STATS_DIMENSION_CONNECTOR),
+		ByClass:      slices.Contains(req.GetDimensions(), adminv1.StatsDimension_STATS_DIMENSION_EFFECT_CLASS),
 		Classes:      castAll[job.Class](req.GetFilter().GetEffectClasses()),
 	}
 	var err error

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -25,7 +25,7 @@ func TestSeriesFits(t *testing.T) {
 		}
 	}
 	for bins, ok := range map[bool]bool{true: false, false: true} {
-		req := &fireoncev1.QueryStatsRequest{IncludeBins: bins}
+		req := &adminv1.QueryStatsRequest{IncludeBins: bins}
 		out := seriesToWire(req, store.Series{Rows: rows}, nil)
 		if err := seriesFits(out); (err == nil) != ok {
 			t.Errorf("bins %t: %d bytes: %v", bins, proto.Size(out), err)

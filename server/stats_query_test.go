@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -39,18 +40,18 @@ func TestQueryStats(t *testing.T) {
 		unknown := f.needResolution()
 		f.learn(unknown.ID, job.Resolved{Ruling: job.RuleNotSent, Actor: "ann"})
 		f.schedule(f.request("to-come", at(f.clock.Now().Add(100*time.Hour))))
-		req := &fireoncev1.QueryStatsRequest{
-			Bucket: fireoncev1.StatsBucket_STATS_BUCKET_DAY, StartTime: timestamppb.New(begun), IncludeBins: true,
-			Dimensions: []fireoncev1.StatsDimension{fireoncev1.StatsDimension_STATS_DIMENSION_CONNECTION, fireoncev1.StatsDimension_STATS_DIMENSION_CONNECTOR},
-			Filter:     &fireoncev1.StatsFilter{ConnectionIds: []string{f.conn}},
+		req := &adminv1.QueryStatsRequest{
+			Bucket: adminv1.StatsBucket_STATS_BUCKET_DAY, StartTime: timestamppb.New(begun), IncludeBins: true,
+			Dimensions: []adminv1.StatsDimension{adminv1.StatsDimension_STATS_DIMENSION_CONNECTION, adminv1.StatsDimension_STATS_DIMENSION_CONNECTOR},
+			Filter:     &adminv1.StatsFilter{ConnectionIds: []string{f.conn}},
 		}
-		before, err := ask[fireoncev1.QueryStatsResponse](t, c, queryStats, req)
+		before, err := ask[adminv1.QueryStatsResponse](t, c, queryStats, req)
 		f.must(err)
 		if len(before.GetRows()) != 0 || before.GetAsOfTime().AsTime().After(begun) {
 			t.Errorf("before anything is counted: %v", before)
 		}
 		f.roll()
-		got, err := ask[fireoncev1.QueryStatsResponse](t, c, queryStats, req)
+		got, err := ask[adminv1.QueryStatsResponse](t, c, queryStats, req)
 		f.must(err)
 		if len(got.GetRows()) != 1 || got.GetAsOfTime().AsTime().Before(begun) {
 			t.Fatalf("answer %v", got)
@@ -68,17 +69,17 @@ func TestQueryStats(t *testing.T) {
 			e[1].GetState() != fireoncev1.JobState_JOB_STATE_FAILED || e[1].GetCount() != 1 {
 			t.Errorf("ends %v", e)
 		}
-		if s := r.GetSettledCounts(); r.GetUnknownCount() != 1 || len(s) != 1 || s[0].GetBy() != fireoncev1.SettledBy_SETTLED_BY_PERSON ||
+		if s := r.GetSettledCounts(); r.GetUnknownCount() != 1 || len(s) != 1 || s[0].GetBy() != adminv1.SettledBy_SETTLED_BY_PERSON ||
 			r.GetRecoveredCount() != 0 || r.GetTimeToSettle().GetCount() != 1 {
 			t.Errorf("unknown outcomes of %v", r)
 		}
-		req.Measures = []fireoncev1.StatsMeasure{fireoncev1.StatsMeasure_STATS_MEASURE_OUTCOMES}
+		req.Measures = []adminv1.StatsMeasure{adminv1.StatsMeasure_STATS_MEASURE_OUTCOMES}
 		req.Filter.Connectors = []string{"another"}
-		if got, err = ask[fireoncev1.QueryStatsResponse](t, c, queryStats, req); err != nil || len(got.GetRows()) != 0 {
+		if got, err = ask[adminv1.QueryStatsResponse](t, c, queryStats, req); err != nil || len(got.GetRows()) != 0 {
 			t.Errorf("of another connector: %v, %v", got, err)
 		}
 		req.Filter.Connectors = nil
-		got, err = ask[fireoncev1.QueryStatsResponse](t, c, queryStats, req)
+		got, err = ask[adminv1.QueryStatsResponse](t, c, queryStats, req)
 		f.must(err)
 		if r := got.GetRows()[0]; r.GetScheduledCount() != 0 || r.GetStartLag() != nil || len(r.GetEndedCounts()) != 2 || r.GetUnknownCount() != 0 {
 			t.Errorf("outcomes alone: %v", r)
@@ -95,27 +96,27 @@ func TestQueryStatsLimits(t *testing.T) {
 	for i := range many {
 		many[i] = "01980000-0000-7000-8000-0000000000" + string("0123456789abcdef"[i/16]) + string("0123456789abcdef"[i%16])
 	}
-	minute := fireoncev1.StatsBucket_STATS_BUCKET_MINUTE
+	minute := adminv1.StatsBucket_STATS_BUCKET_MINUTE
 	for name, tt := range map[string]struct {
-		req   *fireoncev1.QueryStatsRequest
+		req   *adminv1.QueryStatsRequest
 		field string
 	}{
-		"1,500 buckets": {&fireoncev1.QueryStatsRequest{Bucket: minute, StartTime: timestamppb.New(store.Minute.Start(now).Add(-1499 * time.Minute))}, ""},
-		"1,501 buckets": {&fireoncev1.QueryStatsRequest{Bucket: minute, StartTime: timestamppb.New(store.Minute.Start(now).Add(-1500 * time.Minute))}, "start_time"},
-		"buckets times connections": {&fireoncev1.QueryStatsRequest{
-			Bucket: minute, StartTime: timestamppb.New(now.Add(-400 * time.Minute)), Filter: &fireoncev1.StatsFilter{ConnectionIds: many},
+		"1,500 buckets": {&adminv1.QueryStatsRequest{Bucket: minute, StartTime: timestamppb.New(store.Minute.Start(now).Add(-1499 * time.Minute))}, ""},
+		"1,501 buckets": {&adminv1.QueryStatsRequest{Bucket: minute, StartTime: timestamppb.New(store.Minute.Start(now).Add(-1500 * time.Minute))}, "start_time"},
+		"buckets times connections": {&adminv1.QueryStatsRequest{
+			Bucket: minute, StartTime: timestamppb.New(now.Add(-400 * time.Minute)), Filter: &adminv1.StatsFilter{ConnectionIds: many},
 		}, "filter.connection_ids"},
-		"an end before the start": {&fireoncev1.QueryStatsRequest{
+		"an end before the start": {&adminv1.QueryStatsRequest{
 			Bucket: minute, StartTime: timestamppb.New(now), EndTime: timestamppb.New(now.Add(-time.Second)),
 		}, "end_time"},
-		"no bucket": {&fireoncev1.QueryStatsRequest{StartTime: timestamppb.New(now)}, "bucket"},
-		"each connection of all": {&fireoncev1.QueryStatsRequest{
+		"no bucket": {&adminv1.QueryStatsRequest{StartTime: timestamppb.New(now)}, "bucket"},
+		"each connection of all": {&adminv1.QueryStatsRequest{
 			Bucket: minute, StartTime: timestamppb.New(now),
-			Dimensions: []fireoncev1.StatsDimension{fireoncev1.StatsDimension_STATS_DIMENSION_CONNECTION},
+			Dimensions: []adminv1.StatsDimension{adminv1.StatsDimension_STATS_DIMENSION_CONNECTION},
 		}, "STATS_DIMENSION_CONNECTION"},
-		"a start ahead": {&fireoncev1.QueryStatsRequest{Bucket: minute, StartTime: timestamppb.New(now.Add(time.Hour))}, ""},
+		"a start ahead": {&adminv1.QueryStatsRequest{Bucket: minute, StartTime: timestamppb.New(now.Add(time.Hour))}, ""},
 	} {
-		_, err := ask[fireoncev1.QueryStatsResponse](t, c, queryStats, tt.req)
+		_, err := ask[adminv1.QueryStatsResponse](t, c, queryStats, tt.req)
 		if tt.field == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -136,8 +137,8 @@ func TestCountJobs(t *testing.T) {
 		for _, key := range []string{"a", "b"} {
 			f.schedule(f.request(key, at(f.clock.Now().Add(time.Hour))))
 		}
-		got, err := ask[fireoncev1.CountJobsResponse](t, c, countJobs, &fireoncev1.CountJobsRequest{
-			GroupBy: fireoncev1.CountDimension_COUNT_DIMENSION_ERROR_KIND,
+		got, err := ask[adminv1.CountJobsResponse](t, c, countJobs, &adminv1.CountJobsRequest{
+			GroupBy: adminv1.CountDimension_COUNT_DIMENSION_ERROR_KIND,
 		})
 		f.must(err)
 		counts := make(map[fireoncev1.JobState]int64)
@@ -151,8 +152,8 @@ func TestCountJobs(t *testing.T) {
 		if g := got.GetGroups(); len(g) != 2 || g[0].GetErrorKind() != 0 || g[0].GetCount() != 2 || g[1].GetErrorKind() == 0 || g[1].GetCount() != 1 {
 			t.Errorf("groups %v", g)
 		}
-		got, err = ask[fireoncev1.CountJobsResponse](t, c, countJobs, &fireoncev1.CountJobsRequest{
-			GroupBy: fireoncev1.CountDimension_COUNT_DIMENSION_CONNECTION,
+		got, err = ask[adminv1.CountJobsResponse](t, c, countJobs, &adminv1.CountJobsRequest{
+			GroupBy: adminv1.CountDimension_COUNT_DIMENSION_CONNECTION,
 			Filter:  &fireoncev1.JobFilter{States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_FAILED}},
 		})
 		f.must(err)

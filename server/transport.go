@@ -14,8 +14,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -27,10 +29,10 @@ import (
 // Services are the handlers of the API's services.
 type Services struct {
 	Jobs        fireoncev1connect.JobServiceHandler
-	Connections fireoncev1connect.ConnectionServiceHandler
-	Schedules   fireoncev1connect.ScheduleServiceHandler
-	Stats       fireoncev1connect.StatsServiceHandler
-	Access      fireoncev1connect.AccessServiceHandler
+	Connections connectionsv1connect.ConnectionServiceHandler
+	Schedules   schedulesv1connect.ScheduleServiceHandler
+	Stats       adminv1connect.StatsServiceHandler
+	Access      adminv1connect.AccessServiceHandler
 	Servers     adminv1connect.ServerServiceHandler
 }
 

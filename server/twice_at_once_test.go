@@ -8,7 +8,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 )
 
 // TestTwiceAtOnce: two equal calls at the same time get the same answer, as the repeat of a
@@ -18,8 +20,8 @@ func TestTwiceAtOnce(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)
 	conn := func(key string) string {
-		res, err := ask[fireoncev1.CreateConnectionResponse](t, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: key, Connection: &fireoncev1.Connection{Connector: "stub"},
+		res, err := ask[connectionsv1.CreateConnectionResponse](t, c, connsPath+"CreateConnection", &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: key, Connection: &connectionsv1.Connection{Connector: "stub"},
 		})
 		f.must(err)
 		return res.GetConnection().GetConnectionId()
@@ -37,24 +39,24 @@ func TestTwiceAtOnce(t *testing.T) {
 			}, &fireoncev1.CancelJobResponse{}
 		},
 		"PauseConnection": func(key string) (string, proto.Message, proto.Message) {
-			return connsPath + "PauseConnection", &fireoncev1.PauseConnectionRequest{
-				Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: conn(key)},
-			}, &fireoncev1.PauseConnectionResponse{}
+			return connsPath + "PauseConnection", &connectionsv1.PauseConnectionRequest{
+				Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: conn(key)},
+			}, &connectionsv1.PauseConnectionResponse{}
 		},
 		"DeleteConnection": func(key string) (string, proto.Message, proto.Message) {
-			return connsPath + "DeleteConnection", &fireoncev1.DeleteConnectionRequest{
-				Connection: &fireoncev1.DeleteConnectionRequest_ConnectionId{ConnectionId: conn(key)},
-			}, &fireoncev1.DeleteConnectionResponse{}
+			return connsPath + "DeleteConnection", &connectionsv1.DeleteConnectionRequest{
+				Connection: &connectionsv1.DeleteConnectionRequest_ConnectionId{ConnectionId: conn(key)},
+			}, &connectionsv1.DeleteConnectionResponse{}
 		},
 		"PauseSchedule": func(key string) (string, proto.Message, proto.Message) {
-			return schedsPath + "PauseSchedule", &fireoncev1.PauseScheduleRequest{
-				Schedule: &fireoncev1.PauseScheduleRequest_ScheduleId{ScheduleId: f.recurring(t.Context(), c, f.newSchedule(key)).GetScheduleId()},
-			}, &fireoncev1.PauseScheduleResponse{}
+			return schedsPath + "PauseSchedule", &schedulesv1.PauseScheduleRequest{
+				Schedule: &schedulesv1.PauseScheduleRequest_ScheduleId{ScheduleId: f.recurring(t.Context(), c, f.newSchedule(key)).GetScheduleId()},
+			}, &schedulesv1.PauseScheduleResponse{}
 		},
 		"DeleteSchedule": func(key string) (string, proto.Message, proto.Message) {
-			return schedsPath + "DeleteSchedule", &fireoncev1.DeleteScheduleRequest{
-				Schedule: &fireoncev1.DeleteScheduleRequest_ScheduleId{ScheduleId: f.recurring(t.Context(), c, f.newSchedule(key)).GetScheduleId()},
-			}, &fireoncev1.DeleteScheduleResponse{}
+			return schedsPath + "DeleteSchedule", &schedulesv1.DeleteScheduleRequest{
+				Schedule: &schedulesv1.DeleteScheduleRequest_ScheduleId{ScheduleId: f.recurring(t.Context(), c, f.newSchedule(key)).GetScheduleId()},
+			}, &schedulesv1.DeleteScheduleResponse{}
 		},
 	} {
 		for i := range rounds {

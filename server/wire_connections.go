@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -19,7 +20,7 @@ import (
 // This file converts connections.
 
 // settingsOf is the oneof whose members are named like the connectors.
-var settingsOf = (&fireoncev1.Connection{}).ProtoReflect().Descriptor().Oneofs().ByName("settings")
+var settingsOf = (&connectionsv1.Connection{}).ProtoReflect().Descriptor().Oneofs().ByName("settings")
 
 // customSettings is the member for connectors that are not part of the API.
 const customSettings = "custom"
@@ -34,7 +35,7 @@ func settingsFor(connector string) protoreflect.FieldDescriptor {
 
 // settingsFromWire returns the encoded settings message of a connection, which must be the one
 // that the connector takes. at is the path of the connection in the request.
-func settingsFromWire(c *fireoncev1.Connection, at string) ([]byte, error) {
+func settingsFromWire(c *connectionsv1.Connection, at string) ([]byte, error) {
 	const reason = fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID
 	want := settingsFor(c.GetConnector())
 	m := c.ProtoReflect()
@@ -56,7 +57,7 @@ func settingsFromWire(c *fireoncev1.Connection, at string) ([]byte, error) {
 }
 
 // credentialFromWire encodes a credential for the connector and the vault.
-func credentialFromWire(c *fireoncev1.Credential) (encoded []byte, expires time.Time, err error) {
+func credentialFromWire(c *connectionsv1.Credential) (encoded []byte, expires time.Time, err error) {
 	if c == nil {
 		return nil, time.Time{}, nil
 	}
@@ -69,18 +70,18 @@ func credentialFromWire(c *fireoncev1.Credential) (encoded []byte, expires time.
 }
 
 // connectionWire converts a connection as this server sees it now.
-func (s *Server) connectionWire(c store.Connection) (*fireoncev1.Connection, error) {
+func (s *Server) connectionWire(c store.Connection) (*connectionsv1.Connection, error) {
 	return connectionToWire(c, s.cfg.Now(), s.credentialRequired)
 }
 
-func limitsFromWire(l *fireoncev1.ConnectionLimits) store.ConnectionLimits {
+func limitsFromWire(l *connectionsv1.ConnectionLimits) store.ConnectionLimits {
 	return store.ConnectionLimits{
 		MaxInFlight: int(l.GetMaxInFlight()), MaxPerMinute: int(l.GetMaxPerMinute()), CoolDown: submit.Duration(l.GetCoolDown()),
 	}
 }
 
-func connectionToWire(c store.Connection, now time.Time, credentialRequired []string) (*fireoncev1.Connection, error) {
-	out := &fireoncev1.Connection{
+func connectionToWire(c store.Connection, now time.Time, credentialRequired []string) (*connectionsv1.Connection, error) {
+	out := &connectionsv1.Connection{
 		ConnectionId: idToWire(c.ID), ProjectId: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		PauseTime: timeToWire(c.PausedAt), AuthHoldTime: timeToWire(c.AuthHoldAt),
 		RateLimitEndTime: timeToWire(c.RateLimitedUntil), EffectClass: classToWire(c.Class),
@@ -90,7 +91,7 @@ func connectionToWire(c store.Connection, now time.Time, credentialRequired []st
 		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy, IdempotencyKey: c.Key, Labels: c.Labels,
 	}
 	if c.MaxInFlight != 0 || c.MaxPerMinute != 0 || c.CoolDown != 0 {
-		out.Limits = &fireoncev1.ConnectionLimits{
+		out.Limits = &connectionsv1.ConnectionLimits{
 			MaxInFlight: int32(c.MaxInFlight), MaxPerMinute: int32(c.MaxPerMinute), CoolDown: durationToWire(c.CoolDown),
 		}
 	}
@@ -99,7 +100,7 @@ func connectionToWire(c store.Connection, now time.Time, credentialRequired []st
 	}
 	out.State, out.StateCause, out.StateReason = connectionState(c, now)
 	if noCredential(c, credentialRequired) {
-		out.State = fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD
+		out.State = connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD
 		out.StateCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING
 		out.StateReason, out.AuthHoldTime = noCredentialWords, timeToWire(c.Created)
 	}
@@ -117,7 +118,7 @@ func connectionToWire(c store.Connection, now time.Time, credentialRequired []st
 }
 
 // connectionsFromWire makes a list's query, less its position.
-func connectionsFromWire(project string, f *fireoncev1.ConnectionFilter) (store.ConnectionQuery, error) {
+func connectionsFromWire(project string, f *connectionsv1.ConnectionFilter) (store.ConnectionQuery, error) {
 	q := store.ConnectionQuery{
 		Project: project, Connectors: f.GetConnectors(), Keys: f.GetIdempotencyKeys(), Labels: f.GetLabels(),
 		AccountIdentity: f.GetAccountIdentity(), Text: f.GetText(), States: castAll[store.ConnectionState](f.GetStates()),
@@ -130,8 +131,8 @@ func connectionsFromWire(project string, f *fireoncev1.ConnectionFilter) (store.
 	return q, err
 }
 
-func connectorToWire(d connector.Description) *fireoncev1.Connector {
-	out := &fireoncev1.Connector{
+func connectorToWire(d connector.Description) *connectionsv1.Connector {
+	out := &connectionsv1.Connector{
 		Name: d.Name, Promise: d.Promise, PayloadKinds: d.Payloads, CredentialKinds: d.Credentials,
 		CredentialRequired: d.CredentialRequired, EffectClasses: convertAll(d.Classes, classToWire),
 	}
@@ -166,8 +167,8 @@ func authCauseToWire(c job.AuthCause) fireoncev1.ConnectionStateCause {
 }
 
 // connectionState derives the state from the facts; the gravest is shown.
-func connectionState(c store.Connection, now time.Time) (fireoncev1.ConnectionState, fireoncev1.ConnectionStateCause, string) {
-	state := fireoncev1.ConnectionState(c.State(now))
+func connectionState(c store.Connection, now time.Time) (connectionsv1.ConnectionState, fireoncev1.ConnectionStateCause, string) {
+	state := connectionsv1.ConnectionState(c.State(now))
 	switch c.State(now) {
 	case store.ConnectionDeleted:
 		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED, "The connection was deleted."

@@ -8,7 +8,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -90,7 +92,7 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 
 // schedulePrint returns the fingerprint of a request to create a schedule. conn is the id of what
 // its template names.
-func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (job.Fingerprint, error) {
+func schedulePrint(r *schedulesv1.CreateScheduleRequest, conn job.ID) (job.Fingerprint, error) {
 	t := r.GetJobTemplate()
 	p := prints{err: noUnknownAt("job_template", t)}
 	p.message("spec", r.GetSpec())
@@ -100,7 +102,7 @@ func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (job.Finger
 	var labels, paused []byte
 	if len(t.GetLabels()) > 0 {
 		var err error
-		labels, err = wire.Canonical((&fireoncev1.JobTemplate{Labels: t.GetLabels()}).ProtoReflect())
+		labels, err = wire.Canonical((&schedulesv1.JobTemplate{Labels: t.GetLabels()}).ProtoReflect())
 		p.err = cmp.Or(p.err, err)
 	}
 	if r.GetPaused() {
@@ -118,12 +120,12 @@ func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (job.Finger
 
 // connectionPrint returns the fingerprint of a connection to be created, which a request has at a
 // path. The credential is no part of it: a repeat must not need it, nor prove it.
-func connectionPrint(c *fireoncev1.Connection, at string) (job.Fingerprint, error) {
+func connectionPrint(c *connectionsv1.Connection, at string) (job.Fingerprint, error) {
 	var f job.Fingerprint
 	if err := noUnknownAt(at, c); err != nil {
 		return f, err
 	}
-	settings := &fireoncev1.Connection{Settings: c.GetSettings()}
+	settings := &connectionsv1.Connection{Settings: c.GetSettings()}
 	var enc []byte
 	if settings.GetSettings() != nil {
 		var err error
@@ -153,7 +155,7 @@ const settingsPrint = "connection.settings"
 
 // settingsPath is the path, in a connection to be made, of its settings, or of those that
 // it should have.
-func settingsPath(c *fireoncev1.Connection) string {
+func settingsPath(c *connectionsv1.Connection) string {
 	m := c.ProtoReflect()
 	if got := m.WhichOneof(settingsOf); got != nil {
 		return string(got.Name())
@@ -163,7 +165,7 @@ func settingsPath(c *fireoncev1.Connection) string {
 
 // connectionDiff names the parts of a request to make a connection that differ from what
 // another one asked for.
-func connectionDiff(c *fireoncev1.Connection, want, stored job.Fingerprint) []string {
+func connectionDiff(c *connectionsv1.Connection, want, stored job.Fingerprint) []string {
 	differ := want.Diff(stored)
 	if i := slices.Index(differ, settingsPrint); i >= 0 {
 		differ[i] = under("connection", settingsPath(c))

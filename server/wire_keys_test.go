@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -48,8 +49,8 @@ func TestKeysAreShown(t *testing.T) {
 			first.GetScheduleKey() != "hourly" || first.GetScheduleId() != of.GetScheduleId() || first.GetLabels()["user"] != "42" {
 			t.Errorf("%s: the event: %v", when, first)
 		}
-		counted, err := ask[fireoncev1.CountJobsResponse](t, c, countJobs, &fireoncev1.CountJobsRequest{
-			GroupBy: fireoncev1.CountDimension_COUNT_DIMENSION_CONNECTION,
+		counted, err := ask[adminv1.CountJobsResponse](t, c, countJobs, &adminv1.CountJobsRequest{
+			GroupBy: adminv1.CountDimension_COUNT_DIMENSION_CONNECTION,
 		})
 		f.must(err)
 		if g := counted.GetGroups(); len(g) != 1 || g[0].GetConnectionKey() != "fixture" {
@@ -93,7 +94,7 @@ func TestFilterByScheduleKey(t *testing.T) {
 		if len(listed.GetJobs()) != 1 || listed.GetJobs()[0].GetJobId() != made.ID.String() {
 			t.Errorf("jobs: %v", listed)
 		}
-		counted, err := ask[fireoncev1.CountJobsResponse](t, c, countJobs, &fireoncev1.CountJobsRequest{Filter: byKey})
+		counted, err := ask[adminv1.CountJobsResponse](t, c, countJobs, &adminv1.CountJobsRequest{Filter: byKey})
 		f.must(err)
 		if counted.GetCount() != 1 {
 			t.Errorf("counted: %v", counted)
@@ -136,7 +137,7 @@ func TestPhases(t *testing.T) {
 				t.Errorf("%v: %v", phase, jobs)
 			}
 		}
-		counted, err := ask[fireoncev1.CountJobsResponse](t, c, countJobs, &fireoncev1.CountJobsRequest{
+		counted, err := ask[adminv1.CountJobsResponse](t, c, countJobs, &adminv1.CountJobsRequest{
 			Filter: &fireoncev1.JobFilter{Phases: []fireoncev1.Phase{phaseEnded, phaseUnknown}},
 		})
 		f.must(err)

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -100,9 +101,9 @@ func TestPageTokens(t *testing.T) {
 		&fireoncev1.ListJobsResponse{}), invalid)
 
 	seen := map[string]bool{}
-	req := &fireoncev1.ListConnectionsRequest{PageSize: 2}
+	req := &connectionsv1.ListConnectionsRequest{PageSize: 2}
 	for {
-		var conns fireoncev1.ListConnectionsResponse
+		var conns connectionsv1.ListConnectionsResponse
 		f.must(c.call(t.Context(), connsPath+"ListConnections", req, &conns))
 		for _, conn := range conns.GetConnections() {
 			seen[conn.GetConnectionId()] = true
@@ -116,7 +117,7 @@ func TestPageTokens(t *testing.T) {
 		t.Errorf("%d connections, want 4", len(seen))
 	}
 	for path, call := range map[string]struct{ req, res proto.Message }{
-		connsPath + "ListConnections": {&fireoncev1.ListConnectionsRequest{PageToken: good}, &fireoncev1.ListConnectionsResponse{}},
+		connsPath + "ListConnections": {&connectionsv1.ListConnectionsRequest{PageToken: good}, &connectionsv1.ListConnectionsResponse{}},
 		jobsPath + "ListJobAttempts": {
 			&fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: page.GetJobs()[0].GetJobId()}, PageToken: good}, &fireoncev1.ListJobAttemptsResponse{},
 		},

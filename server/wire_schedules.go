@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -21,12 +22,12 @@ func encoded(m proto.Message) ([]byte, error) {
 }
 
 // scheduleToWire converts a stored schedule, less next_fire_time and connection_key.
-func scheduleToWire(s store.Schedule) (*fireoncev1.Schedule, error) {
-	out := &fireoncev1.Schedule{
+func scheduleToWire(s store.Schedule) (*schedulesv1.Schedule, error) {
+	out := &schedulesv1.Schedule{
 		ScheduleId: idToWire(s.ID), ProjectId: s.Project, IdempotencyKey: s.Key, DisplayName: s.DisplayName,
 		ConnectionId: idToWire(s.Connection),
-		Spec:         &fireoncev1.ScheduleSpec{}, Policies: &fireoncev1.SchedulePolicies{}, Labels: s.Labels,
-		State: fireoncev1.ScheduleState(s.State), PauseCause: fireoncev1.SchedulePauseCause(s.Cause()),
+		Spec:         &schedulesv1.ScheduleSpec{}, Policies: &schedulesv1.SchedulePolicies{}, Labels: s.Labels,
+		State: schedulesv1.ScheduleState(s.State), PauseCause: schedulesv1.SchedulePauseCause(s.Cause()),
 		Note: text(s.Note), RefusedDecisions: s.RefusedDecisions, PauseTime: timeToWire(s.PausedAt), SkippedNames: s.Skips, Counts: firingCountsToWire(s.Counts),
 		CreateTime: timeToWire(s.Created), UpdateTime: timeToWire(s.Updated), DeleteTime: timeToWire(s.Deleted),
 		CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
@@ -39,7 +40,7 @@ func scheduleToWire(s store.Schedule) (*fireoncev1.Schedule, error) {
 	}
 	err := errors.Join(proto.Unmarshal(s.Spec, out.GetSpec()), proto.Unmarshal(s.Policies, out.GetPolicies()))
 	if s.Template != nil {
-		out.JobTemplate = &fireoncev1.JobTemplate{}
+		out.JobTemplate = &schedulesv1.JobTemplate{}
 		err = errors.Join(err, proto.Unmarshal(s.Template, out.GetJobTemplate()))
 	}
 	out.Policies = policiesInForce(out.GetPolicies(), out.GetSpec())
@@ -47,19 +48,19 @@ func scheduleToWire(s store.Schedule) (*fireoncev1.Schedule, error) {
 }
 
 // policiesInForce are a schedule's policies with their defaults.
-func policiesInForce(p *fireoncev1.SchedulePolicies, spec *fireoncev1.ScheduleSpec) *fireoncev1.SchedulePolicies {
+func policiesInForce(p *schedulesv1.SchedulePolicies, spec *schedulesv1.ScheduleSpec) *schedulesv1.SchedulePolicies {
 	in := schedule.PoliciesOf(p, spec).Filled()
-	out := &fireoncev1.SchedulePolicies{}
+	out := &schedulesv1.SchedulePolicies{}
 	if p != nil {
 		out = proto.CloneOf(p)
 	}
-	out.Overlap, out.WhileUnresolved = fireoncev1.OverlapPolicy(in.Overlap), fireoncev1.OverlapPolicy(in.WhileUnresolved)
-	out.CatchUp, out.CatchUpWindow = fireoncev1.CatchUpPolicy(in.CatchUp), durationpb.New(in.CatchUpWindow)
+	out.Overlap, out.WhileUnresolved = schedulesv1.OverlapPolicy(in.Overlap), schedulesv1.OverlapPolicy(in.WhileUnresolved)
+	out.CatchUp, out.CatchUpWindow = schedulesv1.CatchUpPolicy(in.CatchUp), durationpb.New(in.CatchUpWindow)
 	return out
 }
 
-func firingCountsToWire(c store.ScheduleCounts) *fireoncev1.FiringCounts {
-	return &fireoncev1.FiringCounts{
+func firingCountsToWire(c store.ScheduleCounts) *schedulesv1.FiringCounts {
+	return &schedulesv1.FiringCounts{
 		Fired: c.Fired, SkippedByOverlap: c.SkippedByOverlap, SkippedByRequest: c.SkippedByPerson,
 		Missed: c.Missed, Coalesced: c.Coalesced, Refused: c.Refused, Held: c.Held,
 		NoContent: c.NoContent, SkippedByLimit: c.SkippedByLimit,
@@ -75,8 +76,8 @@ func firingToWire(f store.Firing) *fireoncev1.Firing {
 }
 
 // plannedToWire converts a firing to come.
-func plannedToWire(p schedule.Planned) *fireoncev1.PlannedFiring {
-	return &fireoncev1.PlannedFiring{
+func plannedToWire(p schedule.Planned) *schedulesv1.PlannedFiring {
+	return &schedulesv1.PlannedFiring{
 		Name: p.Name, NominalTime: timeToWire(p.Instant), FireTime: timeToWire(p.Fire),
 		LocalTime: p.Instant.In(time.FixedZone("", p.Offset)).Format(time.RFC3339),
 		Mark:      fireoncev1.TimeMark(p.Mark), Source: schedule.SourcePath(p.Source), Skipped: p.Skipped,
@@ -86,7 +87,7 @@ func plannedToWire(p schedule.Planned) *fireoncev1.PlannedFiring {
 
 // schedulesFromWire makes the query of what a filter selects, less the connections that it
 // names by key.
-func schedulesFromWire(project string, f *fireoncev1.ScheduleFilter) (store.ScheduleQuery, error) {
+func schedulesFromWire(project string, f *schedulesv1.ScheduleFilter) (store.ScheduleQuery, error) {
 	q := store.ScheduleQuery{
 		Project: project, Labels: f.GetLabels(), States: castAll[store.ScheduleState](f.GetStates()),
 		PauseCauses: castAll[store.PauseCause](f.GetPauseCauses()),

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -14,8 +15,8 @@ import (
 
 // This file converts measurements.
 
-func statsToWire(st store.Stats, meta store.Meta) *fireoncev1.GetStatsResponse {
-	out := &fireoncev1.GetStatsResponse{
+func statsToWire(st store.Stats, meta store.Meta) *adminv1.GetStatsResponse {
+	out := &adminv1.GetStatsResponse{
 		OldestDueAge: durationpb.New(st.OldestDue), OldestUnresolvedAge: durationpb.New(st.OldestUnresolved),
 		StartedCount: st.Started, RecoveredCount: st.Recovered,
 		EventLag: durationpb.New(meta.EventLag), QuarantineReason: text(meta.Quarantined), AsOfTime: timeToWire(st.Now),
@@ -30,24 +31,24 @@ func statsToWire(st store.Stats, meta store.Meta) *fireoncev1.GetStatsResponse {
 	return out
 }
 
-func stateCount(s job.State, n int64) *fireoncev1.StateCount {
-	return &fireoncev1.StateCount{State: stateToWire(s), Phase: phaseToWire(s), Count: n}
+func stateCount(s job.State, n int64) *adminv1.StateCount {
+	return &adminv1.StateCount{State: stateToWire(s), Phase: phaseToWire(s), Count: n}
 }
 
 // addToPhase adds the jobs of a state to those of its phase.
-func addToPhase(out *fireoncev1.CountJobsResponse, n *fireoncev1.StateCount) {
-	i, found := slices.BinarySearchFunc(out.GetPhaseCounts(), n.GetPhase(), func(c *fireoncev1.PhaseCount, p fireoncev1.Phase) int {
+func addToPhase(out *adminv1.CountJobsResponse, n *adminv1.StateCount) {
+	i, found := slices.BinarySearchFunc(out.GetPhaseCounts(), n.GetPhase(), func(c *adminv1.PhaseCount, p fireoncev1.Phase) int {
 		return cmp.Compare(c.GetPhase(), p)
 	})
 	if !found {
-		out.PhaseCounts = slices.Insert(out.GetPhaseCounts(), i, &fireoncev1.PhaseCount{Phase: n.GetPhase()})
+		out.PhaseCounts = slices.Insert(out.GetPhaseCounts(), i, &adminv1.PhaseCount{Phase: n.GetPhase()})
 	}
 	out.PhaseCounts[i].Count += n.GetCount()
 	out.PhaseCounts[i].Capped = out.PhaseCounts[i].Capped || n.GetCapped()
 }
 
-func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts, keys map[job.ID]string) *fireoncev1.CountJobsResponse {
-	out := &fireoncev1.CountJobsResponse{AsOfTime: timeToWire(counts.Now)}
+func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts, keys map[job.ID]string) *adminv1.CountJobsResponse {
+	out := &adminv1.CountJobsResponse{AsOfTime: timeToWire(counts.Now)}
 	for _, state := range q.CountedStates() {
 		n := counts.States[state]
 		counted := stateCount(state, n.Count)
@@ -58,14 +59,14 @@ func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts, ke
 		out.Capped = out.Capped || n.Capped
 	}
 	for _, g := range counts.Groups {
-		group := &fireoncev1.CountJobsResponse_Group{Count: g.Count, ConnectionKey: keys[g.Connection]}
+		group := &adminv1.CountJobsResponse_Group{Count: g.Count, ConnectionKey: keys[g.Connection]}
 		switch by {
 		case store.ByConnection:
-			group.Value = &fireoncev1.CountJobsResponse_Group_ConnectionId{ConnectionId: g.Connection.String()}
+			group.Value = &adminv1.CountJobsResponse_Group_ConnectionId{ConnectionId: g.Connection.String()}
 		case store.ByClass:
-			group.Value = &fireoncev1.CountJobsResponse_Group_EffectClass{EffectClass: fireoncev1.EffectClass(g.Class)}
+			group.Value = &adminv1.CountJobsResponse_Group_EffectClass{EffectClass: fireoncev1.EffectClass(g.Class)}
 		case store.ByErrorKind:
-			group.Value = &fireoncev1.CountJobsResponse_Group_ErrorKind{ErrorKind: failureToWire(g.ErrorKind)}
+			group.Value = &adminv1.CountJobsResponse_Group_ErrorKind{ErrorKind: failureToWire(g.ErrorKind)}
 		case store.ByNothing:
 		}
 		out.Groups = append(out.Groups, group)
@@ -73,27 +74,27 @@ func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts, ke
 	return out
 }
 
-func seriesToWire(req *fireoncev1.QueryStatsRequest, series store.Series, keys map[job.ID]string) *fireoncev1.QueryStatsResponse {
-	out := &fireoncev1.QueryStatsResponse{AsOfTime: timeToWire(series.AsOf)}
-	wants := func(m fireoncev1.StatsMeasure) bool {
+func seriesToWire(req *adminv1.QueryStatsRequest, series store.Series, keys map[job.ID]string) *adminv1.QueryStatsResponse {
+	out := &adminv1.QueryStatsResponse{AsOfTime: timeToWire(series.AsOf)}
+	wants := func(m adminv1.StatsMeasure) bool {
 		return len(req.GetMeasures()) == 0 || slices.Contains(req.GetMeasures(), m)
 	}
 	for _, r := range series.Rows {
-		row := &fireoncev1.StatsRow{
+		row := &adminv1.StatsRow{
 			StartTime: timeToWire(r.Start), Connector: r.Connector, EffectClass: fireoncev1.EffectClass(r.Class),
 			ConnectionId: idToWire(r.Connection), ConnectionKey: keys[r.Connection],
 		}
-		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_THROUGHPUT) {
+		if wants(adminv1.StatsMeasure_STATS_MEASURE_THROUGHPUT) {
 			row.ScheduledCount, row.StartedCount = r.Counts[store.CountScheduled], r.Counts[store.CountStarted]
 			row.AttemptCount = r.Counts[store.CountAttempts]
 		}
-		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_START_LAG) {
+		if wants(adminv1.StatsMeasure_STATS_MEASURE_START_LAG) {
 			row.StartLag = histogramToWire(r.Bins[store.CountStarted], req.GetIncludeBins())
 		}
-		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_OUTCOMES) {
+		if wants(adminv1.StatsMeasure_STATS_MEASURE_OUTCOMES) {
 			row.EndedCounts = endsToWire(r)
 		}
-		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_UNKNOWNS) {
+		if wants(adminv1.StatsMeasure_STATS_MEASURE_UNKNOWNS) {
 			unknownsToWire(row, r, req.GetIncludeBins())
 		}
 		out.Rows = append(out.Rows, row)
@@ -101,8 +102,8 @@ func seriesToWire(req *fireoncev1.QueryStatsRequest, series store.Series, keys m
 	return out
 }
 
-func endsToWire(r store.SeriesRow) []*fireoncev1.StateCount {
-	var out []*fireoncev1.StateCount
+func endsToWire(r store.SeriesRow) []*adminv1.StateCount {
+	var out []*adminv1.StateCount
 	for _, state := range job.States {
 		if n := r.Counts[store.CountEnded+store.Measure(state)]; state.Terminal() && n > 0 {
 			out = append(out, stateCount(state, n))
@@ -111,7 +112,7 @@ func endsToWire(r store.SeriesRow) []*fireoncev1.StateCount {
 	return out
 }
 
-func unknownsToWire(row *fireoncev1.StatsRow, r store.SeriesRow, bins bool) {
+func unknownsToWire(row *adminv1.StatsRow, r store.SeriesRow, bins bool) {
 	row.UnknownCount = r.Counts[store.CountUnknown]
 	all := make(map[int]int64)
 	for _, how := range store.Knowns {
@@ -120,7 +121,7 @@ func unknownsToWire(row *fireoncev1.StatsRow, r store.SeriesRow, bins bool) {
 		if n == 0 {
 			continue
 		}
-		row.SettledCounts = append(row.SettledCounts, &fireoncev1.StatsRow_SettledCount{By: fireoncev1.SettledBy(how), Count: n})
+		row.SettledCounts = append(row.SettledCounts, &adminv1.StatsRow_SettledCount{By: adminv1.SettledBy(how), Count: n})
 		if how == store.KnownFound || how == store.KnownRepeated {
 			row.RecoveredCount += n
 		}
@@ -132,13 +133,13 @@ func unknownsToWire(row *fireoncev1.StatsRow, r store.SeriesRow, bins bool) {
 }
 
 // histogramToWire returns percentiles by the nearest rank, as the upper bounds of their bins.
-func histogramToWire(bins map[int]int64, withBins bool) *fireoncev1.Histogram {
-	out := &fireoncev1.Histogram{}
+func histogramToWire(bins map[int]int64, withBins bool) *adminv1.Histogram {
+	out := &adminv1.Histogram{}
 	order := slices.Sorted(maps.Keys(bins))
 	for _, bin := range order {
 		out.Count += bins[bin]
 		if withBins {
-			out.Bins = append(out.Bins, &fireoncev1.Histogram_Bin{UpperBound: boundToWire(bin), Count: bins[bin]})
+			out.Bins = append(out.Bins, &adminv1.Histogram_Bin{UpperBound: boundToWire(bin), Count: bins[bin]})
 		}
 	}
 	rank := func(percent int64) *durationpb.Duration {

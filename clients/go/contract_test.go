@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	fireonce "github.com/fireonce/fireonce/clients/go"
-	_ "github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"

@@ -28,6 +28,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
@@ -56,9 +57,9 @@ type Options struct {
 // Client calls one server. All its methods may be called concurrently.
 type Client struct {
 	Jobs        fireoncev1connect.JobServiceClient
-	Connections fireoncev1connect.ConnectionServiceClient
-	Stats       fireoncev1connect.StatsServiceClient
-	Access      fireoncev1connect.AccessServiceClient
+	Connections connectionsv1connect.ConnectionServiceClient
+	Stats       adminv1connect.StatsServiceClient
+	Access      adminv1connect.AccessServiceClient
 	Servers     adminv1connect.ServerServiceClient
 
 	patience time.Duration
@@ -87,9 +88,9 @@ func New(server string, o Options) (*Client, error) {
 	)}, o.Connect...)
 	return &Client{
 		Jobs:        fireoncev1connect.NewJobServiceClient(o.HTTPClient, server, options...),
-		Connections: fireoncev1connect.NewConnectionServiceClient(o.HTTPClient, server, options...),
-		Stats:       fireoncev1connect.NewStatsServiceClient(o.HTTPClient, server, options...),
-		Access:      fireoncev1connect.NewAccessServiceClient(o.HTTPClient, server, options...),
+		Connections: connectionsv1connect.NewConnectionServiceClient(o.HTTPClient, server, options...),
+		Stats:       adminv1connect.NewStatsServiceClient(o.HTTPClient, server, options...),
+		Access:      adminv1connect.NewAccessServiceClient(o.HTTPClient, server, options...),
 		Servers:     adminv1connect.NewServerServiceClient(o.HTTPClient, server, options...),
 		patience:    o.Patience,
 	}, nil

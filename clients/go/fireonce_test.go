@@ -18,6 +18,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireonce "github.com/fireonce/fireonce/clients/go"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
@@ -25,7 +27,7 @@ import (
 // server answers the n-th call, counted from 1, with a test's functions.
 type server struct {
 	fireoncev1connect.UnimplementedJobServiceHandler
-	fireoncev1connect.UnimplementedAccessServiceHandler
+	adminv1connect.UnimplementedAccessServiceHandler
 	schedule func(n int) error
 	stream   func(n int, after string, send func(*fireoncev1.JobEvent) error) error
 
@@ -51,7 +53,7 @@ func (s *server) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJobReq
 	return &fireoncev1.ScheduleJobResponse{Job: &fireoncev1.Job{IdempotencyKey: req.GetIdempotencyKey()}}, nil
 }
 
-func (s *server) CreateApiKey(ctx context.Context, req *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error) {
+func (s *server) CreateApiKey(ctx context.Context, req *adminv1.CreateApiKeyRequest) (*adminv1.CreateApiKeyResponse, error) {
 	return nil, s.schedule(s.note(ctx, req))
 }
 
@@ -69,10 +71,10 @@ func (s *server) StreamJobEvents(ctx context.Context, req *fireoncev1.StreamJobE
 func (s *server) start(t *testing.T, o fireonce.Options) *fireonce.Client {
 	t.Helper()
 	_, jobs := fireoncev1connect.NewJobServiceHandler(s)
-	_, access := fireoncev1connect.NewAccessServiceHandler(s)
+	_, access := adminv1connect.NewAccessServiceHandler(s)
 	mux := http.NewServeMux()
 	mux.Handle("/fireonce.v1.JobService/", jobs)
-	mux.Handle("/fireonce.v1.AccessService/", access)
+	mux.Handle("/fireonce.admin.v1.AccessService/", access)
 	at := httptest.NewServer(mux)
 	t.Cleanup(at.Close)
 	c, err := fireonce.New(at.URL, o)
@@ -179,7 +181,7 @@ func TestDecisionsAreNotRepeated(t *testing.T) {
 	}
 	s := &server{schedule: func(int) error { return code(connect.CodeUnavailable) }}
 	client := s.start(t, fireonce.Options{})
-	if _, err := client.Access.CreateApiKey(t.Context(), &fireoncev1.CreateApiKeyRequest{}); connect.CodeOf(err) != connect.CodeUnavailable || len(s.requests) != 1 {
+	if _, err := client.Access.CreateApiKey(t.Context(), &adminv1.CreateApiKeyRequest{}); connect.CodeOf(err) != connect.CodeUnavailable || len(s.requests) != 1 {
 		t.Errorf("%v after %d calls", err, len(s.requests))
 	}
 	s = &server{schedule: func(int) error { return code(connect.CodeUnavailable) }}

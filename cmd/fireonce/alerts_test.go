@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
@@ -172,7 +173,7 @@ func newPast(t *testing.T, path string, ago time.Duration) past {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := proto.Marshal(&fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
+	settings, err := proto.Marshal(&connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
 	if err != nil {
 		t.Fatal(err)
 	}

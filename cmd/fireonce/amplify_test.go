@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	attack "github.com/fireonce/fireonce/internal/proof/hostile"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -84,7 +84,7 @@ func hostileKeys(t *testing.T, url, operator string) map[attack.Key]string {
 		attack.ReadKey:  {"jobs:read", "connections:read"},
 		attack.WriteKey: {"jobs:read", "jobs:write", "jobs:resolve", "connections:read", "connections:write"},
 	} {
-		made, err := api.Access.CreateApiKey(waiting(t), &fireoncev1.CreateApiKeyRequest{
+		made, err := api.Access.CreateApiKey(waiting(t), &adminv1.CreateApiKeyRequest{
 			ProjectId: "hostile", CreateProject: true, Scopes: scopes,
 		})
 		if err != nil {

@@ -16,6 +16,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 
@@ -268,7 +270,7 @@ func startClientRun(t *testing.T) *clientRun {
 		switch procedure {
 		case fireoncev1connect.JobServiceScheduleJobProcedure:
 			return [...]fate{cut, withhold, deliver}[min(number, 3)-1]
-		case fireoncev1connect.JobServiceBatchScheduleJobsProcedure, fireoncev1connect.ConnectionServiceCreateConnectionProcedure:
+		case fireoncev1connect.JobServiceBatchScheduleJobsProcedure, connectionsv1connect.ConnectionServiceCreateConnectionProcedure:
 			return [...]fate{cut, deliver}[min(number, 2)-1]
 		default:
 			return deliver
@@ -323,8 +325,8 @@ func (c *clientRun) checkRepeats(t *testing.T) {
 		func() *fireoncev1.ScheduleJobRequest { return new(fireoncev1.ScheduleJobRequest) }), 3)
 	same(t, requests(t, c.way, fireoncev1connect.JobServiceBatchScheduleJobsProcedure,
 		func() *fireoncev1.BatchScheduleJobsRequest { return new(fireoncev1.BatchScheduleJobsRequest) }), 2)
-	same(t, requests(t, c.way, fireoncev1connect.ConnectionServiceCreateConnectionProcedure,
-		func() *fireoncev1.CreateConnectionRequest { return new(fireoncev1.CreateConnectionRequest) }), 2)
+	same(t, requests(t, c.way, connectionsv1connect.ConnectionServiceCreateConnectionProcedure,
+		func() *connectionsv1.CreateConnectionRequest { return new(connectionsv1.CreateConnectionRequest) }), 2)
 }
 
 func same[M proto.Message](t *testing.T, got []M, least int) {

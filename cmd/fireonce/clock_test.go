@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
@@ -307,7 +308,7 @@ func lookAfterAStep(t *testing.T, offset string) {
 	t.Cleanup(let)
 	c := newClocked(t, "", receiver.Options{Dedupes: true}, "--clock-doubt", "2s")
 	c.start(nil)
-	made, err := c.api.Connections.CreateConnection(waiting(t), &fireoncev1.CreateConnectionRequest{
+	made, err := c.api.Connections.CreateConnection(waiting(t), &connectionsv1.CreateConnectionRequest{
 		IdempotencyKey: "posts", Connection: to.connection(),
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	rpc "connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -104,10 +105,10 @@ func TestConnectorOfOnesOwn(t *testing.T) {
 	}
 	t.Cleanup(p.Kill)
 	api := dial(t, p.url)
-	create := func(key, book string) (*fireoncev1.Connection, error) {
-		resp, err := api.Connections.CreateConnection(waiting(t), &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: key, Connection: &fireoncev1.Connection{
-				Connector: "guests", Settings: &fireoncev1.Connection_Custom{Custom: &fireoncev1.CustomSettings{Values: map[string]string{"book": book}}},
+	create := func(key, book string) (*connectionsv1.Connection, error) {
+		resp, err := api.Connections.CreateConnection(waiting(t), &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: key, Connection: &connectionsv1.Connection{
+				Connector: "guests", Settings: &connectionsv1.Connection_Custom{Custom: &connectionsv1.CustomSettings{Values: map[string]string{"book": book}}},
 			},
 		})
 		return resp.GetConnection(), err

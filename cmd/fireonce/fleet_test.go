@@ -17,6 +17,7 @@ import (
 
 	rpc "connectrpc.com/connect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -329,11 +330,11 @@ func (f *fleet) call(ctx context.Context, i int, do func(context.Context, *clien
 }
 
 // connect makes a connection.
-func (f *fleet) connect(c *fireoncev1.Connection) string {
+func (f *fleet) connect(c *connectionsv1.Connection) string {
 	f.Helper()
 	var id string
 	if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) error {
-		resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
+		resp, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
 			IdempotencyKey: "test-" + c.GetConnector(), Connection: c,
 		})
 		id = resp.GetConnection().GetConnectionId()

@@ -16,6 +16,7 @@ import (
 	rpc "connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/litetest"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
@@ -205,15 +206,15 @@ func waiting(tb testing.TB) context.Context {
 // connect makes a webhook connection.
 func connect(tb testing.TB, api *client.API, dedupes bool) string {
 	tb.Helper()
-	settings := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
+	settings := &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
 	if dedupes {
-		settings.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+		settings.ReceiverDedupes = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		settings.KeyWindow = durationpb.New(time.Hour)
 	}
-	resp, err := api.Connections.CreateConnection(waiting(tb), &fireoncev1.CreateConnectionRequest{
+	resp, err := api.Connections.CreateConnection(waiting(tb), &connectionsv1.CreateConnectionRequest{
 		IdempotencyKey: "test",
-		Connection: &fireoncev1.Connection{
-			Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: settings},
+		Connection: &connectionsv1.Connection{
+			Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: settings},
 		},
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
@@ -103,7 +104,7 @@ func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
 func newStage(t *testing.T, d deployment) *stage {
 	t.Helper()
 	s := &stage{
-		spill:   &spill{t: t, on: d, dir: memdir.New(t), conns: map[string]*fireoncev1.Connection{}, places: map[string]string{}},
+		spill:   &spill{t: t, on: d, dir: memdir.New(t), conns: map[string]*connectionsv1.Connection{}, places: map[string]string{}},
 		hostile: startHostile(t), origin: map[string][2]string{},
 	}
 	s.roots.login, s.roots.mail = s.hostile.relay(t, "login"), s.hostile.relay(t, "mail")
@@ -226,16 +227,16 @@ func (s *stage) apps() string {
 // redirect returns the redirect URL of the logins of a way.
 func (s *stage) redirect(way string) string { return "http://127.0.0.1:1/back/" + way }
 
-func bearerOf(secret string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: secret}}}
+func bearerOf(secret string) *connectionsv1.Credential {
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: secret}}}
 }
 
-func basicOf(secret string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada.example.org", Password: secret}}}
+func basicOf(secret string) *connectionsv1.Credential {
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "ada.example.org", Password: secret}}}
 }
 
 // credentialOf returns a credential for a connector.
-func credentialOf(connector, secret string) *fireoncev1.Credential {
+func credentialOf(connector, secret string) *connectionsv1.Credential {
 	if connector == "bluesky" || connector == "smtp" {
 		return basicOf(secret)
 	}
@@ -243,28 +244,28 @@ func credentialOf(connector, secret string) *fireoncev1.Credential {
 }
 
 // settingsOf returns the settings of a connection to a hostile platform.
-func (s *stage) settingsOf(name, way string) *fireoncev1.Connection {
-	c := &fireoncev1.Connection{Connector: name, DisplayName: way}
+func (s *stage) settingsOf(name, way string) *connectionsv1.Connection {
+	c := &connectionsv1.Connection{Connector: name, DisplayName: way}
 	switch base := s.hostile.URL; name {
 	case "feed":
-		c.Settings = &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{BaseUrl: base}}
+		c.Settings = &connectionsv1.Connection_Feed{Feed: &connectionsv1.FeedSettings{BaseUrl: base}}
 	case "mastodon":
-		c.Settings = &fireoncev1.Connection_Mastodon{Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base}}
+		c.Settings = &connectionsv1.Connection_Mastodon{Mastodon: &connectionsv1.MastodonSettings{BaseUrl: base}}
 	case "bluesky":
-		c.Settings = &fireoncev1.Connection_Bluesky{Bluesky: &fireoncev1.BlueskySettings{BaseUrl: base}}
+		c.Settings = &connectionsv1.Connection_Bluesky{Bluesky: &connectionsv1.BlueskySettings{BaseUrl: base}}
 	case "x":
-		c.Settings = &fireoncev1.Connection_X{X: &fireoncev1.XSettings{}}
+		c.Settings = &connectionsv1.Connection_X{X: &connectionsv1.XSettings{}}
 	case "tiktok":
-		c.Settings = &fireoncev1.Connection_Tiktok{Tiktok: &fireoncev1.TikTokSettings{}}
+		c.Settings = &connectionsv1.Connection_Tiktok{Tiktok: &connectionsv1.TikTokSettings{}}
 	case "slack":
-		c.Settings = &fireoncev1.Connection_Slack{Slack: &fireoncev1.SlackSettings{Channel: "C0123456789"}}
+		c.Settings = &connectionsv1.Connection_Slack{Slack: &connectionsv1.SlackSettings{Channel: "C0123456789"}}
 	case "smtp":
 		port := s.roots.mail
 		if way == "login" {
 			port = s.roots.login
 		}
-		c.Settings = &fireoncev1.Connection_Smtp{Smtp: &fireoncev1.SmtpSettings{
-			Host: "127.0.0.1", Port: int32(port), Security: fireoncev1.SmtpSettings_SECURITY_TLS,
+		c.Settings = &connectionsv1.Connection_Smtp{Smtp: &connectionsv1.SmtpSettings{
+			Host: "127.0.0.1", Port: int32(port), Security: connectionsv1.SmtpSettings_SECURITY_TLS,
 		}}
 	}
 	return c
@@ -303,7 +304,7 @@ func (s *stage) connectPlatforms() {
 	}
 	for name, list := range all {
 		for _, way := range list {
-			resp, err := s.api.Connections.CreateConnection(waiting(s.t), &fireoncev1.CreateConnectionRequest{
+			resp, err := s.api.Connections.CreateConnection(waiting(s.t), &connectionsv1.CreateConnectionRequest{
 				IdempotencyKey: name + "-" + way, Connection: s.settingsOf(name, way), Credential: credentialOf(name, secretOf(name, way)),
 			})
 			s.answered("CreateConnection", resp, err)
@@ -315,7 +316,7 @@ func (s *stage) connectPlatforms() {
 	}
 }
 
-func (s *stage) keep(c *fireoncev1.Connection, name, way string) {
+func (s *stage) keep(c *connectionsv1.Connection, name, way string) {
 	s.conns[c.GetConnectionId()] = c
 	s.origin[c.GetConnectionId()] = [2]string{name, way}
 }
@@ -325,8 +326,8 @@ func (s *stage) keep(c *fireoncev1.Connection, name, way string) {
 func (s *stage) logIn() {
 	ctx := waiting(s.t)
 	for _, way := range append([]string{"s500", "s401"}, ways...) {
-		begun, err := s.api.Connections.StartOAuth(ctx, &fireoncev1.StartOAuthRequest{
-			App: "a" + way, RedirectUrl: s.redirect(way), Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
+		begun, err := s.api.Connections.StartOAuth(ctx, &connectionsv1.StartOAuthRequest{
+			App: "a" + way, RedirectUrl: s.redirect(way), Target: &connectionsv1.StartOAuthRequest_Create{Create: &connectionsv1.CreateConnectionRequest{
 				IdempotencyKey: "login-" + way, Connection: s.settingsOf("x", way),
 			}},
 		})
@@ -335,7 +336,7 @@ func (s *stage) logIn() {
 		for name, text := range s.dump() { // while the database has the verifier
 			s.said(name+" during logins", text)
 		}
-		done, err := s.api.Connections.CompleteOAuth(ctx, &fireoncev1.CompleteOAuthRequest{
+		done, err := s.api.Connections.CompleteOAuth(ctx, &connectionsv1.CompleteOAuthRequest{
 			State: begun.GetState(), Code: secretOf("code", way), RedirectUrl: s.redirect(way),
 		})
 		s.answered("CompleteOAuth", done, err)
@@ -359,18 +360,18 @@ func (s *stage) change() {
 	ctx := waiting(s.t)
 	for id, of := range s.origin {
 		name, way := of[0], of[1]
-		test, err := s.api.Connections.TestConnection(ctx, &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
+		test, err := s.api.Connections.TestConnection(ctx, &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
 		s.answered("TestConnection", test, err)
-		updated, err := s.api.Connections.UpdateConnection(ctx, &fireoncev1.UpdateConnectionRequest{
-			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "updated",
+		updated, err := s.api.Connections.UpdateConnection(ctx, &connectionsv1.UpdateConnectionRequest{
+			Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "updated",
 		})
 		s.answered("UpdateConnection", updated, err)
 		s.ok(err)
 		if s.conns[id].GetCredentialExpireTime() == nil { // tokens of a login are renewed
-			for _, cred := range []*fireoncev1.Credential{
-				credentialOf(name, secretOf(name, way)+"rotated"), basicOf(hostileMark + "\n"), {Headers: []*fireoncev1.SecretHeader{{Name: "Host", Value: hostileMark}}},
+			for _, cred := range []*connectionsv1.Credential{
+				credentialOf(name, secretOf(name, way)+"rotated"), basicOf(hostileMark + "\n"), {Headers: []*connectionsv1.SecretHeader{{Name: "Host", Value: hostileMark}}},
 			} {
-				rotated, err := s.api.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: cred})
+				rotated, err := s.api.Connections.RotateCredential(ctx, &connectionsv1.RotateCredentialRequest{Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: cred})
 				s.answered("RotateCredential", rotated, err)
 			}
 		}
@@ -424,7 +425,7 @@ func (s *stage) settleJobs() {
 		s.answered("ListJobAttempts", history, nil)
 	}
 	s.t.Logf("%d jobs: %v", len(s.jobs), ends)
-	conns, err := s.api.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{PageSize: 500})
+	conns, err := s.api.Connections.ListConnections(ctx, &connectionsv1.ListConnectionsRequest{PageSize: 500})
 	s.ok(err)
 	s.answered("ListConnections", conns, nil)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
@@ -120,7 +121,7 @@ func heartbeat(t *testing.T, d deployment) {
 	database, hour := d.database(t), time.Now().Truncate(time.Hour)
 	ref := plant(t, database, pastSchedule{
 		cron: "0 * * * *", from: hour.Add(-time.Second), until: hour.Add(time.Second), url: r.URL("heartbeat"), timeout: time.Second,
-		policies: &fireoncev1.SchedulePolicies{Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, WhileUnresolved: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW},
+		policies: &schedulesv1.SchedulePolicies{Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW, WhileUnresolved: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW},
 	})[0]
 	serve := func() (url string, stop func()) {
 		t.Helper()

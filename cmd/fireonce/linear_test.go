@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/failpoint"
@@ -108,7 +109,7 @@ func newLinear(t *testing.T, d deployment, url string) *linear {
 	f.start(failpoint.Submitted+":150", byHand, failpoint.Submitted+":250", byHand, byHand, byHand, byHand)
 	// Jobs that are due immediately must not keep the machine busy.
 	slow := to.connection()
-	slow.Limits = &fireoncev1.ConnectionLimits{MaxPerMinute: 1}
+	slow.Limits = &connectionsv1.ConnectionLimits{MaxPerMinute: 1}
 	l.connection = f.connect(slow)
 	return l
 }

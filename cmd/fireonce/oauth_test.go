@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
 	"github.com/fireonce/fireonce/internal/proof/litetest"
@@ -43,10 +43,10 @@ func TestServeWithApps(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	begun, err := fireoncev1connect.NewConnectionServiceClient(http.DefaultClient, n.URL()).StartOAuth(t.Context(), &fireoncev1.StartOAuthRequest{
-		App: "feeds", Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: "k", Connection: &fireoncev1.Connection{
-				Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{BaseUrl: "http://127.0.0.1:1"}},
+	begun, err := connectionsv1connect.NewConnectionServiceClient(http.DefaultClient, n.URL()).StartOAuth(t.Context(), &connectionsv1.StartOAuthRequest{
+		App: "feeds", Target: &connectionsv1.StartOAuthRequest_Create{Create: &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: "k", Connection: &connectionsv1.Connection{
+				Connector: "feed", Settings: &connectionsv1.Connection_Feed{Feed: &connectionsv1.FeedSettings{BaseUrl: "http://127.0.0.1:1"}},
 			},
 		}},
 	})

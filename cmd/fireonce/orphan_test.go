@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
@@ -63,14 +64,14 @@ func TestRepeatedBeforeTheFence(t *testing.T) {
 }
 
 // scheduleOn schedules a job on a connection of its own.
-func (f *fleet) scheduleOn(conn *fireoncev1.Connection, to target, subject string) string {
+func (f *fleet) scheduleOn(conn *connectionsv1.Connection, to target, subject string) string {
 	f.Helper()
 	ctx := waiting(f.T)
 	_, api, err := f.from(ctx, 0)
 	if err != nil {
 		f.Fatal(err)
 	}
-	made, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: subject, Connection: conn})
+	made, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{IdempotencyKey: subject, Connection: conn})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -11,7 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -30,7 +32,7 @@ type pastSchedule struct {
 	url      string    // of the webhook
 	dedupes  bool
 	timeout  time.Duration // of an attempt; 0: the default
-	policies *fireoncev1.SchedulePolicies
+	policies *schedulesv1.SchedulePolicies
 	// items are the URLs of the webhooks in its queue, which replaces url.
 	items []string
 }
@@ -72,15 +74,15 @@ func plant(tb testing.TB, database string, all ...pastSchedule) []store.Ref {
 }
 
 func (p pastSchedule) plant(s store.Store) (store.Ref, error) {
-	settings, class := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}, job.Opaque
+	settings, class := &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO}, job.Opaque
 	if p.dedupes {
-		settings.ReceiverDedupes, settings.KeyWindow = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, durationpb.New(time.Hour)
+		settings.ReceiverDedupes, settings.KeyWindow = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, durationpb.New(time.Hour)
 		class = job.Keyed
 	}
-	spec := &fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{p.cron}, EndTime: timestamppb.New(p.until)}
-	template := &fireoncev1.JobTemplate{Content: &fireoncev1.JobTemplate_Payload{Payload: pastPayload(p.url)}}
+	spec := &schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{p.cron}, EndTime: timestamppb.New(p.until)}
+	template := &schedulesv1.JobTemplate{Content: &schedulesv1.JobTemplate_Payload{Payload: pastPayload(p.url)}}
 	if len(p.items) > 0 {
-		template.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}
+		template.Content = &schedulesv1.JobTemplate_Queue{Queue: &schedulesv1.QueueContent{}}
 	}
 	if p.timeout > 0 {
 		template.AttemptTimeout = durationpb.New(p.timeout)

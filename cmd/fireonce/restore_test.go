@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
@@ -181,9 +182,9 @@ func (c *crash) quarantined(cursor string, started bool) {
 			}
 		}
 		api := dial(c, p.url)
-		var stats *fireoncev1.GetStatsResponse
+		var stats *adminv1.GetStatsResponse
 		for stats == nil {
-			got, err := api.Stats.GetStats(waiting(c), &fireoncev1.GetStatsRequest{})
+			got, err := api.Stats.GetStats(waiting(c), &adminv1.GetStatsRequest{})
 			switch {
 			case err == nil:
 				stats = got

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
@@ -57,9 +58,9 @@ func TestRotateBesideServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := api.Connections.CreateConnection(waiting(t), &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "c", Connection: &fireoncev1.Connection{Connector: "http", Settings: noDedupe(target.URL)},
-		Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["bearer"]}}},
+	made, err := api.Connections.CreateConnection(waiting(t), &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "c", Connection: &connectionsv1.Connection{Connector: "http", Settings: noDedupe(target.URL)},
+		Credential: &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: planted["bearer"]}}},
 	})
 	if err != nil {
 		t.Fatal(err)

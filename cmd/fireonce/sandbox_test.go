@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
@@ -226,9 +228,9 @@ func TestSandboxUnauthorized(t *testing.T) {
 		if !held[id] {
 			t.Errorf("%q does not wait for a new credential", w.text)
 		}
-		credential := &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "another-token"}}}
-		if _, err := api.Connections.RotateCredential(waiting(t), &fireoncev1.RotateCredentialRequest{
-			Connection: &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: w.platform}, Credential: credential,
+		credential := &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "another-token"}}}
+		if _, err := api.Connections.RotateCredential(waiting(t), &connectionsv1.RotateCredentialRequest{
+			Connection: &connectionsv1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: w.platform}, Credential: credential,
 		}); err != nil {
 			t.Fatalf("%s: %v", w.platform, err)
 		}
@@ -455,12 +457,12 @@ func followBlock(t *testing.T, s *sandbox.Sandbox, block string) {
 func awaitOwnJobs(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
 	api := dial(t, s.Server())
-	list, err := api.Schedules.ListSchedules(waiting(t), &fireoncev1.ListSchedulesRequest{})
+	list, err := api.Schedules.ListSchedules(waiting(t), &schedulesv1.ListSchedulesRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range list.GetSchedules() {
-		if one.GetState() != fireoncev1.ScheduleState_SCHEDULE_STATE_ACTIVE || len(one.GetSpec().GetIntervals()) == 0 {
+		if one.GetState() != schedulesv1.ScheduleState_SCHEDULE_STATE_ACTIVE || len(one.GetSpec().GetIntervals()) == 0 {
 			continue
 		}
 		err := follow.Events(waiting(t), api.Jobs, follow.Options{Beginning: true, Filter: &fireoncev1.EventFilter{ScheduleId: one.GetScheduleId()}},

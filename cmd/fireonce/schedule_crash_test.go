@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/store"
@@ -36,8 +36,8 @@ func TestCrashWhileFiring(t *testing.T) {
 					for i := range schedules {
 						all = append(all, pastSchedule{
 							cron: "* * * * *", from: begin, until: begin.Add(times*time.Minute + time.Second), url: to.URL(subjectOf(i)), dedupes: true,
-							policies: &fireoncev1.SchedulePolicies{
-								Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
+							policies: &schedulesv1.SchedulePolicies{
+								Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
 							},
 						})
 					}
@@ -84,8 +84,8 @@ func TestCrashWhileTakingItems(t *testing.T) {
 			for i := range schedules {
 				p := pastSchedule{
 					cron: "* * * * *", from: begin, until: begin.Add(times*time.Minute + time.Second), dedupes: true,
-					policies: &fireoncev1.SchedulePolicies{
-						Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
+					policies: &schedulesv1.SchedulePolicies{
+						Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
 					},
 				}
 				for n := range each {
@@ -128,8 +128,8 @@ func TestCrashWhileTakingItems(t *testing.T) {
 // calls.
 func (f *fleet) triggers(i int, ref store.Ref, key string) {
 	if err := f.call(waiting(f), i, func(ctx context.Context, api *client.API) error {
-		_, err := api.Schedules.TriggerSchedule(ctx, &fireoncev1.TriggerScheduleRequest{
-			Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: ref.ID.String()}, TriggerKey: key, AllowOverlap: true,
+		_, err := api.Schedules.TriggerSchedule(ctx, &schedulesv1.TriggerScheduleRequest{
+			Schedule: &schedulesv1.TriggerScheduleRequest_ScheduleId{ScheduleId: ref.ID.String()}, TriggerKey: key, AllowOverlap: true,
 		})
 		return err
 	}); err != nil {

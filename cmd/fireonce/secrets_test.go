@@ -20,6 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
@@ -76,7 +78,7 @@ type spill struct {
 	dump func() map[string]string
 
 	targets []*echo
-	conns   map[string]*fireoncev1.Connection
+	conns   map[string]*connectionsv1.Connection
 	jobs    []string
 
 	mu     sync.Mutex
@@ -84,7 +86,7 @@ type spill struct {
 }
 
 func newSpill(t *testing.T, d deployment) *spill {
-	s := &spill{t: t, on: d, dir: memdir.New(t), key: planted["operator"], conns: make(map[string]*fireoncev1.Connection), places: make(map[string]string)}
+	s := &spill{t: t, on: d, dir: memdir.New(t), key: planted["operator"], conns: make(map[string]*connectionsv1.Connection), places: make(map[string]string)}
 	keyFile := filepath.Join(s.dir, "sealing.key")
 	if d == onPostgres {
 		cluster := pgtest.Shared(t)
@@ -231,16 +233,16 @@ func (s *spill) startTargets() {
 	s.target("silence", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() })
 }
 
-func noDedupe(origins ...string) *fireoncev1.Connection_Http {
-	return &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{
-		ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins,
+func noDedupe(origins ...string) *connectionsv1.Connection_Http {
+	return &connectionsv1.Connection_Http{Http: &connectionsv1.HttpSettings{
+		ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins,
 	}}
 }
 
 // connectAll makes a connection with each kind of credential.
 func (s *spill) connectAll() {
 	s.startTargets()
-	headers := []*fireoncev1.SecretHeader{{Name: "X-Secret", Value: planted["header"]}, {Name: "Cookie", Value: planted["cookie"]}}
+	headers := []*connectionsv1.SecretHeader{{Name: "X-Secret", Value: planted["header"]}, {Name: "Cookie", Value: planted["cookie"]}}
 	var origins []string
 	for _, e := range s.targets {
 		origins = append(origins, e.URL)
@@ -248,33 +250,33 @@ func (s *spill) connectAll() {
 	whsec := "whsec_" + base64.StdEncoding.EncodeToString([]byte(planted["webhook"]))
 	for name, c := range map[string]struct {
 		connector string
-		cred      *fireoncev1.Credential
+		cred      *connectionsv1.Credential
 	}{
-		"bearer": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["bearer"]}}}},
-		"basic": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{
-			Basic: &fireoncev1.BasicAuth{Username: "user", Password: planted["password"]},
+		"bearer": {"http", &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: planted["bearer"]}}}},
+		"basic": {"http", &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{
+			Basic: &connectionsv1.BasicAuth{Username: "user", Password: planted["password"]},
 		}}},
-		"api key": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_ApiKeyHeader{
-			ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: "X-Api-Key", Value: planted["api key"]},
+		"api key": {"http", &connectionsv1.Credential{Kind: &connectionsv1.Credential_ApiKeyHeader{
+			ApiKeyHeader: &connectionsv1.ApiKeyHeader{Name: "X-Api-Key", Value: planted["api key"]},
 		}}},
-		"headers": {"http", &fireoncev1.Credential{Headers: headers}},
-		"webhook": {"webhook", &fireoncev1.Credential{Headers: headers, Kind: &fireoncev1.Credential_WebhookSecrets{
-			WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{whsec}},
+		"headers": {"http", &connectionsv1.Credential{Headers: headers}},
+		"webhook": {"webhook", &connectionsv1.Credential{Headers: headers, Kind: &connectionsv1.Credential_WebhookSecrets{
+			WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{whsec}},
 		}}},
-		"feed": {"feed", &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["feed"]}}}},
+		"feed": {"feed", &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: planted["feed"]}}}},
 	} {
-		conn := &fireoncev1.Connection{Connector: c.connector, DisplayName: name}
+		conn := &connectionsv1.Connection{Connector: c.connector, DisplayName: name}
 		switch c.connector {
 		case "http":
 			conn.Settings = noDedupe(origins...)
 		case "webhook":
-			conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour), Origins: origins,
+			conn.Settings = &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+				ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour), Origins: origins,
 			}}
 		}
 		for i, e := range s.targets {
 			if c.connector == "feed" {
-				conn.Settings = &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{BaseUrl: e.URL}}
+				conn.Settings = &connectionsv1.Connection_Feed{Feed: &connectionsv1.FeedSettings{BaseUrl: e.URL}}
 			} else if i > 0 {
 				break
 			}
@@ -282,7 +284,7 @@ func (s *spill) connectAll() {
 			if c.connector == "feed" {
 				key += " of " + e.name
 			}
-			req := &fireoncev1.CreateConnectionRequest{IdempotencyKey: strings.ReplaceAll(key, " ", "-"), Connection: conn, Credential: c.cred}
+			req := &connectionsv1.CreateConnectionRequest{IdempotencyKey: strings.ReplaceAll(key, " ", "-"), Connection: conn, Credential: c.cred}
 			resp, err := s.api.Connections.CreateConnection(waiting(s.t), req)
 			if err != nil {
 				s.t.Fatalf("%s: %v", key, err)
@@ -295,17 +297,17 @@ func (s *spill) connectAll() {
 
 // refuseAll sends credentials that are refused, in valid and invalid form.
 func (s *spill) refuseAll() {
-	oauth := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{
+	oauth := &connectionsv1.Credential{Kind: &connectionsv1.Credential_Oauth2{Oauth2: &connectionsv1.OAuth2Token{
 		AccessToken: planted["access"], RefreshToken: planted["refresh"], App: "app",
 	}}}
-	for i, c := range []*fireoncev1.Credential{
+	for i, c := range []*connectionsv1.Credential{
 		oauth,
-		{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["bearer"] + "\n"}}},
-		{Headers: []*fireoncev1.SecretHeader{{Name: "Host", Value: planted["header"]}}},
-		{Kind: &fireoncev1.Credential_WebhookSecrets{WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{planted["webhook"]}}}},
+		{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: planted["bearer"] + "\n"}}},
+		{Headers: []*connectionsv1.SecretHeader{{Name: "Host", Value: planted["header"]}}},
+		{Kind: &connectionsv1.Credential_WebhookSecrets{WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{planted["webhook"]}}}},
 	} {
-		resp, err := s.api.Connections.CreateConnection(waiting(s.t), &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: fmt.Sprint("refused-", i), Connection: &fireoncev1.Connection{Connector: "http", Settings: noDedupe()}, Credential: c,
+		resp, err := s.api.Connections.CreateConnection(waiting(s.t), &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: fmt.Sprint("refused-", i), Connection: &connectionsv1.Connection{Connector: "http", Settings: noDedupe()}, Credential: c,
 		})
 		if err == nil {
 			s.t.Errorf("credential %d was taken: %v", i, resp)
@@ -317,7 +319,7 @@ func (s *spill) refuseAll() {
 		`{"credential":{"bearerToken":%s`, `{"credential":{"oauth2":{"expireTime":%s}}}`,
 	} {
 		for _, secret := range []string{`"` + planted["bearer"] + `"`, planted["bearer"]} {
-			s.said("JSON that is refused", s.post("/fireonce.v1.ConnectionService/CreateConnection", fmt.Sprintf(body, secret)))
+			s.said("JSON that is refused", s.post("/fireonce.connections.v1.ConnectionService/CreateConnection", fmt.Sprintf(body, secret)))
 		}
 	}
 	// An API key in an unexpected position, and a wrong one.
@@ -439,23 +441,23 @@ func (s *spill) readAll() {
 	}
 	jobs, err := s.api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{PageSize: 500})
 	s.answered("ListJobs", jobs, err)
-	conns, err := s.api.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{PageSize: 500})
+	conns, err := s.api.Connections.ListConnections(ctx, &connectionsv1.ListConnectionsRequest{PageSize: 500})
 	s.answered("ListConnections", conns, err)
 	if len(jobs.GetJobs()) != len(s.jobs) || len(conns.GetConnections()) != len(s.conns) {
 		s.t.Errorf("%d jobs and %d connections", len(jobs.GetJobs()), len(conns.GetConnections()))
 	}
 	for _, c := range s.conns {
-		conn, err := s.api.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: c.GetConnectionId()}})
+		conn, err := s.api.Connections.GetConnection(ctx, &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: c.GetConnectionId()}})
 		s.answered("GetConnection", conn, err)
-		other := proto.Clone(c).(*fireoncev1.Connection)
+		other := proto.Clone(c).(*connectionsv1.Connection)
 		other.DisplayName = "another"
-		again, err := s.api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
+		again, err := s.api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
 			IdempotencyKey: "bearer", Connection: other,
-			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["bearer"]}}},
+			Credential: &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: planted["bearer"]}}},
 		})
 		s.answered("CreateConnection again", again, err)
 	}
-	stats, err := s.api.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{})
+	stats, err := s.api.Stats.GetStats(ctx, &adminv1.GetStatsRequest{})
 	s.answered("GetStats", stats, err)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 
@@ -30,7 +31,7 @@ const (
 // target receives the effects of jobs and judges them. A subject names an effect that must
 // happen once.
 type target interface {
-	connection() *fireoncev1.Connection
+	connection() *connectionsv1.Connection
 	payload(subject string) *fireoncev1.Payload
 	Effects(subject string) int
 	Requests(subject string) int
@@ -64,13 +65,13 @@ func startHooks(t *testing.T, dedupes bool, plan func(receiver.Request) receiver
 	return hooks{r, dedupes}
 }
 
-func (h hooks) connection() *fireoncev1.Connection {
-	settings := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
+func (h hooks) connection() *connectionsv1.Connection {
+	settings := &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
 	if h.dedupes {
-		settings.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+		settings.ReceiverDedupes = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		settings.KeyWindow = durationpb.New(time.Hour)
 	}
-	return &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: settings}}
+	return &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: settings}}
 }
 
 func (h hooks) payload(subject string) *fireoncev1.Payload {
@@ -98,8 +99,8 @@ func startPosts(t *testing.T, opts feedtest.Options) posts {
 	return posts{p, feedLag}
 }
 
-func (p posts) connection() *fireoncev1.Connection {
-	return &fireoncev1.Connection{Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{
+func (p posts) connection() *connectionsv1.Connection {
+	return &connectionsv1.Connection{Connector: "feed", Settings: &connectionsv1.Connection_Feed{Feed: &connectionsv1.FeedSettings{
 		BaseUrl: p.URL(), ReadLag: durationpb.New(p.settings),
 	}}}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
@@ -91,11 +92,11 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	if got := health(); got != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("health is %v", got)
 	}
-	_, err = dial(t, url).Stats.GetStats(waiting(t), &fireoncev1.GetStatsRequest{})
+	_, err = dial(t, url).Stats.GetStats(waiting(t), &adminv1.GetStatsRequest{})
 	if rpc.CodeOf(err) != rpc.CodeUnavailable || reasonOf(err) != fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE {
 		t.Errorf("a call over Connect: %v", err)
 	}
-	err = conn.Invoke(waiting(t), "/fireonce.v1.StatsService/GetStats", &fireoncev1.GetStatsRequest{}, &fireoncev1.GetStatsResponse{})
+	err = conn.Invoke(waiting(t), "/fireonce.admin.v1.StatsService/GetStats", &adminv1.GetStatsRequest{}, &adminv1.GetStatsResponse{})
 	if status.Code(err).String() != "Unavailable" || len(status.Convert(err).Details()) == 0 {
 		t.Errorf("a call over gRPC: %v", err)
 	}
@@ -111,7 +112,7 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	if got := health(); got != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("health is %v when ready", got)
 	}
-	if _, err := dial(t, p.url).Stats.GetStats(waiting(t), &fireoncev1.GetStatsRequest{}); err != nil {
+	if _, err := dial(t, p.url).Stats.GetStats(waiting(t), &adminv1.GetStatsRequest{}); err != nil {
 		t.Errorf("a call when ready: %v", err)
 	}
 	if err := p.stop(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	fireonce "github.com/fireonce/fireonce/clients/go"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -78,8 +79,8 @@ func TestGuests(t *testing.T) {
 	}
 	c := as(start(t, "--book", filepath.Join(dir, "book"), "--guests", guests), token)
 	for guest, ok := range map[string]bool{"first": true, "second": true, "third": false} {
-		got, err := c.Test(t.Context(), &connectorv1.TestRequest{Account: &connectorv1.Account{Credential: &fireoncev1.Credential{
-			Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: guest}},
+		got, err := c.Test(t.Context(), &connectorv1.TestRequest{Account: &connectorv1.Account{Credential: &connectionsv1.Credential{
+			Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: guest}},
 		}}})
 		if err != nil || (got.GetTested() != nil) != ok || (got.GetRefused().GetKind() == connectorv1.Refusal_KIND_AUTH) == ok {
 			t.Errorf("%s: %v, %v", guest, got, err)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireonce "github.com/fireonce/fireonce/clients/go"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
@@ -99,20 +100,20 @@ func (o *orders) announce(ctx context.Context, names []string) error {
 
 // connect creates the connection to the receiver, or returns the one that was created before.
 func (o *orders) connect(ctx context.Context) (string, error) {
-	req := &fireoncev1.CreateConnectionRequest{
+	req := &connectionsv1.CreateConnectionRequest{
 		IdempotencyKey: "orders",
-		Connection: &fireoncev1.Connection{
+		Connection: &connectionsv1.Connection{
 			Connector: "webhook", DisplayName: "orders",
 			// The receiver drops a webhook-id that it has seen in the last 24 hours, so
 			// Fireonce may send again when an outcome is unknown.
-			Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
+			Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+				ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
 			}},
 		},
 	}
 	if secret := os.Getenv("WEBHOOK_SECRET"); secret != "" {
-		req.Credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
-			WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{secret}},
+		req.Credential = &connectionsv1.Credential{Kind: &connectionsv1.Credential_WebhookSecrets{
+			WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{secret}},
 		}}
 	}
 	made, err := o.client.Connections.CreateConnection(ctx, req)

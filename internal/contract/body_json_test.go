@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 )
 
 func parse(t *testing.T, text string) *structpb.Value {
@@ -129,24 +130,24 @@ func TestCanonicalBody(t *testing.T) {
 	call := func(v *structpb.Value) *fireoncev1.Payload {
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: &fireoncev1.HttpRequest{Content: &fireoncev1.HttpRequest_BodyJson{BodyJson: v}}}}
 	}
-	template := func(p *fireoncev1.Payload) *fireoncev1.JobTemplate {
-		return &fireoncev1.JobTemplate{Content: &fireoncev1.JobTemplate_Payload{Payload: p}}
+	template := func(p *fireoncev1.Payload) *schedulesv1.JobTemplate {
+		return &schedulesv1.JobTemplate{Content: &schedulesv1.JobTemplate_Payload{Payload: p}}
 	}
 	for kind, in := range map[string]func(*structpb.Value) *fireoncev1.Payload{"webhook": hook, "http_request": call} {
 		for at, request := range map[string]func(*fireoncev1.Payload) proto.Message{
 			"payload.": func(p *fireoncev1.Payload) proto.Message { return &fireoncev1.ScheduleJobRequest{Payload: p} },
 			"payload":  func(p *fireoncev1.Payload) proto.Message { return &fireoncev1.UpdateJobRequest{Payload: p} },
 			"payload..": func(p *fireoncev1.Payload) proto.Message {
-				return &fireoncev1.AddScheduleItemRequest{Payload: p}
+				return &schedulesv1.AddScheduleItemRequest{Payload: p}
 			},
 			"payload...": func(p *fireoncev1.Payload) proto.Message {
-				return &fireoncev1.UpdateScheduleItemRequest{Payload: p}
+				return &schedulesv1.UpdateScheduleItemRequest{Payload: p}
 			},
 			"job_template.payload": func(p *fireoncev1.Payload) proto.Message {
-				return &fireoncev1.CreateScheduleRequest{JobTemplate: template(p)}
+				return &schedulesv1.CreateScheduleRequest{JobTemplate: template(p)}
 			},
 			"job_template.payload.": func(p *fireoncev1.Payload) proto.Message {
-				return &fireoncev1.UpdateScheduleRequest{JobTemplate: template(p)}
+				return &schedulesv1.UpdateScheduleRequest{JobTemplate: template(p)}
 			},
 		} {
 			payload := in(parse(t, `{"b": [1.0], "a": null}`))

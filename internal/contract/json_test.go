@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/textfile"
@@ -120,9 +121,9 @@ func TestReadJSONAccepts(t *testing.T) {
 func TestNoNameInACredential(t *testing.T) {
 	t.Parallel()
 	for text, m := range map[string]proto.Message{
-		`{"credential": {"webhookSecrets": {"whsecHush": 1}}}`: &fireoncev1.CreateConnectionRequest{},
-		`{"webhookSecrets": {"whsecHush": 1}}`:                 &fireoncev1.Credential{},
-		`{"whsecHush": 1}`:                                     &fireoncev1.Credential{},
+		`{"credential": {"webhookSecrets": {"whsecHush": 1}}}`: &connectionsv1.CreateConnectionRequest{},
+		`{"webhookSecrets": {"whsecHush": 1}}`:                 &connectionsv1.Credential{},
+		`{"whsecHush": 1}`:                                     &connectionsv1.Credential{},
 	} {
 		if err := contract.ReadJSON([]byte(text), m); err == nil || strings.Contains(err.Error(), "Hush") {
 			t.Errorf("%s: %v", text, err)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -121,8 +122,8 @@ func cpuTime(b *testing.B) time.Duration {
 // sealed is a credential: the secret that signs.
 func sealed(b *testing.B) store.Sealed {
 	b.Helper()
-	data, err := proto.Marshal(&fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
-		WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}},
+	data, err := proto.Marshal(&connectionsv1.Credential{Kind: &connectionsv1.Credential_WebhookSecrets{
+		WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}},
 	}})
 	if err != nil {
 		b.Fatal(err)
@@ -133,9 +134,9 @@ func sealed(b *testing.B) store.Sealed {
 // benchJobs returns n jobs as a claim returns them.
 func benchJobs(b *testing.B, class job.Class, n int) []store.Leased {
 	b.Helper()
-	settings := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
+	settings := &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
 	if class == job.Keyed {
-		settings.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+		settings.ReceiverDedupes = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		settings.KeyWindow = durationpb.New(24 * time.Hour)
 	}
 	raw, err := proto.Marshal(settings)

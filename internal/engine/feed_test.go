@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
@@ -42,11 +43,11 @@ func overFeed(t *testing.T, plan func(feedtest.Request) feedtest.Answer) (*world
 		t.Fatal(err)
 	}
 	w.config.Grace, w.config.Poll = 2*time.Second, 50*time.Millisecond
-	settings, err := proto.Marshal(&fireoncev1.FeedSettings{BaseUrl: p.URL(), ReadLag: durationpb.New(0)})
+	settings, err := proto.Marshal(&connectionsv1.FeedSettings{BaseUrl: p.URL(), ReadLag: durationpb.New(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	credential, err := proto.Marshal(&fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "token"}}})
+	credential, err := proto.Marshal(&connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "token"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

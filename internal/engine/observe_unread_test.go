@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/x"
@@ -49,7 +49,7 @@ func (l lateness) report(t *testing.T) {
 // An answer is lost, and 14 % of all reads fail: a post that is there is found within a
 // minute of its settle time, by the settle times of X and of feeds.
 func TestAPostThatIsThereIsFoundSoonAlthoughReadsFail(t *testing.T) {
-	settings, err := proto.Marshal(&fireoncev1.FeedSettings{BaseUrl: "https://feed.example"})
+	settings, err := proto.Marshal(&connectionsv1.FeedSettings{BaseUrl: "https://feed.example"})
 	if err != nil {
 		t.Fatal(err)
 	}

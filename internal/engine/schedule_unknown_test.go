@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
@@ -24,16 +25,16 @@ import (
 func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 	const day = 24
 	for _, tt := range []struct {
-		policy   fireoncev1.OverlapPolicy
+		policy   schedulesv1.OverlapPolicy
 		before   store.ScheduleCounts // after a day
 		buffered string
 		after    store.ScheduleCounts // immediately after the decision
 		requests int                  // of the platform, an hour later
 		told     int                  // that it waits for a person
 	}{
-		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_SKIP, store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 1}, "", store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 1}, 2, 0},
-		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE, store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 2}, "2000-01-01T02:00:00/1", store.ScheduleCounts{Fired: 2, SkippedByOverlap: day - 2}, 3, 1},
-		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, store.ScheduleCounts{Fired: day}, "", store.ScheduleCounts{Fired: day}, day + 1, 0},
+		{schedulesv1.OverlapPolicy_OVERLAP_POLICY_SKIP, store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 1}, "", store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 1}, 2, 0},
+		{schedulesv1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE, store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 2}, "2000-01-01T02:00:00/1", store.ScheduleCounts{Fired: 2, SkippedByOverlap: day - 2}, 3, 1},
+		{schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW, store.ScheduleCounts{Fired: day}, "", store.ScheduleCounts{Fired: day}, day + 1, 0},
 	} {
 		t.Run(tt.policy.String(), func(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
@@ -43,7 +44,7 @@ func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 					}
 					return job.Outcome{Attempt: c.Attempt, Result: job.ResultSucceeded}
 				}
-				s := w.hourly(&fireoncev1.SchedulePolicies{WhileUnresolved: tt.policy})
+				s := w.hourly(&schedulesv1.SchedulePolicies{WhileUnresolved: tt.policy})
 				read := func() store.Schedule {
 					t.Helper()
 					got, err := w.store.Schedule(t.Context(), store.Ref{Project: "default", ID: s})
@@ -101,10 +102,10 @@ func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 }
 
 // hourly stores a schedule that fires each hour from now on.
-func (w *world) hourly(policies *fireoncev1.SchedulePolicies) job.ID {
+func (w *world) hourly(policies *schedulesv1.SchedulePolicies) job.ID {
 	w.t.Helper()
-	id, spec := newID(), &fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"0 * * * *"}}
-	template := &fireoncev1.JobTemplate{Content: &fireoncev1.JobTemplate_Payload{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{
+	id, spec := newID(), &schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"0 * * * *"}}
+	template := &schedulesv1.JobTemplate{Content: &schedulesv1.JobTemplate_Payload{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{
 		Webhook: &fireoncev1.Webhook{Url: "https://example.com/", Content: &fireoncev1.Webhook_BodyText{BodyText: "{{nominal_time}}"}},
 	}}}}
 	var encoded [3][]byte

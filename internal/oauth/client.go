@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/redact"
 )
@@ -306,8 +306,8 @@ func (a App) refuses(code string) bool {
 }
 
 // Credential is the token as the contract has it.
-func (t Token) Credential(a App) *fireoncev1.Credential {
-	pb := &fireoncev1.OAuth2Token{App: a.Name}
+func (t Token) Credential(a App) *connectionsv1.Credential {
+	pb := &connectionsv1.OAuth2Token{App: a.Name}
 	t.into(pb)
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: pb}}
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_Oauth2{Oauth2: pb}}
 }

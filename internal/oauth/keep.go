@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -20,7 +20,7 @@ import (
 
 // keep stores new tokens as the credential's next version.
 func (r *Renewer) keep(ctx context.Context, conn store.Connection, old connector.Credential, owner job.ID, got Token) (connector.Credential, error) {
-	var pb fireoncev1.Credential
+	var pb connectionsv1.Credential
 	if err := proto.Unmarshal(old.Data, &pb); err != nil {
 		return connector.Credential{}, wait(restLeast, "the credential could not be read")
 	}
@@ -93,7 +93,7 @@ func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connect
 
 // into puts a platform's tokens into the contract's message. A refresh token that the platform did
 // not replace stays.
-func (t Token) into(pb *fireoncev1.OAuth2Token) {
+func (t Token) into(pb *connectionsv1.OAuth2Token) {
 	pb.AccessToken, pb.IssueTime, pb.ExpireTime = t.Access, timestamppb.New(t.Issued), nil
 	if t.Refresh != "" {
 		pb.RefreshToken = t.Refresh

@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -210,7 +210,7 @@ func wait(after time.Duration, msg string) *connector.Refusal {
 	return &connector.Refusal{Kind: job.FailHeld, Msg: msg, RetryAfter: after, Shared: true}
 }
 
-func (r *Renewer) left(t *fireoncev1.OAuth2Token) time.Duration {
+func (r *Renewer) left(t *connectionsv1.OAuth2Token) time.Duration {
 	if t.GetExpireTime() == nil {
 		return early // not known: it is used until it is refused
 	}
@@ -218,7 +218,7 @@ func (r *Renewer) left(t *fireoncev1.OAuth2Token) time.Duration {
 }
 
 // threshold is how long before its end a token is renewed.
-func threshold(t *fireoncev1.OAuth2Token) time.Duration {
+func threshold(t *connectionsv1.OAuth2Token) time.Duration {
 	if t.GetIssueTime() == nil || t.GetExpireTime() == nil {
 		return early
 	}
@@ -242,11 +242,11 @@ func (r *Renewer) refuse(id job.ID, version int, dead *connector.Refusal) {
 }
 
 // tokenOf reads an OAuth token out of a credential.
-func tokenOf(cred connector.Credential) (*fireoncev1.OAuth2Token, bool) {
+func tokenOf(cred connector.Credential) (*connectionsv1.OAuth2Token, bool) {
 	if len(cred.Data) == 0 {
 		return nil, false
 	}
-	var pb fireoncev1.Credential
+	var pb connectionsv1.Credential
 	if err := proto.Unmarshal(cred.Data, &pb); err != nil {
 		return nil, false
 	}

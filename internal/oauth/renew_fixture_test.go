@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/job"
@@ -170,7 +170,7 @@ type fixture struct {
 func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
 
 // in runs a test in a bubble, with a connection whose token lives for two hours.
-func in(t *testing.T, test func(f *fixture), edit ...func(*fireoncev1.OAuth2Token)) {
+func in(t *testing.T, test func(f *fixture), edit ...func(*connectionsv1.OAuth2Token)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		keys, err := vault.New(make([]byte, 32))
@@ -182,14 +182,14 @@ func in(t *testing.T, test func(f *fixture), edit ...func(*fireoncev1.OAuth2Toke
 			p: &tokenServer{current: "refresh-0", life: 2 * time.Hour, released: make(chan struct{})}, log: &journal{},
 		}
 		now := time.Now()
-		token := &fireoncev1.OAuth2Token{
+		token := &connectionsv1.OAuth2Token{
 			AccessToken: "access-0", RefreshToken: "refresh-0", App: "x",
 			IssueTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(2 * time.Hour)),
 		}
 		for _, e := range edit {
 			e(token)
 		}
-		f.connect(&fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: token}})
+		f.connect(&connectionsv1.Credential{Kind: &connectionsv1.Credential_Oauth2{Oauth2: token}})
 		test(f)
 		for _, secret := range []string{"access-", "refresh-", "secret words", "hush"} {
 			if strings.Contains(f.log.String(), secret) {
@@ -199,7 +199,7 @@ func in(t *testing.T, test func(f *fixture), edit ...func(*fireoncev1.OAuth2Toke
 	})
 }
 
-func (f *fixture) connect(cred *fireoncev1.Credential, edit ...func(*store.Connection)) {
+func (f *fixture) connect(cred *connectionsv1.Credential, edit ...func(*store.Connection)) {
 	f.Helper()
 	secret, err := proto.Marshal(cred)
 	f.ok(err)

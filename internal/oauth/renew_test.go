@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -51,15 +51,15 @@ func TestRenewShortLife(t *testing.T) {
 		f.wantToken(r, "access-1", 1)
 		time.Sleep(50 * time.Second)
 		f.wantToken(r, "access-1", 1)
-	}, func(token *fireoncev1.OAuth2Token) {
+	}, func(token *connectionsv1.OAuth2Token) {
 		token.ExpireTime = timestamppb.New(time.Now().Add(time.Minute))
 	})
 }
 
 func TestRenewNothing(t *testing.T) {
-	for name, edit := range map[string]func(*fireoncev1.OAuth2Token){
-		"no refresh token": func(token *fireoncev1.OAuth2Token) { token.RefreshToken = "" },
-		"no end":           func(token *fireoncev1.OAuth2Token) { token.ExpireTime = nil },
+	for name, edit := range map[string]func(*connectionsv1.OAuth2Token){
+		"no refresh token": func(token *connectionsv1.OAuth2Token) { token.RefreshToken = "" },
+		"no end":           func(token *connectionsv1.OAuth2Token) { token.ExpireTime = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(f *fixture) {
@@ -71,7 +71,7 @@ func TestRenewNothing(t *testing.T) {
 }
 
 func TestRenewKeepsRefreshToken(t *testing.T) {
-	into := &fireoncev1.OAuth2Token{RefreshToken: "old", App: "x", ExpireTime: timestamppb.Now()}
+	into := &connectionsv1.OAuth2Token{RefreshToken: "old", App: "x", ExpireTime: timestamppb.Now()}
 	Token{Access: "new", Issued: time.Unix(1, 0)}.into(into)
 	if into.GetRefreshToken() != "old" || into.GetAccessToken() != "new" || into.GetExpireTime() != nil || into.GetApp() != "x" {
 		t.Errorf("%v", into)
@@ -282,7 +282,7 @@ func TestRenewMisconfigured(t *testing.T) {
 	in(t, func(f *fixture) {
 		time.Sleep(2 * time.Hour)
 		f.refuses(f.node(), job.FailHeld, `no OAuth app "gone" for X`, 0)
-	}, func(token *fireoncev1.OAuth2Token) { token.App = "gone" })
+	}, func(token *connectionsv1.OAuth2Token) { token.App = "gone" })
 }
 
 // A credential names its app. An app that is registered with one server renews no token for a
@@ -293,11 +293,11 @@ func TestRenewForAnotherServer(t *testing.T) {
 		r := f.node()
 		cred, err := r.present(f.Context(), f.conn())
 		f.ok(err)
-		var token fireoncev1.Credential
+		var token connectionsv1.Credential
 		f.ok(proto.Unmarshal(cred.Data, &token))
 		for _, c := range [][2]string{{"https://evil.example.org", ""}, {"https://social.example.org", "access-1"}} {
 			base, want := c[0], c[1]
-			settings, err := proto.Marshal(&fireoncev1.MastodonSettings{BaseUrl: base})
+			settings, err := proto.Marshal(&connectionsv1.MastodonSettings{BaseUrl: base})
 			f.ok(err)
 			f.id = newID()
 			f.connect(&token, func(c *store.Connection) { c.Connector, c.Settings = "mastodon", settings })
@@ -308,7 +308,7 @@ func TestRenewForAnotherServer(t *testing.T) {
 			}
 			time.Sleep(restApp)
 		}
-	}, func(token *fireoncev1.OAuth2Token) { token.App = "social" })
+	}, func(token *connectionsv1.OAuth2Token) { token.App = "social" })
 }
 
 // A platform refuses a token that should be good: it is renewed once. If the next one is refused
@@ -357,7 +357,7 @@ func TestRefusedForGood(t *testing.T) {
 		if got, err := f.node().Refused(f.Context(), f.conn(), 1); got || err != nil || f.p.asked() != 0 {
 			t.Errorf("%t, %v, %d requests", got, err, f.p.asked())
 		}
-	}, func(token *fireoncev1.OAuth2Token) { token.RefreshToken = "" })
+	}, func(token *connectionsv1.OAuth2Token) { token.RefreshToken = "" })
 }
 
 // No caller gets new tokens before they are stored, and storing is retried until it succeeds.
@@ -488,7 +488,7 @@ func TestRenewOvertaken(t *testing.T) {
 			failed <- err
 		}()
 		synctest.Wait()
-		secret, err := proto.Marshal(&fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{
+		secret, err := proto.Marshal(&connectionsv1.Credential{Kind: &connectionsv1.Credential_Oauth2{Oauth2: &connectionsv1.OAuth2Token{
 			AccessToken: "person", RefreshToken: "r", App: "x",
 		}}})
 		f.ok(err)

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -17,10 +17,10 @@ import (
 // BenchmarkPlan measures the cost of a firing without its job: to read and compile a schedule
 // that is not cached, and to find its next time.
 func BenchmarkPlan(b *testing.B) {
-	for name, spec := range map[string]*fireoncev1.ScheduleSpec{
+	for name, spec := range map[string]*schedulesv1.ScheduleSpec{
 		"cron":     {TimeZone: "Europe/Vienna", CronExpressions: []string{"0 9 * * 1-5"}},
-		"rule":     {TimeZone: "Europe/Vienna", RecurrenceRules: []*fireoncev1.RecurrenceRule{{Rule: "FREQ=MONTHLY;BYDAY=1MO", Start: "2026-01-05T09:00:00"}}},
-		"holidays": {TimeZone: "Europe/Vienna", CronExpressions: []string{"0 9 * * 1-5"}, Exclusions: &fireoncev1.ScheduleExclusions{HolidayCalendars: []string{"AT", "DE-BY"}}},
+		"rule":     {TimeZone: "Europe/Vienna", RecurrenceRules: []*schedulesv1.RecurrenceRule{{Rule: "FREQ=MONTHLY;BYDAY=1MO", Start: "2026-01-05T09:00:00"}}},
+		"holidays": {TimeZone: "Europe/Vienna", CronExpressions: []string{"0 9 * * 1-5"}, Exclusions: &schedulesv1.ScheduleExclusions{HolidayCalendars: []string{"AT", "DE-BY"}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			text, err := proto.Marshal(spec)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/firing"
@@ -191,10 +192,10 @@ func TestValuesNeedNoQuoting(t *testing.T) {
 	}
 	times := make(map[string]*recur.Schedule)
 	start := timestamppb.New(at.Add(-time.Hour))
-	for name, spec := range map[string]*fireoncev1.ScheduleSpec{
+	for name, spec := range map[string]*schedulesv1.ScheduleSpec{
 		"cron":     {TimeZone: "Etc/GMT+5", CronExpressions: []string{"* * * * *"}},
-		"rule":     {TimeZone: "America/Port-au-Prince", RecurrenceRules: []*fireoncev1.RecurrenceRule{{Rule: "FREQ=DAILY", Start: "2026-03-01T00:00:00"}}},
-		"interval": {TimeZone: "UTC", StartTime: start, Intervals: []*fireoncev1.ScheduleInterval{{Every: durationpb.New(time.Minute)}}},
+		"rule":     {TimeZone: "America/Port-au-Prince", RecurrenceRules: []*schedulesv1.RecurrenceRule{{Rule: "FREQ=DAILY", Start: "2026-03-01T00:00:00"}}},
+		"interval": {TimeZone: "UTC", StartTime: start, Intervals: []*schedulesv1.ScheduleInterval{{Every: durationpb.New(time.Minute)}}},
 	} {
 		compiled, err := schedule.Compile(newID(), 3, spec, recur.NewZones(""))
 		if err != nil {
@@ -221,8 +222,8 @@ func TestValuesNeedNoQuoting(t *testing.T) {
 		if '!' <= i && i < 0x7f {
 			key = []byte{byte(i)}
 		}
-		if rules.Validate(&fireoncev1.TriggerScheduleRequest{
-			Schedule:   &fireoncev1.TriggerScheduleRequest_IdempotencyKey{IdempotencyKey: "k"},
+		if rules.Validate(&schedulesv1.TriggerScheduleRequest{
+			Schedule:   &schedulesv1.TriggerScheduleRequest_IdempotencyKey{IdempotencyKey: "k"},
 			TriggerKey: string(key),
 		}) == nil {
 			accepted++
@@ -235,7 +236,7 @@ func TestValuesNeedNoQuoting(t *testing.T) {
 }
 
 // headed returns a template whose header, once filled in, is over by a number of characters.
-func headed(over int) *fireoncev1.JobTemplate {
+func headed(over int) *schedulesv1.JobTemplate {
 	t := template("x")
 	value := strings.Repeat("h", 4096+over-len("01234567-89ab-cdef-0123-456789abcdef")) + "{{schedule_id}}"
 	t.GetPayload().GetWebhook().Headers = []*fireoncev1.HttpHeader{{Name: "X-Schedule", Value: value}}
@@ -277,7 +278,7 @@ func TestItemObeysTheContract(t *testing.T) {
 		}
 		many := template("x")
 		content := encoded(w.T, many.GetPayload())
-		many.Content, many.Labels = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}, labels(20, "template")
+		many.Content, many.Labels = &schedulesv1.JobTemplate_Queue{Queue: &schedulesv1.QueueContent{}}, labels(20, "template")
 		s := w.schedule(minutelySpec(), nil, func(s *store.Schedule) { s.Queued, s.Template = true, encoded(w.T, many) })
 		add := func(key string, own int) store.ScheduleItem {
 			i, _, err := w.store.AddItem(w.ctx, store.NewItem{Project: project, Item: store.ScheduleItem{
@@ -299,7 +300,7 @@ func TestItemObeysTheContract(t *testing.T) {
 	})
 }
 
-func minutelySpec() *fireoncev1.ScheduleSpec {
+func minutelySpec() *schedulesv1.ScheduleSpec {
 	spec, _ := minutely()
 	return spec
 }

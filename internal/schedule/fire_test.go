@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -90,7 +91,7 @@ func TestPlanFollowsVersions(t *testing.T) {
 		w.ok(err)
 		is(w, bare.Template == nil, true, "template of a listed one")
 		restored := s
-		restored.Updated, restored.Spec = s.Updated.Add(time.Second), encoded(t, &fireoncev1.ScheduleSpec{
+		restored.Updated, restored.Spec = s.Updated.Add(time.Second), encoded(t, &schedulesv1.ScheduleSpec{
 			TimeZone: "UTC", CronExpressions: []string{"@daily"},
 		})
 		other, err := w.s.Plan(restored)
@@ -112,7 +113,7 @@ func TestUnreadableSchedulePauses(t *testing.T) {
 		"policies": func(s *store.Schedule) { s.Policies = []byte{0xff} },
 		"template": func(s *store.Schedule) { s.Template = []byte{0xff} },
 		"times": func(s *store.Schedule) {
-			s.Spec = encoded(t, &fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * *"}})
+			s.Spec = encoded(t, &schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * *"}})
 		},
 		"cursor": func(s *store.Schedule) { s.Cursor = "{}" },
 	} {
@@ -120,7 +121,7 @@ func TestUnreadableSchedulePauses(t *testing.T) {
 			in(t, func(w *world) {
 				var log *bytes.Buffer
 				w.s, log = w.server(w.store, zones)
-				broken := w.schedule(&fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * * *"}}, nil, edit)
+				broken := w.schedule(&schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * * *"}}, nil, edit)
 				sound := w.schedule(minutely())
 				w.clock.advance(time.Minute)
 				is(w, w.once(), 1, "fired")
@@ -286,8 +287,8 @@ func TestRun(t *testing.T) {
 		go func() { defer close(done); s.Run(ctx) }()
 		start := time.Now()
 		time.Sleep(2500 * time.Millisecond)
-		made := w.schedule(&fireoncev1.ScheduleSpec{TimeZone: "UTC", Intervals: []*fireoncev1.ScheduleInterval{{Every: durationpb.New(10 * time.Second)}}},
-			&fireoncev1.SchedulePolicies{Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW})
+		made := w.schedule(&schedulesv1.ScheduleSpec{TimeZone: "UTC", Intervals: []*schedulesv1.ScheduleInterval{{Every: durationpb.New(10 * time.Second)}}},
+			&schedulesv1.SchedulePolicies{Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW})
 		time.Sleep(30 * time.Second)
 		stop()
 		<-done
@@ -311,7 +312,7 @@ func TestTrigger(t *testing.T) {
 	onBoth(t, func(w *world) {
 		spec, _ := minutely()
 		spec.MaxFirings = 4
-		s := w.schedule(spec, &fireoncev1.SchedulePolicies{Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_SKIP})
+		s := w.schedule(spec, &schedulesv1.SchedulePolicies{Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_SKIP})
 		w.clock.advance(30*time.Second + time.Millisecond)
 		now := w.clock.now()
 		f, created, err := w.s.Trigger(w.ctx, ref(s), "k", false)
@@ -395,7 +396,7 @@ func TestTriggerEndsActive(t *testing.T) {
 // TestConcurrentTriggers checks that concurrent triggers under one key make one job, on any server.
 func TestConcurrentTriggers(t *testing.T) {
 	w := onPostgres(t)
-	s := w.schedule(&fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"@yearly"}}, nil)
+	s := w.schedule(&schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"@yearly"}}, nil)
 	schedulers := []*schedule.Scheduler{w.s, w.scheduler(w.again())}
 	var mu sync.Mutex
 	jobs, made := make(map[job.ID]bool), 0
@@ -481,7 +482,7 @@ func at(jobs []job.Snapshot, id job.ID) time.Time {
 func TestBackfillPages(t *testing.T) {
 	in(t, func(w *world) {
 		spec, policies := minutely()
-		policies.CatchUp = fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_NONE
+		policies.CatchUp = schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_NONE
 		s := w.schedule(spec, policies)
 		w.clock.advance(11*time.Hour + 30*time.Second)
 		for range 3 { // the ledger has more than one page of firings
@@ -587,7 +588,7 @@ func TestBackfillEnds(t *testing.T) {
 	in(t, func(w *world) {
 		spec, policies := minutely()
 		spec.MaxFirings = 3
-		policies.CatchUp = fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_NONE
+		policies.CatchUp = schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_NONE
 		s := w.schedule(spec, policies)
 		w.clock.advance(5*time.Minute - time.Second)
 		w.once()

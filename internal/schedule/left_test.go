@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
@@ -59,7 +59,7 @@ func (w *world) inNewZone(z *recur.Zones) store.Schedule {
 	w.Helper()
 	spec, policies := minutely()
 	return w.schedule(spec, policies, func(s *store.Schedule) {
-		spec = &fireoncev1.ScheduleSpec{TimeZone: newZone, CronExpressions: spec.CronExpressions}
+		spec = &schedulesv1.ScheduleSpec{TimeZone: newZone, CronExpressions: spec.CronExpressions}
 		times, err := schedule.Compile(s.ID, 1, spec, z)
 		w.ok(err)
 		s.Cursor, err = firing.Begin(times, w.clock.now())

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -17,11 +17,11 @@ import (
 func TestOutagesOfManyFirings(t *testing.T) {
 	const came = 161
 	onBoth(t, func(w *world) {
-		for _, catchUp := range []fireoncev1.CatchUpPolicy{1, 2, 3} {
-			for _, overlap := range []fireoncev1.OverlapPolicy{1, 2, 3} {
+		for _, catchUp := range []schedulesv1.CatchUpPolicy{1, 2, 3} {
+			for _, overlap := range []schedulesv1.OverlapPolicy{1, 2, 3} {
 				name := fmt.Sprint(catchUp, " ", overlap)
 				spec, _ := minutely()
-				s := w.schedule(spec, &fireoncev1.SchedulePolicies{
+				s := w.schedule(spec, &schedulesv1.SchedulePolicies{
 					CatchUp: catchUp, Overlap: overlap, CatchUpWindow: durationpb.New(6 * time.Hour),
 				})
 				w.clock.advance(came * time.Minute)
@@ -36,9 +36,9 @@ func TestOutagesOfManyFirings(t *testing.T) {
 				got := w.read(s)
 				want := store.ScheduleCounts{Fired: 1, Coalesced: came - 1}
 				switch {
-				case catchUp == fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_NONE:
+				case catchUp == schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_NONE:
 					want = store.ScheduleCounts{Fired: 1, Missed: came - 1}
-				case catchUp == fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL && overlap != fireoncev1.OverlapPolicy_OVERLAP_POLICY_SKIP:
+				case catchUp == schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL && overlap != schedulesv1.OverlapPolicy_OVERLAP_POLICY_SKIP:
 					want = store.ScheduleCounts{Fired: came}
 				}
 				is(w, got.Counts, want, name)

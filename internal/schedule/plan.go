@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
@@ -24,9 +25,9 @@ import (
 type Plan struct {
 	Times    *recur.Schedule
 	Policies firing.Policies
-	Spec     *fireoncev1.ScheduleSpec
-	Template *fireoncev1.JobTemplate // nil: it was erased, or left out
-	Terms    *fireoncev1.SchedulePolicies
+	Spec     *schedulesv1.ScheduleSpec
+	Template *schedulesv1.JobTemplate // nil: it was erased, or left out
+	Terms    *schedulesv1.SchedulePolicies
 }
 
 // maxPlans bounds the cached plans. One takes about 10 kB.
@@ -65,7 +66,7 @@ func (p *plans) of(s store.Schedule) (*Plan, error) {
 }
 
 func (p *plans) read(s store.Schedule) (*Plan, error) {
-	out := &Plan{Spec: &fireoncev1.ScheduleSpec{}, Terms: &fireoncev1.SchedulePolicies{}}
+	out := &Plan{Spec: &schedulesv1.ScheduleSpec{}, Terms: &schedulesv1.SchedulePolicies{}}
 	if err := proto.Unmarshal(s.Spec, out.Spec); err != nil {
 		return nil, errDamaged("spec", err)
 	}
@@ -73,7 +74,7 @@ func (p *plans) read(s store.Schedule) (*Plan, error) {
 		return nil, errDamaged("policies", err)
 	}
 	if s.Template != nil {
-		out.Template = &fireoncev1.JobTemplate{}
+		out.Template = &schedulesv1.JobTemplate{}
 		if err := proto.Unmarshal(s.Template, out.Template); err != nil {
 			return nil, errDamaged("template", err)
 		}
@@ -92,7 +93,7 @@ func (p *plans) read(s store.Schedule) (*Plan, error) {
 // JobOf makes the job of a firing from a template. The connector has not checked the job yet, so
 // it has no hold key. For a payload that CheckTexts accepts, it fails only with ErrTooLarge or
 // *connector.InputError.
-func JobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, beat recur.Beat, run int64) (store.NewJob, error) {
+func JobOf(id job.ID, times *recur.Schedule, template *schedulesv1.JobTemplate, beat recur.Beat, run int64) (store.NewJob, error) {
 	payload, err := fill(template.GetPayload(), times, beat, run)
 	if err != nil {
 		return store.NewJob{}, err
@@ -102,7 +103,7 @@ func JobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, b
 
 // ItemJobOf makes the job of a firing from a template and the unchanged content of an item: an
 // item has no placeholders. The connector has not checked the job yet, so it has no hold key.
-func ItemJobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, item store.ScheduleItem, beat recur.Beat) (store.NewJob, error) {
+func ItemJobOf(id job.ID, times *recur.Schedule, template *schedulesv1.JobTemplate, item store.ScheduleItem, beat recur.Beat) (store.NewJob, error) {
 	payload := &fireoncev1.Payload{}
 	if err := proto.Unmarshal(item.Payload, payload); err != nil {
 		return store.NewJob{}, errDamaged("item", err)
@@ -111,7 +112,7 @@ func ItemJobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplat
 }
 
 func jobWith(
-	id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, payload *fireoncev1.Payload, labels map[string]string, beat recur.Beat,
+	id job.ID, times *recur.Schedule, template *schedulesv1.JobTemplate, payload *fireoncev1.Payload, labels map[string]string, beat recur.Beat,
 ) (store.NewJob, error) {
 	request := &fireoncev1.ScheduleJobRequest{
 		Payload: payload, StartWindow: template.GetStartWindow(), RetryPolicy: template.GetRetryPolicy(),
@@ -161,10 +162,10 @@ func checkRules(id job.ID, request *fireoncev1.ScheduleJobRequest, beat recur.Be
 
 // Queued reports whether the jobs of a template get their content from the queue. The result is
 // stored as store.Schedule.Queued.
-func Queued(t *fireoncev1.JobTemplate) bool { return t.GetQueue() != nil }
+func Queued(t *schedulesv1.JobTemplate) bool { return t.GetQueue() != nil }
 
 // Labels returns the labels of an item's job: the template's, overridden by the item's.
-func Labels(t *fireoncev1.JobTemplate, item map[string]string) map[string]string {
+func Labels(t *schedulesv1.JobTemplate, item map[string]string) map[string]string {
 	if len(item) == 0 {
 		return t.GetLabels()
 	}

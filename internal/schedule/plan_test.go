@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -15,7 +15,7 @@ import (
 // schedules that fire in turn are found there, and are not compiled again.
 func TestMoreSchedulesThanPlans(t *testing.T) {
 	const schedules = 10_001
-	spec, err := proto.Marshal(&fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * * *"}})
+	spec, err := proto.Marshal(&schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * * *"}})
 	if err != nil {
 		t.Fatal(err)
 	}

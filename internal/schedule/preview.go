@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -33,7 +33,7 @@ type Planned struct {
 }
 
 // Due returns the planned firings of beats. Without a template they have no Deadline.
-func Due(beats []recur.Beat, template *fireoncev1.JobTemplate) []Planned {
+func Due(beats []recur.Beat, template *schedulesv1.JobTemplate) []Planned {
 	window := job.DefaultWindow
 	if w := template.GetStartWindow(); w != nil {
 		window = w.AsDuration()

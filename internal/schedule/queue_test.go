@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -15,9 +15,9 @@ import (
 func (w *world) minutelyQueue() store.Schedule {
 	w.Helper()
 	_, policies := minutely()
-	policies.CatchUp = fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_NONE
+	policies.CatchUp = schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_NONE
 	t := template("")
-	t.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}
+	t.Content = &schedulesv1.JobTemplate_Queue{Queue: &schedulesv1.QueueContent{}}
 	return w.schedule(minutelySpec(), policies, func(s *store.Schedule) { s.Queued, s.Template = true, encoded(w.T, t) })
 }
 

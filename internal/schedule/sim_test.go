@@ -16,7 +16,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
@@ -96,7 +96,7 @@ type simSchedule struct {
 	id       job.ID
 	policies firing.Policies
 	window   time.Duration // for catching up
-	spec     *fireoncev1.ScheduleSpec
+	spec     *schedulesv1.ScheduleSpec
 	gen      int64
 	// segments are the stretches of time in which it should fire: each from the instant at which
 	// its cursor began, under a generation, up to a pause or a change.
@@ -185,12 +185,12 @@ func (w *sim) violates(name, format string, args ...any) {
 	}
 }
 
-func (w *sim) newSpec() *fireoncev1.ScheduleSpec {
+func (w *sim) newSpec() *schedulesv1.ScheduleSpec {
 	crons := []string{"*/20 * * * *", "0 * * * *", "30 2,9 * * *", "15,45 */3 * * *", "0 9 * * *"}
 	if w.disagree {
 		crons = []string{"30 2,9 * * *", "0 9,10,11,12,13 * * *"} // whose names do not depend on the zone
 	}
-	return &fireoncev1.ScheduleSpec{
+	return &schedulesv1.ScheduleSpec{
 		TimeZone: []string{"Europe/Vienna", "America/New_York"}[w.r.IntN(2)], CronExpressions: []string{crons[w.r.IntN(len(crons))]},
 	}
 }
@@ -198,8 +198,8 @@ func (w *sim) newSpec() *fireoncev1.ScheduleSpec {
 func (w *sim) create() {
 	c := &simSchedule{skipped: make(map[string]bool), buffered: make(map[string]bool), seen: make(map[string]bool), fired: make(map[string]job.ID), gen: 1}
 	c.spec = w.newSpec()
-	p := &fireoncev1.SchedulePolicies{
-		Overlap: fireoncev1.OverlapPolicy(1 + w.r.IntN(3)), CatchUp: fireoncev1.CatchUpPolicy(1 + w.r.IntN(3)),
+	p := &schedulesv1.SchedulePolicies{
+		Overlap: schedulesv1.OverlapPolicy(1 + w.r.IntN(3)), CatchUp: schedulesv1.CatchUpPolicy(1 + w.r.IntN(3)),
 	}
 	c.window = w.oneOf(time.Hour, 12*time.Hour)
 	p.CatchUpWindow = durationpb.New(c.window)

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -36,17 +36,17 @@ func (e SpecError) Error() string {
 }
 
 // Compile compiles a spec. It fails with a SpecError, whose paths begin in the spec.
-func Compile(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec, zones *recur.Zones) (*recur.Schedule, error) {
+func Compile(id job.ID, generation int64, spec *schedulesv1.ScheduleSpec, zones *recur.Zones) (*recur.Schedule, error) {
 	return compile(id, generation, spec, zones, nil)
 }
 
 // CompileFor is Compile for a request: it counts its steps in the context's recur.Meter, and fails
 // with the meter's error.
-func CompileFor(ctx context.Context, id job.ID, generation int64, spec *fireoncev1.ScheduleSpec, zones *recur.Zones) (*recur.Schedule, error) {
+func CompileFor(ctx context.Context, id job.ID, generation int64, spec *schedulesv1.ScheduleSpec, zones *recur.Zones) (*recur.Schedule, error) {
 	return compile(id, generation, spec, zones, recur.MeterOf(ctx))
 }
 
-func compile(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec, zones *recur.Zones, m *recur.Meter) (*recur.Schedule, error) {
+func compile(id job.ID, generation int64, spec *schedulesv1.ScheduleSpec, zones *recur.Zones, m *recur.Meter) (*recur.Schedule, error) {
 	in, err := specOf(id, generation, spec)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func compile(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec, zones *
 	return nil, out
 }
 
-func specOf(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec) (recur.Spec, error) {
+func specOf(id job.ID, generation int64, spec *schedulesv1.ScheduleSpec) (recur.Spec, error) {
 	out := recur.Spec{
 		ID: id.String(), Generation: generation, Zone: spec.GetTimeZone(), Cron: spec.GetCronExpressions(),
 		RRules: rulesOf(spec.GetRecurrenceRules()), Jitter: submit.Duration(spec.GetJitter()), MaxRuns: spec.GetMaxFirings(),
@@ -100,7 +100,7 @@ func instant(field string, t *timestamppb.Timestamp) (time.Time, error) {
 	return t.AsTime(), nil
 }
 
-func rulesOf(rules []*fireoncev1.RecurrenceRule) []recur.RRule {
+func rulesOf(rules []*schedulesv1.RecurrenceRule) []recur.RRule {
 	var out []recur.RRule
 	for _, r := range rules {
 		out = append(out, recur.RRule{Rule: r.GetRule(), Start: r.GetStart()})
@@ -147,7 +147,7 @@ func pathOf(e *recur.Error) string {
 }
 
 // PoliciesOf returns a schedule's policies. Defaults are not filled in.
-func PoliciesOf(p *fireoncev1.SchedulePolicies, spec *fireoncev1.ScheduleSpec) firing.Policies {
+func PoliciesOf(p *schedulesv1.SchedulePolicies, spec *schedulesv1.ScheduleSpec) firing.Policies {
 	return firing.Policies{
 		Overlap: firing.Overlap(p.GetOverlap()), WhileUnresolved: firing.Overlap(p.GetWhileUnresolved()),
 		CatchUp: firing.CatchUp(p.GetCatchUp()), CatchUpWindow: submit.Duration(p.GetCatchUpWindow()),

@@ -10,17 +10,17 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/schedule"
 )
 
 // TestCompileNamesFields checks that each fault of a spec has the path of the contract's field.
 func TestCompileNamesFields(t *testing.T) {
-	type spec = fireoncev1.ScheduleSpec
-	type rules = []*fireoncev1.RecurrenceRule
+	type spec = schedulesv1.ScheduleSpec
+	type rules = []*schedulesv1.RecurrenceRule
 	rule := func(rule, start string) rules { return rules{{Rule: rule, Start: start}} }
-	every := func(every, phase time.Duration) []*fireoncev1.ScheduleInterval {
-		return []*fireoncev1.ScheduleInterval{{Every: durationpb.New(time.Hour)}, {Every: durationpb.New(every), Phase: durationpb.New(phase)}}
+	every := func(every, phase time.Duration) []*schedulesv1.ScheduleInterval {
+		return []*schedulesv1.ScheduleInterval{{Every: durationpb.New(time.Hour)}, {Every: durationpb.New(every), Phase: durationpb.New(phase)}}
 	}
 	far := timestamppb.New(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
 	for name, tt := range map[string]struct {
@@ -64,7 +64,7 @@ func TestCompileNamesFields(t *testing.T) {
 	} {
 		s := &spec{
 			TimeZone: "Europe/Vienna", CronExpressions: []string{"0 9 * * *"},
-			Exclusions: &fireoncev1.ScheduleExclusions{Dates: []*fireoncev1.DateRange{{First: "2026-12-24"}, {First: "2026-12-31", Last: "2027-01-02"}}},
+			Exclusions: &schedulesv1.ScheduleExclusions{Dates: []*schedulesv1.DateRange{{First: "2026-12-24"}, {First: "2026-12-31", Last: "2027-01-02"}}},
 		}
 		if _, err := schedule.Compile(newID(), 1, s, zones); err != nil {
 			t.Fatal(err)
@@ -104,14 +104,14 @@ func TestCompileTakesAll(t *testing.T) {
 		}
 		return at
 	}
-	spec := &fireoncev1.ScheduleSpec{
+	spec := &schedulesv1.ScheduleSpec{
 		TimeZone: "UTC", CronExpressions: []string{"0 9 * * *"},
-		RecurrenceRules: []*fireoncev1.RecurrenceRule{{Rule: "FREQ=DAILY;COUNT=9", Start: "2026-12-20T10:00:00"}},
-		Intervals:       []*fireoncev1.ScheduleInterval{{Every: durationpb.New(24 * time.Hour), Phase: durationpb.New(11 * time.Hour)}},
-		Exclusions: &fireoncev1.ScheduleExclusions{
+		RecurrenceRules: []*schedulesv1.RecurrenceRule{{Rule: "FREQ=DAILY;COUNT=9", Start: "2026-12-20T10:00:00"}},
+		Intervals:       []*schedulesv1.ScheduleInterval{{Every: durationpb.New(24 * time.Hour), Phase: durationpb.New(11 * time.Hour)}},
+		Exclusions: &schedulesv1.ScheduleExclusions{
 			CronExpressions: []string{"0 9 20 12 *"}, HolidayCalendars: []string{"AT"},
-			RecurrenceRules: []*fireoncev1.RecurrenceRule{{Rule: "FREQ=DAILY;COUNT=1", Start: "2026-12-21T10:00:00"}},
-			Dates:           []*fireoncev1.DateRange{{First: "2026-12-22", Last: "2026-12-23"}, {First: "2026-12-24"}},
+			RecurrenceRules: []*schedulesv1.RecurrenceRule{{Rule: "FREQ=DAILY;COUNT=1", Start: "2026-12-21T10:00:00"}},
+			Dates:           []*schedulesv1.DateRange{{First: "2026-12-22", Last: "2026-12-23"}, {First: "2026-12-24"}},
 		},
 		StartTime: timestamppb.New(utc("2026-12-20T00:00:00Z")), EndTime: timestamppb.New(utc("2026-12-27T10:30:00Z")),
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
@@ -172,9 +173,9 @@ func (w *world) ok(err error) {
 }
 
 // template returns a webhook with a body.
-func template(body string) *fireoncev1.JobTemplate {
-	return &fireoncev1.JobTemplate{
-		Content: &fireoncev1.JobTemplate_Payload{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+func template(body string) *schedulesv1.JobTemplate {
+	return &schedulesv1.JobTemplate{
+		Content: &schedulesv1.JobTemplate_Payload{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: "https://example.com/", Content: &fireoncev1.Webhook_BodyText{BodyText: body},
 		}}}},
 		Labels: map[string]string{"from": "template"}, StartWindow: durationpb.New(time.Hour),
@@ -182,13 +183,13 @@ func template(body string) *fireoncev1.JobTemplate {
 }
 
 // minutely returns a spec that fires each minute, and policies that allow overlaps.
-func minutely() (*fireoncev1.ScheduleSpec, *fireoncev1.SchedulePolicies) {
-	return &fireoncev1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"* * * * *"}},
-		&fireoncev1.SchedulePolicies{Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW}
+func minutely() (*schedulesv1.ScheduleSpec, *schedulesv1.SchedulePolicies) {
+	return &schedulesv1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"* * * * *"}},
+		&schedulesv1.SchedulePolicies{Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW}
 }
 
 // schedule stores a schedule that begins now.
-func (w *world) schedule(spec *fireoncev1.ScheduleSpec, policies *fireoncev1.SchedulePolicies, edit ...func(*store.Schedule)) store.Schedule {
+func (w *world) schedule(spec *schedulesv1.ScheduleSpec, policies *schedulesv1.SchedulePolicies, edit ...func(*store.Schedule)) store.Schedule {
 	w.Helper()
 	n := store.NewSchedule{Schedule: store.Schedule{
 		ID: newID(), Project: project, Spec: encoded(w.T, spec), Template: encoded(w.T, template("at {{nominal_time}}, run {{run}}")),

@@ -14,7 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/proof/litetest"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -104,7 +105,7 @@ func onBoth(t *testing.T, test func(t *testing.T, d database)) {
 // customAt returns the settings of a connection to a place.
 func customAt(t *testing.T, place string) []byte {
 	t.Helper()
-	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(&fireoncev1.CustomSettings{Values: map[string]string{"to": place}})
+	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(&connectionsv1.CustomSettings{Values: map[string]string{"to": place}})
 	must(t, err)
 	return out
 }
@@ -184,21 +185,21 @@ func TestTampering(t *testing.T) {
 // refusesAll checks that no method of the API accepts the changed row.
 func (w *world) refusesAll(conn jobID) {
 	w.Helper()
-	tested, err := w.api.TestConnection(w.Context(), &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: conn.String()}})
+	tested, err := w.api.TestConnection(w.Context(), &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: conn.String()}})
 	must(w.T, err)
 	if tested.GetOk() || tested.GetPlatformReached() || tested.GetDetail() != seal.Explain(vault.ErrSealed) {
 		w.Errorf("tested: %v", tested)
 	}
 	for name, call := range map[string]func() error{
 		"rotate": func() error {
-			_, err := w.api.RotateCredential(w.Context(), &fireoncev1.RotateCredentialRequest{
-				Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.String()}, Credential: tokenOf("eve-secret"),
+			_, err := w.api.RotateCredential(w.Context(), &connectionsv1.RotateCredentialRequest{
+				Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.String()}, Credential: tokenOf("eve-secret"),
 			})
 			return err
 		},
 		"rotate to the same": func() error {
-			_, err := w.api.RotateCredential(w.Context(), &fireoncev1.RotateCredentialRequest{
-				Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.String()}, Credential: tokenOf("ann-secret"),
+			_, err := w.api.RotateCredential(w.Context(), &connectionsv1.RotateCredentialRequest{
+				Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.String()}, Credential: tokenOf("ann-secret"),
 			})
 			return err
 		},
@@ -221,7 +222,7 @@ func TestChangesThroughTheAPI(t *testing.T) {
 		w := start(t, d)
 		ann := w.connect("ann", "home")
 		// The account becomes known.
-		tested, err := w.api.TestConnection(t.Context(), &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: ann.String()}})
+		tested, err := w.api.TestConnection(t.Context(), &connectionsv1.TestConnectionRequest{Connection: &connectionsv1.TestConnectionRequest_ConnectionId{ConnectionId: ann.String()}})
 		must(t, err)
 		if !tested.GetOk() || tested.GetAccountIdentity() != "ann" {
 			t.Fatalf("tested: %v", tested)
@@ -234,7 +235,7 @@ func TestChangesThroughTheAPI(t *testing.T) {
 		// Another key seals.
 		w.stop()
 		w = start(t, d, 2, 1)
-		turned, err := w.access.RotateSealingKey(t.Context(), &fireoncev1.RotateSealingKeyRequest{})
+		turned, err := w.access.RotateSealingKey(t.Context(), &adminv1.RotateSealingKeyRequest{})
 		must(t, err)
 		if turned.GetResealedCount() != 1 || len(turned.GetFailedConnectionIds()) != 0 {
 			t.Errorf("turned: %v", turned)
@@ -243,8 +244,8 @@ func TestChangesThroughTheAPI(t *testing.T) {
 		w = start(t, d, 2)
 		w.delivered(w.schedule(ann, "turned"), "ann@new home ann-secret")
 		// The credential is replaced, with the settings as they are.
-		_, err = w.api.RotateCredential(t.Context(), &fireoncev1.RotateCredentialRequest{
-			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.String()}, Credential: tokenOf("ann-second"),
+		_, err = w.api.RotateCredential(t.Context(), &connectionsv1.RotateCredentialRequest{
+			Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.String()}, Credential: tokenOf("ann-second"),
 		})
 		must(t, err)
 		w.delivered(w.schedule(ann, "rotated"), "ann@new home ann-second")
@@ -255,8 +256,8 @@ func TestChangesThroughTheAPI(t *testing.T) {
 		if s.Blocked != seal.Explain(vault.ErrKeyID) || s.Attempt != 0 {
 			t.Errorf("attempt %d, blocked: %q", s.Attempt, s.Blocked)
 		}
-		_, err = w.api.RotateCredential(t.Context(), &fireoncev1.RotateCredentialRequest{
-			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.String()}, Credential: tokenOf("ann-third"),
+		_, err = w.api.RotateCredential(t.Context(), &connectionsv1.RotateCredentialRequest{
+			Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.String()}, Credential: tokenOf("ann-third"),
 		})
 		must(t, err)
 		w.delivered(w.schedule(ann, "found"), "ann@new home ann-third")

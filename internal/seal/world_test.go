@@ -18,8 +18,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/engine"
@@ -76,8 +78,8 @@ func (c courier) Test(_ context.Context, o connector.Opening) (connector.Tested,
 
 // given returns what a courier gets: a place, an account, and the account's secret.
 func given(o connector.Opening) (place, account, secret string) {
-	var settings fireoncev1.CustomSettings
-	var cred fireoncev1.Credential
+	var settings connectionsv1.CustomSettings
+	var cred connectionsv1.Credential
 	if err := proto.Unmarshal(o.Settings, &settings); err != nil {
 		return "", "", ""
 	}
@@ -122,8 +124,8 @@ func (l *logs) Write(p []byte) (int, error) {
 type world struct {
 	*testing.T
 	store  store.Store
-	api    fireoncev1connect.ConnectionServiceClient
-	access fireoncev1connect.AccessServiceClient
+	api    connectionsv1connect.ConnectionServiceClient
+	access adminv1connect.AccessServiceClient
 	mail   *mail
 	log    *logs
 	stop   func()
@@ -159,8 +161,8 @@ func start(t *testing.T, d database, keys ...byte) *world {
 	s, err := server.New(server.Config{Store: w.store, StoreID: meta.StoreID, Connectors: registry, Vault: v, Log: log, NewID: newID})
 	must(t, err)
 	web := httptest.NewServer(s.Handler())
-	w.api = fireoncev1connect.NewConnectionServiceClient(http.DefaultClient, web.URL)
-	w.access = fireoncev1connect.NewAccessServiceClient(http.DefaultClient, web.URL)
+	w.api = connectionsv1connect.NewConnectionServiceClient(http.DefaultClient, web.URL)
+	w.access = adminv1connect.NewAccessServiceClient(http.DefaultClient, web.URL)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -174,17 +176,17 @@ func start(t *testing.T, d database, keys ...byte) *world {
 	return w
 }
 
-func tokenOf(secret string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: secret}}}
+func tokenOf(secret string) *connectionsv1.Credential {
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: secret}}}
 }
 
-func at(place string) *fireoncev1.CustomSettings {
-	return &fireoncev1.CustomSettings{Values: map[string]string{"to": place}}
+func at(place string) *connectionsv1.CustomSettings {
+	return &connectionsv1.CustomSettings{Values: map[string]string{"to": place}}
 }
 
-func updateTo(conn jobID, place string) *fireoncev1.UpdateConnectionRequest {
-	return &fireoncev1.UpdateConnectionRequest{
-		Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: conn.String()}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: at(place)},
+func updateTo(conn jobID, place string) *connectionsv1.UpdateConnectionRequest {
+	return &connectionsv1.UpdateConnectionRequest{
+		Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: conn.String()}, Settings: &connectionsv1.UpdateConnectionRequest_Custom{Custom: at(place)},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"custom"}},
 	}
 }
@@ -192,9 +194,9 @@ func updateTo(conn jobID, place string) *fireoncev1.UpdateConnectionRequest {
 // connect makes the connection of an account at a place.
 func (w *world) connect(account, place string) jobID {
 	w.Helper()
-	res, err := w.api.CreateConnection(w.Context(), &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: account, Credential: tokenOf(account + "-secret"), Connection: &fireoncev1.Connection{
-			Connector: "courier", Settings: &fireoncev1.Connection_Custom{Custom: at(place)},
+	res, err := w.api.CreateConnection(w.Context(), &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: account, Credential: tokenOf(account + "-secret"), Connection: &connectionsv1.Connection{
+			Connector: "courier", Settings: &connectionsv1.Connection_Custom{Custom: at(place)},
 		},
 	})
 	must(w.T, err)

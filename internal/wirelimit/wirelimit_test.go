@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/wirelimit"
 )
@@ -211,7 +212,7 @@ func TestValues(t *testing.T) {
 		"too much in a batch": {
 			batch(500, wirelimit.AllValues/500+1), "requests[495].payload.webhook.body_json has more than 50000 values, with those of the bodies before it",
 		},
-		"in a template": {&fireoncev1.CreateScheduleRequest{JobTemplate: &fireoncev1.JobTemplate{Content: &fireoncev1.JobTemplate_Payload{
+		"in a template": {&schedulesv1.CreateScheduleRequest{JobTemplate: &schedulesv1.JobTemplate{Content: &schedulesv1.JobTemplate_Payload{
 			Payload: hook(deep(33)).GetPayload(),
 		}}}, "job_template.payload.webhook.body_json has more than 32 levels of objects and lists"},
 	} {

@@ -24,9 +24,13 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1grpc"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1grpc"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1grpc"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -84,10 +88,10 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	)
 	services := transport.Services()
 	l.register(g, fireoncev1grpc.JobService_ServiceDesc, jobs{JobServiceHandler: services.Jobs, transport: transport})
-	l.register(g, fireoncev1grpc.ConnectionService_ServiceDesc, connections{ConnectionServiceHandler: services.Connections})
-	l.register(g, fireoncev1grpc.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
-	l.register(g, fireoncev1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
-	l.register(g, fireoncev1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
+	l.register(g, connectionsv1grpc.ConnectionService_ServiceDesc, connections{ConnectionServiceHandler: services.Connections})
+	l.register(g, schedulesv1grpc.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
+	l.register(g, adminv1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
+	l.register(g, adminv1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
 	l.register(g, adminv1grpc.ServerService_ServiceDesc, servers{ServerServiceHandler: services.Servers})
 	grpc_health_v1.RegisterHealthServer(g, health{checker: transport.Health()})
 	reflection.Register(g)
@@ -103,23 +107,23 @@ type jobs struct {
 }
 
 type connections struct {
-	fireoncev1grpc.UnsafeConnectionServiceServer
-	fireoncev1connect.ConnectionServiceHandler
+	connectionsv1grpc.UnsafeConnectionServiceServer
+	connectionsv1connect.ConnectionServiceHandler
 }
 
 type schedules struct {
-	fireoncev1grpc.UnsafeScheduleServiceServer
-	fireoncev1connect.ScheduleServiceHandler
+	schedulesv1grpc.UnsafeScheduleServiceServer
+	schedulesv1connect.ScheduleServiceHandler
 }
 
 type stats struct {
-	fireoncev1grpc.UnsafeStatsServiceServer
-	fireoncev1connect.StatsServiceHandler
+	adminv1grpc.UnsafeStatsServiceServer
+	adminv1connect.StatsServiceHandler
 }
 
 type access struct {
-	fireoncev1grpc.UnsafeAccessServiceServer
-	fireoncev1connect.AccessServiceHandler
+	adminv1grpc.UnsafeAccessServiceServer
+	adminv1connect.AccessServiceHandler
 }
 
 type servers struct {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -58,7 +59,7 @@ func TestCanonicalVectors(t *testing.T) {
 			&fireoncev1.Email{To: []string{"a", "", "b"}}, "01" + "0132" + "05" + "0161" + "00" + "0162",
 		},
 		"a map, in the order of its keys": {
-			&fireoncev1.CustomSettings{Values: map[string]string{"b": "2", "a": "1"}}, "01" + "0131" + "08" + "01610131" + "01620132",
+			&connectionsv1.CustomSettings{Values: map[string]string{"b": "2", "a": "1"}}, "01" + "0131" + "08" + "01610131" + "01620132",
 		},
 		"a bool":   {wrapperspb.Bool(true), "01" + "0131" + "01" + "01"},
 		"a double": {wrapperspb.Double(math.Copysign(0, -1)), "01" + "0131" + "08" + "8000000000000000"},
@@ -81,7 +82,7 @@ func TestCanonicalRefusesUnknownFields(t *testing.T) {
 
 // samples have every kind of field between them, with and without presence.
 var samples = []proto.Message{
-	&fireoncev1.ScheduleJobRequest{}, &fireoncev1.Connection{}, &fireoncev1.Payload{},
+	&fireoncev1.ScheduleJobRequest{}, &connectionsv1.Connection{}, &fireoncev1.Payload{},
 	&structpb.Struct{}, &wrapperspb.DoubleValue{}, &wrapperspb.FloatValue{},
 	&descriptorpb.FieldDescriptorProto{}, &descriptorpb.UninterpretedOption{}, &descriptorpb.EnumDescriptorProto{},
 }

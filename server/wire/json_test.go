@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
@@ -20,7 +21,7 @@ func TestJSONErrorsQuoteNoValue(t *testing.T) {
 		`{"connection": {"webhook": {"keyWindow": "HUSH"}}}`,
 		`{"connection": {"webhook": {"receiverDedupes": "HUSH"}}}`,
 	} {
-		err := readJSON([]byte(body), &fireoncev1.CreateConnectionRequest{})
+		err := readJSON([]byte(body), &connectionsv1.CreateConnectionRequest{})
 		if err == nil {
 			t.Errorf("%s: read", body)
 			continue

@@ -7,6 +7,7 @@
 package connectorv1
 
 import (
+	connectionsv1 "github.com/fireonce/fireonce/clients/go/connectionsv1"
 	fireoncev1 "github.com/fireonce/fireonce/clients/go/fireoncev1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -149,10 +150,10 @@ type Account struct {
 	// UUIDv7, lower case. Empty in Check and Prepare.
 	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
 	// The user's settings; never secret.
-	Settings *fireoncev1.CustomSettings `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
+	Settings *connectionsv1.CustomSettings `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
 	// The secret itself. Never write it into an answer or a log. Unset: the
 	// connection has none.
-	Credential    *fireoncev1.Credential `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
+	Credential    *connectionsv1.Credential `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,14 +195,14 @@ func (x *Account) GetConnectionId() string {
 	return ""
 }
 
-func (x *Account) GetSettings() *fireoncev1.CustomSettings {
+func (x *Account) GetSettings() *connectionsv1.CustomSettings {
 	if x != nil {
 		return x.Settings
 	}
 	return nil
 }
 
-func (x *Account) GetCredential() *fireoncev1.Credential {
+func (x *Account) GetCredential() *connectionsv1.Credential {
 	if x != nil {
 		return x.Credential
 	}
@@ -2854,12 +2855,12 @@ var File_fireonce_connector_v1_connector_service_proto protoreflect.FileDescript
 
 const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"\n" +
-	"-fireonce/connector/v1/connector_service.proto\x12\x15fireonce.connector.v1\x1a$fireonce/v1/connection_service.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x01\n" +
+	"-fireonce/connector/v1/connector_service.proto\x12\x15fireonce.connector.v1\x1a(fireonce/connections/v1/credential.proto\x1a$fireonce/connections/v1/custom.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x01\n" +
 	"\aAccount\x12#\n" +
-	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x127\n" +
-	"\bsettings\x18\x02 \x01(\v2\x1b.fireonce.v1.CustomSettingsR\bsettings\x127\n" +
+	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12C\n" +
+	"\bsettings\x18\x02 \x01(\v2'.fireonce.connections.v1.CustomSettingsR\bsettings\x12C\n" +
 	"\n" +
-	"credential\x18\x03 \x01(\v2\x17.fireonce.v1.CredentialR\n" +
+	"credential\x18\x03 \x01(\v2#.fireonce.connections.v1.CredentialR\n" +
 	"credential\"j\n" +
 	"\aContent\x12.\n" +
 	"\apayload\x18\x01 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12/\n" +
@@ -3077,56 +3078,56 @@ func file_fireonce_connector_v1_connector_service_proto_rawDescGZIP() []byte {
 var file_fireonce_connector_v1_connector_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_fireonce_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_fireonce_connector_v1_connector_service_proto_goTypes = []any{
-	(InvalidInput_Kind)(0),            // 0: fireonce.connector.v1.InvalidInput.Kind
-	(Refusal_Kind)(0),                 // 1: fireonce.connector.v1.Refusal.Kind
-	(*Account)(nil),                   // 2: fireonce.connector.v1.Account
-	(*Content)(nil),                   // 3: fireonce.connector.v1.Content
-	(*Traits)(nil),                    // 4: fireonce.connector.v1.Traits
-	(*InvalidInput)(nil),              // 5: fireonce.connector.v1.InvalidInput
-	(*Refusal)(nil),                   // 6: fireonce.connector.v1.Refusal
-	(*DescribeRequest)(nil),           // 7: fireonce.connector.v1.DescribeRequest
-	(*DescribeResponse)(nil),          // 8: fireonce.connector.v1.DescribeResponse
-	(*CheckRequest)(nil),              // 9: fireonce.connector.v1.CheckRequest
-	(*CheckResponse)(nil),             // 10: fireonce.connector.v1.CheckResponse
-	(*Checked)(nil),                   // 11: fireonce.connector.v1.Checked
-	(*TestRequest)(nil),               // 12: fireonce.connector.v1.TestRequest
-	(*TestResponse)(nil),              // 13: fireonce.connector.v1.TestResponse
-	(*Tested)(nil),                    // 14: fireonce.connector.v1.Tested
-	(*PrepareRequest)(nil),            // 15: fireonce.connector.v1.PrepareRequest
-	(*PrepareResponse)(nil),           // 16: fireonce.connector.v1.PrepareResponse
-	(*Prepared)(nil),                  // 17: fireonce.connector.v1.Prepared
-	(*WatermarkRequest)(nil),          // 18: fireonce.connector.v1.WatermarkRequest
-	(*WatermarkResponse)(nil),         // 19: fireonce.connector.v1.WatermarkResponse
-	(*WatermarkRead)(nil),             // 20: fireonce.connector.v1.WatermarkRead
-	(*StageRequest)(nil),              // 21: fireonce.connector.v1.StageRequest
-	(*StageResponse)(nil),             // 22: fireonce.connector.v1.StageResponse
-	(*Staged)(nil),                    // 23: fireonce.connector.v1.Staged
-	(*PublishRequest)(nil),            // 24: fireonce.connector.v1.PublishRequest
-	(*PublishResponse)(nil),           // 25: fireonce.connector.v1.PublishResponse
-	(*Answer)(nil),                    // 26: fireonce.connector.v1.Answer
-	(*AnswerHeader)(nil),              // 27: fireonce.connector.v1.AnswerHeader
-	(*Published)(nil),                 // 28: fireonce.connector.v1.Published
-	(*Accepted)(nil),                  // 29: fireonce.connector.v1.Accepted
-	(*NotSent)(nil),                   // 30: fireonce.connector.v1.NotSent
-	(*Unknown)(nil),                   // 31: fireonce.connector.v1.Unknown
-	(*PollRequest)(nil),               // 32: fireonce.connector.v1.PollRequest
-	(*PollResponse)(nil),              // 33: fireonce.connector.v1.PollResponse
-	(*Pending)(nil),                   // 34: fireonce.connector.v1.Pending
-	(*ObserveRequest)(nil),            // 35: fireonce.connector.v1.ObserveRequest
-	(*ObserveResponse)(nil),           // 36: fireonce.connector.v1.ObserveResponse
-	(*Seen)(nil),                      // 37: fireonce.connector.v1.Seen
-	(*Candidate)(nil),                 // 38: fireonce.connector.v1.Candidate
-	(*Unread)(nil),                    // 39: fireonce.connector.v1.Unread
-	(*fireoncev1.CustomSettings)(nil), // 40: fireonce.v1.CustomSettings
-	(*fireoncev1.Credential)(nil),     // 41: fireonce.v1.Credential
-	(*fireoncev1.Payload)(nil),        // 42: fireonce.v1.Payload
-	(fireoncev1.EffectClass)(0),       // 43: fireonce.v1.EffectClass
-	(*durationpb.Duration)(nil),       // 44: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),     // 45: google.protobuf.Timestamp
+	(InvalidInput_Kind)(0),               // 0: fireonce.connector.v1.InvalidInput.Kind
+	(Refusal_Kind)(0),                    // 1: fireonce.connector.v1.Refusal.Kind
+	(*Account)(nil),                      // 2: fireonce.connector.v1.Account
+	(*Content)(nil),                      // 3: fireonce.connector.v1.Content
+	(*Traits)(nil),                       // 4: fireonce.connector.v1.Traits
+	(*InvalidInput)(nil),                 // 5: fireonce.connector.v1.InvalidInput
+	(*Refusal)(nil),                      // 6: fireonce.connector.v1.Refusal
+	(*DescribeRequest)(nil),              // 7: fireonce.connector.v1.DescribeRequest
+	(*DescribeResponse)(nil),             // 8: fireonce.connector.v1.DescribeResponse
+	(*CheckRequest)(nil),                 // 9: fireonce.connector.v1.CheckRequest
+	(*CheckResponse)(nil),                // 10: fireonce.connector.v1.CheckResponse
+	(*Checked)(nil),                      // 11: fireonce.connector.v1.Checked
+	(*TestRequest)(nil),                  // 12: fireonce.connector.v1.TestRequest
+	(*TestResponse)(nil),                 // 13: fireonce.connector.v1.TestResponse
+	(*Tested)(nil),                       // 14: fireonce.connector.v1.Tested
+	(*PrepareRequest)(nil),               // 15: fireonce.connector.v1.PrepareRequest
+	(*PrepareResponse)(nil),              // 16: fireonce.connector.v1.PrepareResponse
+	(*Prepared)(nil),                     // 17: fireonce.connector.v1.Prepared
+	(*WatermarkRequest)(nil),             // 18: fireonce.connector.v1.WatermarkRequest
+	(*WatermarkResponse)(nil),            // 19: fireonce.connector.v1.WatermarkResponse
+	(*WatermarkRead)(nil),                // 20: fireonce.connector.v1.WatermarkRead
+	(*StageRequest)(nil),                 // 21: fireonce.connector.v1.StageRequest
+	(*StageResponse)(nil),                // 22: fireonce.connector.v1.StageResponse
+	(*Staged)(nil),                       // 23: fireonce.connector.v1.Staged
+	(*PublishRequest)(nil),               // 24: fireonce.connector.v1.PublishRequest
+	(*PublishResponse)(nil),              // 25: fireonce.connector.v1.PublishResponse
+	(*Answer)(nil),                       // 26: fireonce.connector.v1.Answer
+	(*AnswerHeader)(nil),                 // 27: fireonce.connector.v1.AnswerHeader
+	(*Published)(nil),                    // 28: fireonce.connector.v1.Published
+	(*Accepted)(nil),                     // 29: fireonce.connector.v1.Accepted
+	(*NotSent)(nil),                      // 30: fireonce.connector.v1.NotSent
+	(*Unknown)(nil),                      // 31: fireonce.connector.v1.Unknown
+	(*PollRequest)(nil),                  // 32: fireonce.connector.v1.PollRequest
+	(*PollResponse)(nil),                 // 33: fireonce.connector.v1.PollResponse
+	(*Pending)(nil),                      // 34: fireonce.connector.v1.Pending
+	(*ObserveRequest)(nil),               // 35: fireonce.connector.v1.ObserveRequest
+	(*ObserveResponse)(nil),              // 36: fireonce.connector.v1.ObserveResponse
+	(*Seen)(nil),                         // 37: fireonce.connector.v1.Seen
+	(*Candidate)(nil),                    // 38: fireonce.connector.v1.Candidate
+	(*Unread)(nil),                       // 39: fireonce.connector.v1.Unread
+	(*connectionsv1.CustomSettings)(nil), // 40: fireonce.connections.v1.CustomSettings
+	(*connectionsv1.Credential)(nil),     // 41: fireonce.connections.v1.Credential
+	(*fireoncev1.Payload)(nil),           // 42: fireonce.v1.Payload
+	(fireoncev1.EffectClass)(0),          // 43: fireonce.v1.EffectClass
+	(*durationpb.Duration)(nil),          // 44: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),        // 45: google.protobuf.Timestamp
 }
 var file_fireonce_connector_v1_connector_service_proto_depIdxs = []int32{
-	40, // 0: fireonce.connector.v1.Account.settings:type_name -> fireonce.v1.CustomSettings
-	41, // 1: fireonce.connector.v1.Account.credential:type_name -> fireonce.v1.Credential
+	40, // 0: fireonce.connector.v1.Account.settings:type_name -> fireonce.connections.v1.CustomSettings
+	41, // 1: fireonce.connector.v1.Account.credential:type_name -> fireonce.connections.v1.Credential
 	42, // 2: fireonce.connector.v1.Content.payload:type_name -> fireonce.v1.Payload
 	43, // 3: fireonce.connector.v1.Traits.effect_class:type_name -> fireonce.v1.EffectClass
 	44, // 4: fireonce.connector.v1.Traits.key_window:type_name -> google.protobuf.Duration

@@ -761,6 +761,69 @@ func (x *StateConflict) GetAllowedStates() []JobState {
 	return nil
 }
 
+// Why one of the items or jobs of a call failed.
+type ItemError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// google.rpc.Code.
+	Code    int32  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// The detail that the item's own RPC would have sent. Always set.
+	Detail        *ErrorDetail `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ItemError) Reset() {
+	*x = ItemError{}
+	mi := &file_fireonce_v1_error_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ItemError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ItemError) ProtoMessage() {}
+
+func (x *ItemError) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_error_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ItemError.ProtoReflect.Descriptor instead.
+func (*ItemError) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_error_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ItemError) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ItemError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ItemError) GetDetail() *ErrorDetail {
+	if x != nil {
+		return x.Detail
+	}
+	return nil
+}
+
 var File_fireonce_v1_error_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_error_proto_rawDesc = "" +
@@ -794,7 +857,11 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x10\vJ\x04\b\v\x10\fR\x0fsubscription_idR\bpause_id\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\x93\x15\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates\"k\n" +
+	"\tItemError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
+	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail*\x93\x15\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10d\x12\x1d\n" +
@@ -880,32 +947,34 @@ func file_fireonce_v1_error_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_error_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fireonce_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_fireonce_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fireonce_v1_error_proto_goTypes = []any{
 	(ErrorReason)(0),              // 0: fireonce.v1.ErrorReason
 	(*ErrorDetail)(nil),           // 1: fireonce.v1.ErrorDetail
 	(*FieldViolation)(nil),        // 2: fireonce.v1.FieldViolation
 	(*IdempotencyConflict)(nil),   // 3: fireonce.v1.IdempotencyConflict
 	(*StateConflict)(nil),         // 4: fireonce.v1.StateConflict
-	nil,                           // 5: fireonce.v1.ErrorDetail.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(JobState)(0),                 // 7: fireonce.v1.JobState
+	(*ItemError)(nil),             // 5: fireonce.v1.ItemError
+	nil,                           // 6: fireonce.v1.ErrorDetail.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(JobState)(0),                 // 8: fireonce.v1.JobState
 }
 var file_fireonce_v1_error_proto_depIdxs = []int32{
-	0, // 0: fireonce.v1.ErrorDetail.reason:type_name -> fireonce.v1.ErrorReason
-	5, // 1: fireonce.v1.ErrorDetail.metadata:type_name -> fireonce.v1.ErrorDetail.MetadataEntry
-	3, // 2: fireonce.v1.ErrorDetail.idempotency_conflict:type_name -> fireonce.v1.IdempotencyConflict
-	4, // 3: fireonce.v1.ErrorDetail.state_conflict:type_name -> fireonce.v1.StateConflict
-	2, // 4: fireonce.v1.ErrorDetail.violations:type_name -> fireonce.v1.FieldViolation
-	6, // 5: fireonce.v1.IdempotencyConflict.schedule_time:type_name -> google.protobuf.Timestamp
-	7, // 6: fireonce.v1.IdempotencyConflict.state:type_name -> fireonce.v1.JobState
-	7, // 7: fireonce.v1.StateConflict.current_state:type_name -> fireonce.v1.JobState
-	7, // 8: fireonce.v1.StateConflict.allowed_states:type_name -> fireonce.v1.JobState
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	0,  // 0: fireonce.v1.ErrorDetail.reason:type_name -> fireonce.v1.ErrorReason
+	6,  // 1: fireonce.v1.ErrorDetail.metadata:type_name -> fireonce.v1.ErrorDetail.MetadataEntry
+	3,  // 2: fireonce.v1.ErrorDetail.idempotency_conflict:type_name -> fireonce.v1.IdempotencyConflict
+	4,  // 3: fireonce.v1.ErrorDetail.state_conflict:type_name -> fireonce.v1.StateConflict
+	2,  // 4: fireonce.v1.ErrorDetail.violations:type_name -> fireonce.v1.FieldViolation
+	7,  // 5: fireonce.v1.IdempotencyConflict.schedule_time:type_name -> google.protobuf.Timestamp
+	8,  // 6: fireonce.v1.IdempotencyConflict.state:type_name -> fireonce.v1.JobState
+	8,  // 7: fireonce.v1.StateConflict.current_state:type_name -> fireonce.v1.JobState
+	8,  // 8: fireonce.v1.StateConflict.allowed_states:type_name -> fireonce.v1.JobState
+	1,  // 9: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_error_proto_init() }
@@ -929,7 +998,7 @@ func file_fireonce_v1_error_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_error_proto_rawDesc), len(file_fireonce_v1_error_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -22,64 +22,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How a local time meets a daylight-saving change. Unspecified: it is an ordinary time.
-type TimeMark int32
-
-const (
-	TimeMark_TIME_MARK_UNSPECIFIED TimeMark = 0
-	// The local time does not exist on that day. The firing takes place at the first
-	// instant after the gap.
-	TimeMark_TIME_MARK_SHIFTED TimeMark = 1
-	// The local time occurs twice on that day; this is the first pass.
-	TimeMark_TIME_MARK_FIRST_OF_TWO TimeMark = 2
-	// The second pass of a local time that occurs twice, for a time that counts elapsed
-	// time, such as "*/15 * * * *".
-	TimeMark_TIME_MARK_REPEATED TimeMark = 3
-)
-
-// Enum value maps for TimeMark.
-var (
-	TimeMark_name = map[int32]string{
-		0: "TIME_MARK_UNSPECIFIED",
-		1: "TIME_MARK_SHIFTED",
-		2: "TIME_MARK_FIRST_OF_TWO",
-		3: "TIME_MARK_REPEATED",
-	}
-	TimeMark_value = map[string]int32{
-		"TIME_MARK_UNSPECIFIED":  0,
-		"TIME_MARK_SHIFTED":      1,
-		"TIME_MARK_FIRST_OF_TWO": 2,
-		"TIME_MARK_REPEATED":     3,
-	}
-)
-
-func (x TimeMark) Enum() *TimeMark {
-	p := new(TimeMark)
-	*p = x
-	return p
-}
-
-func (x TimeMark) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TimeMark) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_firing_proto_enumTypes[0].Descriptor()
-}
-
-func (TimeMark) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_firing_proto_enumTypes[0]
-}
-
-func (x TimeMark) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TimeMark.Descriptor instead.
-func (TimeMark) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_firing_proto_rawDescGZIP(), []int{0}
-}
-
 // Why a firing took place. New values may be added.
 type FiringOrigin int32
 
@@ -124,11 +66,11 @@ func (x FiringOrigin) String() string {
 }
 
 func (FiringOrigin) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_firing_proto_enumTypes[1].Descriptor()
+	return file_fireonce_v1_firing_proto_enumTypes[0].Descriptor()
 }
 
 func (FiringOrigin) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_firing_proto_enumTypes[1]
+	return &file_fireonce_v1_firing_proto_enumTypes[0]
 }
 
 func (x FiringOrigin) Number() protoreflect.EnumNumber {
@@ -137,7 +79,7 @@ func (x FiringOrigin) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FiringOrigin.Descriptor instead.
 func (FiringOrigin) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_firing_proto_rawDescGZIP(), []int{1}
+	return file_fireonce_v1_firing_proto_rawDescGZIP(), []int{0}
 }
 
 // The outcome of a firing. New values may be added; treat an unknown value as "made no
@@ -212,11 +154,11 @@ func (x FiringOutcome) String() string {
 }
 
 func (FiringOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_firing_proto_enumTypes[2].Descriptor()
+	return file_fireonce_v1_firing_proto_enumTypes[1].Descriptor()
 }
 
 func (FiringOutcome) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_firing_proto_enumTypes[2]
+	return &file_fireonce_v1_firing_proto_enumTypes[1]
 }
 
 func (x FiringOutcome) Number() protoreflect.EnumNumber {
@@ -225,7 +167,7 @@ func (x FiringOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FiringOutcome.Descriptor instead.
 func (FiringOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_firing_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_firing_proto_rawDescGZIP(), []int{1}
 }
 
 // The record of one firing. Of the firings that an outage leaves without a job, the newest
@@ -378,7 +320,7 @@ var File_fireonce_v1_firing_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_firing_proto_rawDesc = "" +
 	"\n" +
-	"\x18fireonce/v1/firing.proto\x12\vfireonce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x03\n" +
+	"\x18fireonce/v1/firing.proto\x12\vfireonce.v1\x1a\x1cfireonce/v1/local_time.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x03\n" +
 	"\x06Firing\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12=\n" +
 	"\fnominal_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vnominalTime\x12\x1d\n" +
@@ -394,12 +336,7 @@ const file_fireonce_v1_firing_proto_rawDesc = "" +
 	" \x01(\x03R\x03run\x12;\n" +
 	"\vdecide_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"decideTime\x12)\n" +
-	"\x10content_withheld\x18\f \x01(\bR\x0fcontentWithheld*p\n" +
-	"\bTimeMark\x12\x19\n" +
-	"\x15TIME_MARK_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11TIME_MARK_SHIFTED\x10\x01\x12\x1a\n" +
-	"\x16TIME_MARK_FIRST_OF_TWO\x10\x02\x12\x16\n" +
-	"\x12TIME_MARK_REPEATED\x10\x03*\x98\x01\n" +
+	"\x10content_withheld\x18\f \x01(\bR\x0fcontentWithheld*\x98\x01\n" +
 	"\fFiringOrigin\x12\x1d\n" +
 	"\x19FIRING_ORIGIN_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12FIRING_ORIGIN_TIME\x10\x01\x12\x1a\n" +
@@ -433,21 +370,21 @@ func file_fireonce_v1_firing_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_firing_proto_rawDescData
 }
 
-var file_fireonce_v1_firing_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_fireonce_v1_firing_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_fireonce_v1_firing_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_fireonce_v1_firing_proto_goTypes = []any{
-	(TimeMark)(0),                 // 0: fireonce.v1.TimeMark
-	(FiringOrigin)(0),             // 1: fireonce.v1.FiringOrigin
-	(FiringOutcome)(0),            // 2: fireonce.v1.FiringOutcome
-	(*Firing)(nil),                // 3: fireonce.v1.Firing
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(FiringOrigin)(0),             // 0: fireonce.v1.FiringOrigin
+	(FiringOutcome)(0),            // 1: fireonce.v1.FiringOutcome
+	(*Firing)(nil),                // 2: fireonce.v1.Firing
+	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(TimeMark)(0),                 // 4: fireonce.v1.TimeMark
 }
 var file_fireonce_v1_firing_proto_depIdxs = []int32{
-	4, // 0: fireonce.v1.Firing.nominal_time:type_name -> google.protobuf.Timestamp
-	0, // 1: fireonce.v1.Firing.mark:type_name -> fireonce.v1.TimeMark
-	1, // 2: fireonce.v1.Firing.origin:type_name -> fireonce.v1.FiringOrigin
-	2, // 3: fireonce.v1.Firing.outcome:type_name -> fireonce.v1.FiringOutcome
-	4, // 4: fireonce.v1.Firing.decide_time:type_name -> google.protobuf.Timestamp
+	3, // 0: fireonce.v1.Firing.nominal_time:type_name -> google.protobuf.Timestamp
+	4, // 1: fireonce.v1.Firing.mark:type_name -> fireonce.v1.TimeMark
+	0, // 2: fireonce.v1.Firing.origin:type_name -> fireonce.v1.FiringOrigin
+	1, // 3: fireonce.v1.Firing.outcome:type_name -> fireonce.v1.FiringOutcome
+	3, // 4: fireonce.v1.Firing.decide_time:type_name -> google.protobuf.Timestamp
 	5, // [5:5] is the sub-list for method output_type
 	5, // [5:5] is the sub-list for method input_type
 	5, // [5:5] is the sub-list for extension type_name
@@ -460,12 +397,13 @@ func file_fireonce_v1_firing_proto_init() {
 	if File_fireonce_v1_firing_proto != nil {
 		return
 	}
+	file_fireonce_v1_local_time_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_firing_proto_rawDesc), len(file_fireonce_v1_firing_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      2,
 			NumMessages:   1,
 			NumExtensions: 0,
 			NumServices:   0,

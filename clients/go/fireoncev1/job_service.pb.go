@@ -680,69 +680,6 @@ func (x *BatchScheduleJobsResponse) GetResults() []*BatchScheduleJobsResponse_Re
 	return nil
 }
 
-// Why one of the items or jobs of a call failed.
-type ItemError struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// google.rpc.Code.
-	Code    int32  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// The detail that the item's own RPC would have sent. Always set.
-	Detail        *ErrorDetail `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ItemError) Reset() {
-	*x = ItemError{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ItemError) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ItemError) ProtoMessage() {}
-
-func (x *ItemError) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ItemError.ProtoReflect.Descriptor instead.
-func (*ItemError) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *ItemError) GetCode() int32 {
-	if x != nil {
-		return x.Code
-	}
-	return 0
-}
-
-func (x *ItemError) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *ItemError) GetDetail() *ErrorDetail {
-	if x != nil {
-		return x.Detail
-	}
-	return nil
-}
-
 type GetJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Job:
@@ -758,7 +695,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +707,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +720,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetJobRequest) GetJob() isGetJobRequest_Job {
@@ -846,7 +783,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +795,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +808,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -884,237 +821,6 @@ func (x *GetJobResponse) GetJob() *Job {
 func (x *GetJobResponse) GetEventsCursor() string {
 	if x != nil {
 		return x.EventsCursor
-	}
-	return ""
-}
-
-// Selects jobs: all fields that are set must match; a list matches when one of
-// its values does.
-type JobFilter struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	States []JobState             `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.v1.JobState" json:"states,omitempty"`
-	// At most 50.
-	ConnectionIds []string `protobuf:"bytes,2,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
-	ScheduleId    string   `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// schedule_time at or after this.
-	ScheduleTimeFrom *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=schedule_time_from,json=scheduleTimeFrom,proto3" json:"schedule_time_from,omitempty"`
-	// schedule_time before this.
-	ScheduleTimeBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=schedule_time_before,json=scheduleTimeBefore,proto3" json:"schedule_time_before,omitempty"`
-	// All must match. At most 8.
-	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// At most 100.
-	JobIds []string `protobuf:"bytes,7,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
-	// Connections by their keys: one list with connection_ids. A key of no connection is
-	// NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
-	ConnectionKeys []string `protobuf:"bytes,8,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
-	// Beginning of the idempotency key, byte for byte; a whole key, too. Served by an index.
-	IdempotencyKeyPrefix string `protobuf:"bytes,9,opt,name=idempotency_key_prefix,json=idempotencyKeyPrefix,proto3" json:"idempotency_key_prefix,omitempty"`
-	// A part of the idempotency key, byte for byte, at least 3 characters. There is no
-	// index for it: pages may be empty before the last one, so set other fields, too.
-	IdempotencyKeyText string `protobuf:"bytes,10,opt,name=idempotency_key_text,json=idempotencyKeyText,proto3" json:"idempotency_key_text,omitempty"`
-	// Effect.external_id, the whole of it: only jobs that have SUCCEEDED.
-	ExternalId string `protobuf:"bytes,11,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
-	// The payload's recipient: an address in to, cc or bcc of an e-mail, in any case and
-	// without the name beside it, or the recipient_id of a direct message. The first 100 of
-	// a job are indexed. Needs the scope "payloads:read": an answer reveals a part of a
-	// payload.
-	Recipient string `protobuf:"bytes,12,opt,name=recipient,proto3" json:"recipient,omitempty"`
-	// Kind of Job.last_error.
-	ErrorKinds    []FailureKind `protobuf:"varint,13,rep,packed,name=error_kinds,json=errorKinds,proto3,enum=fireonce.v1.FailureKind" json:"error_kinds,omitempty"`
-	EffectClasses []EffectClass `protobuf:"varint,14,rep,packed,name=effect_classes,json=effectClasses,proto3,enum=fireonce.v1.EffectClass" json:"effect_classes,omitempty"`
-	// create_time at or after this.
-	CreateTimeFrom *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=create_time_from,json=createTimeFrom,proto3" json:"create_time_from,omitempty"`
-	// create_time before this.
-	CreateTimeBefore *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=create_time_before,json=createTimeBefore,proto3" json:"create_time_before,omitempty"`
-	// end_time at or after this: only jobs that have ended.
-	EndTimeFrom *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
-	// end_time before this: only jobs that have ended.
-	EndTimeBefore *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=end_time_before,json=endTimeBefore,proto3" json:"end_time_before,omitempty"`
-	// The job has been in its state for at least this long, by the store's clock. At most 5
-	// years.
-	StateAge *durationpb.Duration `protobuf:"bytes,19,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
-	// The states of these phases. With states, a job must match both.
-	Phases []Phase `protobuf:"varint,20,rep,packed,name=phases,proto3,enum=fireonce.v1.Phase" json:"phases,omitempty"`
-	// Instead of schedule_id: the key under which the schedule was created. A key of no schedule
-	// is NOT_FOUND / SCHEDULE_NOT_FOUND.
-	ScheduleKey   string `protobuf:"bytes,21,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *JobFilter) Reset() {
-	*x = JobFilter{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *JobFilter) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*JobFilter) ProtoMessage() {}
-
-func (x *JobFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use JobFilter.ProtoReflect.Descriptor instead.
-func (*JobFilter) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *JobFilter) GetStates() []JobState {
-	if x != nil {
-		return x.States
-	}
-	return nil
-}
-
-func (x *JobFilter) GetConnectionIds() []string {
-	if x != nil {
-		return x.ConnectionIds
-	}
-	return nil
-}
-
-func (x *JobFilter) GetScheduleId() string {
-	if x != nil {
-		return x.ScheduleId
-	}
-	return ""
-}
-
-func (x *JobFilter) GetScheduleTimeFrom() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ScheduleTimeFrom
-	}
-	return nil
-}
-
-func (x *JobFilter) GetScheduleTimeBefore() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ScheduleTimeBefore
-	}
-	return nil
-}
-
-func (x *JobFilter) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *JobFilter) GetJobIds() []string {
-	if x != nil {
-		return x.JobIds
-	}
-	return nil
-}
-
-func (x *JobFilter) GetConnectionKeys() []string {
-	if x != nil {
-		return x.ConnectionKeys
-	}
-	return nil
-}
-
-func (x *JobFilter) GetIdempotencyKeyPrefix() string {
-	if x != nil {
-		return x.IdempotencyKeyPrefix
-	}
-	return ""
-}
-
-func (x *JobFilter) GetIdempotencyKeyText() string {
-	if x != nil {
-		return x.IdempotencyKeyText
-	}
-	return ""
-}
-
-func (x *JobFilter) GetExternalId() string {
-	if x != nil {
-		return x.ExternalId
-	}
-	return ""
-}
-
-func (x *JobFilter) GetRecipient() string {
-	if x != nil {
-		return x.Recipient
-	}
-	return ""
-}
-
-func (x *JobFilter) GetErrorKinds() []FailureKind {
-	if x != nil {
-		return x.ErrorKinds
-	}
-	return nil
-}
-
-func (x *JobFilter) GetEffectClasses() []EffectClass {
-	if x != nil {
-		return x.EffectClasses
-	}
-	return nil
-}
-
-func (x *JobFilter) GetCreateTimeFrom() *timestamppb.Timestamp {
-	if x != nil {
-		return x.CreateTimeFrom
-	}
-	return nil
-}
-
-func (x *JobFilter) GetCreateTimeBefore() *timestamppb.Timestamp {
-	if x != nil {
-		return x.CreateTimeBefore
-	}
-	return nil
-}
-
-func (x *JobFilter) GetEndTimeFrom() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EndTimeFrom
-	}
-	return nil
-}
-
-func (x *JobFilter) GetEndTimeBefore() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EndTimeBefore
-	}
-	return nil
-}
-
-func (x *JobFilter) GetStateAge() *durationpb.Duration {
-	if x != nil {
-		return x.StateAge
-	}
-	return nil
-}
-
-func (x *JobFilter) GetPhases() []Phase {
-	if x != nil {
-		return x.Phases
-	}
-	return nil
-}
-
-func (x *JobFilter) GetScheduleKey() string {
-	if x != nil {
-		return x.ScheduleKey
 	}
 	return ""
 }
@@ -1133,7 +839,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +851,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +864,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -1203,7 +909,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +921,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +934,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1281,7 +987,7 @@ type EventFilter struct {
 
 func (x *EventFilter) Reset() {
 	*x = EventFilter{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +999,7 @@ func (x *EventFilter) String() string {
 func (*EventFilter) ProtoMessage() {}
 
 func (x *EventFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1012,7 @@ func (x *EventFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventFilter.ProtoReflect.Descriptor instead.
 func (*EventFilter) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{11}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EventFilter) GetJobIds() []string {
@@ -1387,7 +1093,7 @@ type StreamJobEventsRequest struct {
 
 func (x *StreamJobEventsRequest) Reset() {
 	*x = StreamJobEventsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1105,7 @@ func (x *StreamJobEventsRequest) String() string {
 func (*StreamJobEventsRequest) ProtoMessage() {}
 
 func (x *StreamJobEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1118,7 @@ func (x *StreamJobEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobEventsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobEventsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StreamJobEventsRequest) GetFilter() *EventFilter {
@@ -1504,7 +1210,7 @@ type StreamJobEventsResponse struct {
 
 func (x *StreamJobEventsResponse) Reset() {
 	*x = StreamJobEventsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1222,7 @@ func (x *StreamJobEventsResponse) String() string {
 func (*StreamJobEventsResponse) ProtoMessage() {}
 
 func (x *StreamJobEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1235,7 @@ func (x *StreamJobEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobEventsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobEventsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StreamJobEventsResponse) GetEvent() *JobEvent {
@@ -1557,7 +1263,7 @@ type ListJobEventsRequest struct {
 
 func (x *ListJobEventsRequest) Reset() {
 	*x = ListJobEventsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1275,7 @@ func (x *ListJobEventsRequest) String() string {
 func (*ListJobEventsRequest) ProtoMessage() {}
 
 func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1288,7 @@ func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobEventsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{14}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListJobEventsRequest) GetFilter() *EventFilter {
@@ -1629,7 +1335,7 @@ type ListJobEventsResponse struct {
 
 func (x *ListJobEventsResponse) Reset() {
 	*x = ListJobEventsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1347,7 @@ func (x *ListJobEventsResponse) String() string {
 func (*ListJobEventsResponse) ProtoMessage() {}
 
 func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1360,7 @@ func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobEventsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{15}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListJobEventsResponse) GetEvents() []*JobEvent {
@@ -1708,7 +1414,7 @@ type UpdateJobRequest struct {
 
 func (x *UpdateJobRequest) Reset() {
 	*x = UpdateJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1426,7 @@ func (x *UpdateJobRequest) String() string {
 func (*UpdateJobRequest) ProtoMessage() {}
 
 func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1439,7 @@ func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{16}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateJobRequest) GetJob() isUpdateJobRequest_Job {
@@ -1843,7 +1549,7 @@ type UpdateJobResponse struct {
 
 func (x *UpdateJobResponse) Reset() {
 	*x = UpdateJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1561,7 @@ func (x *UpdateJobResponse) String() string {
 func (*UpdateJobResponse) ProtoMessage() {}
 
 func (x *UpdateJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1574,7 @@ func (x *UpdateJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobResponse.ProtoReflect.Descriptor instead.
 func (*UpdateJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{17}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateJobResponse) GetJob() *Job {
@@ -1894,7 +1600,7 @@ type CancelJobRequest struct {
 
 func (x *CancelJobRequest) Reset() {
 	*x = CancelJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +1612,7 @@ func (x *CancelJobRequest) String() string {
 func (*CancelJobRequest) ProtoMessage() {}
 
 func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +1625,7 @@ func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobRequest.ProtoReflect.Descriptor instead.
 func (*CancelJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{18}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelJobRequest) GetJob() isCancelJobRequest_Job {
@@ -1990,7 +1696,7 @@ type CancelJobResponse struct {
 
 func (x *CancelJobResponse) Reset() {
 	*x = CancelJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +1708,7 @@ func (x *CancelJobResponse) String() string {
 func (*CancelJobResponse) ProtoMessage() {}
 
 func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +1721,7 @@ func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobResponse.ProtoReflect.Descriptor instead.
 func (*CancelJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{19}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CancelJobResponse) GetJob() *Job {
@@ -2046,7 +1752,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +1764,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +1777,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{20}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteJobRequest) GetJob() isDeleteJobRequest_Job {
@@ -2132,7 +1838,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +1850,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +1863,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{21}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeleteJobResponse) GetJob() *ErasedJob {
@@ -2189,7 +1895,7 @@ type RescheduleJobRequest struct {
 
 func (x *RescheduleJobRequest) Reset() {
 	*x = RescheduleJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +1907,7 @@ func (x *RescheduleJobRequest) String() string {
 func (*RescheduleJobRequest) ProtoMessage() {}
 
 func (x *RescheduleJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +1920,7 @@ func (x *RescheduleJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RescheduleJobRequest.ProtoReflect.Descriptor instead.
 func (*RescheduleJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{22}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RescheduleJobRequest) GetJob() isRescheduleJobRequest_Job {
@@ -2298,7 +2004,7 @@ type RescheduleJobResponse struct {
 
 func (x *RescheduleJobResponse) Reset() {
 	*x = RescheduleJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2016,7 @@ func (x *RescheduleJobResponse) String() string {
 func (*RescheduleJobResponse) ProtoMessage() {}
 
 func (x *RescheduleJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2029,7 @@ func (x *RescheduleJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RescheduleJobResponse.ProtoReflect.Descriptor instead.
 func (*RescheduleJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{23}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RescheduleJobResponse) GetJob() *Job {
@@ -2354,7 +2060,7 @@ type RunJobNowRequest struct {
 
 func (x *RunJobNowRequest) Reset() {
 	*x = RunJobNowRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2072,7 @@ func (x *RunJobNowRequest) String() string {
 func (*RunJobNowRequest) ProtoMessage() {}
 
 func (x *RunJobNowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2085,7 @@ func (x *RunJobNowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunJobNowRequest.ProtoReflect.Descriptor instead.
 func (*RunJobNowRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{24}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RunJobNowRequest) GetJob() isRunJobNowRequest_Job {
@@ -2440,7 +2146,7 @@ type RunJobNowResponse struct {
 
 func (x *RunJobNowResponse) Reset() {
 	*x = RunJobNowResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2158,7 @@ func (x *RunJobNowResponse) String() string {
 func (*RunJobNowResponse) ProtoMessage() {}
 
 func (x *RunJobNowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2171,7 @@ func (x *RunJobNowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunJobNowResponse.ProtoReflect.Descriptor instead.
 func (*RunJobNowResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{25}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunJobNowResponse) GetJob() *Job {
@@ -2492,7 +2198,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2504,7 +2210,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2517,7 +2223,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{26}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RetryJobRequest) GetJob() isRetryJobRequest_Job {
@@ -2585,7 +2291,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2303,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2316,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{27}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RetryJobResponse) GetJob() *Job {
@@ -2646,7 +2352,7 @@ type ResolveJobRequest struct {
 
 func (x *ResolveJobRequest) Reset() {
 	*x = ResolveJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2364,7 @@ func (x *ResolveJobRequest) String() string {
 func (*ResolveJobRequest) ProtoMessage() {}
 
 func (x *ResolveJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2377,7 @@ func (x *ResolveJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveJobRequest.ProtoReflect.Descriptor instead.
 func (*ResolveJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{28}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResolveJobRequest) GetJob() isResolveJobRequest_Job {
@@ -2767,7 +2473,7 @@ type ResolveJobResponse struct {
 
 func (x *ResolveJobResponse) Reset() {
 	*x = ResolveJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2485,7 @@ func (x *ResolveJobResponse) String() string {
 func (*ResolveJobResponse) ProtoMessage() {}
 
 func (x *ResolveJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,730 +2498,12 @@ func (x *ResolveJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveJobResponse.ProtoReflect.Descriptor instead.
 func (*ResolveJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{29}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResolveJobResponse) GetJob() *Job {
 	if x != nil {
 		return x.Job
-	}
-	return nil
-}
-
-type BulkCancelJobsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one of its fields must be set. Without states it selects all jobs that the
-	// call can act on.
-	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// When set, only jobs that have not changed since then are touched.
-	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	// Report what would happen, change nothing.
-	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the previous answer, with everything else unchanged.
-	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// One line, at most 500 characters. Shown in the events.
-	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BulkCancelJobsRequest) Reset() {
-	*x = BulkCancelJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkCancelJobsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkCancelJobsRequest) ProtoMessage() {}
-
-func (x *BulkCancelJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkCancelJobsRequest.ProtoReflect.Descriptor instead.
-func (*BulkCancelJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *BulkCancelJobsRequest) GetFilter() *JobFilter {
-	if x != nil {
-		return x.Filter
-	}
-	return nil
-}
-
-func (x *BulkCancelJobsRequest) GetAsOfTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.AsOfTime
-	}
-	return nil
-}
-
-func (x *BulkCancelJobsRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-func (x *BulkCancelJobsRequest) GetPageToken() string {
-	if x != nil {
-		return x.PageToken
-	}
-	return ""
-}
-
-func (x *BulkCancelJobsRequest) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-type BulkCancelJobsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Result        *BulkResult            `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BulkCancelJobsResponse) Reset() {
-	*x = BulkCancelJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkCancelJobsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkCancelJobsResponse) ProtoMessage() {}
-
-func (x *BulkCancelJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkCancelJobsResponse.ProtoReflect.Descriptor instead.
-func (*BulkCancelJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *BulkCancelJobsResponse) GetResult() *BulkResult {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-type BulkRetryJobsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one of its fields must be set. Without states it selects all jobs that the
-	// call can act on.
-	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Only jobs that have not changed since then are touched: copy it from the answer of
-	// the dry run, and keep it when the call is repeated, so that no job is processed
-	// twice. Required unless dry_run is set.
-	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	// Report what would happen, change nothing.
-	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the previous answer, with everything else unchanged.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BulkRetryJobsRequest) Reset() {
-	*x = BulkRetryJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkRetryJobsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkRetryJobsRequest) ProtoMessage() {}
-
-func (x *BulkRetryJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkRetryJobsRequest.ProtoReflect.Descriptor instead.
-func (*BulkRetryJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *BulkRetryJobsRequest) GetFilter() *JobFilter {
-	if x != nil {
-		return x.Filter
-	}
-	return nil
-}
-
-func (x *BulkRetryJobsRequest) GetAsOfTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.AsOfTime
-	}
-	return nil
-}
-
-func (x *BulkRetryJobsRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-func (x *BulkRetryJobsRequest) GetPageToken() string {
-	if x != nil {
-		return x.PageToken
-	}
-	return ""
-}
-
-type BulkRetryJobsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Result        *BulkResult            `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BulkRetryJobsResponse) Reset() {
-	*x = BulkRetryJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkRetryJobsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkRetryJobsResponse) ProtoMessage() {}
-
-func (x *BulkRetryJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkRetryJobsResponse.ProtoReflect.Descriptor instead.
-func (*BulkRetryJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{33}
-}
-
-func (x *BulkRetryJobsResponse) GetResult() *BulkResult {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-type BulkRescheduleJobsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one of its fields must be set. Without states it selects all jobs that the
-	// call can act on.
-	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Only jobs that have not changed since then are touched: copy it from the answer of
-	// the dry run, and keep it when the call is repeated, so that no job is processed
-	// twice. Required unless dry_run is set.
-	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	// Report what would happen, change nothing.
-	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the previous answer, with everything else unchanged.
-	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// The new time of all jobs, under the bounds of RescheduleJob.
-	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
-	// Instead: on the clocks of a zone.
-	LocalTime *LocalTime `protobuf:"bytes,6,opt,name=local_time,json=localTime,proto3" json:"local_time,omitempty"`
-	// Instead: each job's own schedule_time, later by this; negative: earlier. At most 5 years.
-	Delay *durationpb.Duration `protobuf:"bytes,7,opt,name=delay,proto3" json:"delay,omitempty"`
-	// As in RescheduleJobRequest.
-	StartWindow   *durationpb.Duration `protobuf:"bytes,8,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BulkRescheduleJobsRequest) Reset() {
-	*x = BulkRescheduleJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkRescheduleJobsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkRescheduleJobsRequest) ProtoMessage() {}
-
-func (x *BulkRescheduleJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkRescheduleJobsRequest.ProtoReflect.Descriptor instead.
-func (*BulkRescheduleJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{34}
-}
-
-func (x *BulkRescheduleJobsRequest) GetFilter() *JobFilter {
-	if x != nil {
-		return x.Filter
-	}
-	return nil
-}
-
-func (x *BulkRescheduleJobsRequest) GetAsOfTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.AsOfTime
-	}
-	return nil
-}
-
-func (x *BulkRescheduleJobsRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-func (x *BulkRescheduleJobsRequest) GetPageToken() string {
-	if x != nil {
-		return x.PageToken
-	}
-	return ""
-}
-
-func (x *BulkRescheduleJobsRequest) GetScheduleTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ScheduleTime
-	}
-	return nil
-}
-
-func (x *BulkRescheduleJobsRequest) GetLocalTime() *LocalTime {
-	if x != nil {
-		return x.LocalTime
-	}
-	return nil
-}
-
-func (x *BulkRescheduleJobsRequest) GetDelay() *durationpb.Duration {
-	if x != nil {
-		return x.Delay
-	}
-	return nil
-}
-
-func (x *BulkRescheduleJobsRequest) GetStartWindow() *durationpb.Duration {
-	if x != nil {
-		return x.StartWindow
-	}
-	return nil
-}
-
-type BulkRescheduleJobsResponse struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Result *BulkResult            `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	// How the request's local_time meets a daylight-saving change.
-	LocalTimeMark TimeMark `protobuf:"varint,2,opt,name=local_time_mark,json=localTimeMark,proto3,enum=fireonce.v1.TimeMark" json:"local_time_mark,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BulkRescheduleJobsResponse) Reset() {
-	*x = BulkRescheduleJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkRescheduleJobsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkRescheduleJobsResponse) ProtoMessage() {}
-
-func (x *BulkRescheduleJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkRescheduleJobsResponse.ProtoReflect.Descriptor instead.
-func (*BulkRescheduleJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{35}
-}
-
-func (x *BulkRescheduleJobsResponse) GetResult() *BulkResult {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-func (x *BulkRescheduleJobsResponse) GetLocalTimeMark() TimeMark {
-	if x != nil {
-		return x.LocalTimeMark
-	}
-	return TimeMark_TIME_MARK_UNSPECIFIED
-}
-
-type BulkResolveJobsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one of its fields must be set. Without states it selects all jobs that the
-	// call can act on.
-	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Only jobs that have not changed since then are touched: copy it from the answer of
-	// the dry run, and keep it when the call is repeated, so that no job is processed
-	// twice. Required unless dry_run is set.
-	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	// Report what would happen, change nothing.
-	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the previous answer, with everything else unchanged.
-	PageToken string              `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	Decision  Resolution_Decision `protobuf:"varint,5,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
-	// Why, for the record. 1 to 1,000 characters, may have several lines.
-	Note string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
-	// Also jobs in AMBIGUOUS, although the reconciler is still looking.
-	OverrideReconciler bool `protobuf:"varint,7,opt,name=override_reconciler,json=overrideReconciler,proto3" json:"override_reconciler,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
-}
-
-func (x *BulkResolveJobsRequest) Reset() {
-	*x = BulkResolveJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkResolveJobsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkResolveJobsRequest) ProtoMessage() {}
-
-func (x *BulkResolveJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkResolveJobsRequest.ProtoReflect.Descriptor instead.
-func (*BulkResolveJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *BulkResolveJobsRequest) GetFilter() *JobFilter {
-	if x != nil {
-		return x.Filter
-	}
-	return nil
-}
-
-func (x *BulkResolveJobsRequest) GetAsOfTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.AsOfTime
-	}
-	return nil
-}
-
-func (x *BulkResolveJobsRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-func (x *BulkResolveJobsRequest) GetPageToken() string {
-	if x != nil {
-		return x.PageToken
-	}
-	return ""
-}
-
-func (x *BulkResolveJobsRequest) GetDecision() Resolution_Decision {
-	if x != nil {
-		return x.Decision
-	}
-	return Resolution_DECISION_UNSPECIFIED
-}
-
-func (x *BulkResolveJobsRequest) GetNote() string {
-	if x != nil {
-		return x.Note
-	}
-	return ""
-}
-
-func (x *BulkResolveJobsRequest) GetOverrideReconciler() bool {
-	if x != nil {
-		return x.OverrideReconciler
-	}
-	return false
-}
-
-type BulkResolveJobsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Result        *BulkResult            `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BulkResolveJobsResponse) Reset() {
-	*x = BulkResolveJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkResolveJobsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkResolveJobsResponse) ProtoMessage() {}
-
-func (x *BulkResolveJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkResolveJobsResponse.ProtoReflect.Descriptor instead.
-func (*BulkResolveJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *BulkResolveJobsResponse) GetResult() *BulkResult {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-// The result of a call on many jobs, or with dry_run what it would be.
-type BulkResult struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs that the filter selects and that this call has read, less those that have
-	// changed since as_of_time.
-	Matched int32 `protobuf:"varint,1,opt,name=matched,proto3" json:"matched,omitempty"`
-	// Of these, changed now; with dry_run: would be changed. Jobs that are neither changed
-	// nor among the failures are already as requested.
-	Changed int32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
-	// The changed jobs, or those that would be changed. At most 500.
-	ChangedJobIds []string `protobuf:"bytes,3,rep,name=changed_job_ids,json=changedJobIds,proto3" json:"changed_job_ids,omitempty"`
-	// Their idempotency keys, in the same order.
-	ChangedKeys []string `protobuf:"bytes,7,rep,name=changed_keys,json=changedKeys,proto3" json:"changed_keys,omitempty"`
-	// The refused jobs, each with its reason. At most 500.
-	Failures []*BulkFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
-	// There may be more jobs: call again with this page_token. Empty: done.
-	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// When the jobs were read, by the store's clock. Pass the dry run's as as_of_time; if
-	// that took several calls, the first one's.
-	AsOfTime      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BulkResult) Reset() {
-	*x = BulkResult{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkResult) ProtoMessage() {}
-
-func (x *BulkResult) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkResult.ProtoReflect.Descriptor instead.
-func (*BulkResult) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *BulkResult) GetMatched() int32 {
-	if x != nil {
-		return x.Matched
-	}
-	return 0
-}
-
-func (x *BulkResult) GetChanged() int32 {
-	if x != nil {
-		return x.Changed
-	}
-	return 0
-}
-
-func (x *BulkResult) GetChangedJobIds() []string {
-	if x != nil {
-		return x.ChangedJobIds
-	}
-	return nil
-}
-
-func (x *BulkResult) GetChangedKeys() []string {
-	if x != nil {
-		return x.ChangedKeys
-	}
-	return nil
-}
-
-func (x *BulkResult) GetFailures() []*BulkFailure {
-	if x != nil {
-		return x.Failures
-	}
-	return nil
-}
-
-func (x *BulkResult) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-func (x *BulkResult) GetAsOfTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.AsOfTime
-	}
-	return nil
-}
-
-// One job that a bulk call could not change.
-type BulkFailure struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	JobId          string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	IdempotencyKey string                 `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	Error          *ItemError             `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *BulkFailure) Reset() {
-	*x = BulkFailure{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BulkFailure) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BulkFailure) ProtoMessage() {}
-
-func (x *BulkFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BulkFailure.ProtoReflect.Descriptor instead.
-func (*BulkFailure) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{39}
-}
-
-func (x *BulkFailure) GetJobId() string {
-	if x != nil {
-		return x.JobId
-	}
-	return ""
-}
-
-func (x *BulkFailure) GetIdempotencyKey() string {
-	if x != nil {
-		return x.IdempotencyKey
-	}
-	return ""
-}
-
-func (x *BulkFailure) GetError() *ItemError {
-	if x != nil {
-		return x.Error
 	}
 	return nil
 }
@@ -3536,7 +2524,7 @@ type ListJobAttemptsRequest struct {
 
 func (x *ListJobAttemptsRequest) Reset() {
 	*x = ListJobAttemptsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +2536,7 @@ func (x *ListJobAttemptsRequest) String() string {
 func (*ListJobAttemptsRequest) ProtoMessage() {}
 
 func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +2549,7 @@ func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{40}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListJobAttemptsRequest) GetJob() isListJobAttemptsRequest_Job {
@@ -3632,7 +2620,7 @@ type ListJobAttemptsResponse struct {
 
 func (x *ListJobAttemptsResponse) Reset() {
 	*x = ListJobAttemptsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +2632,7 @@ func (x *ListJobAttemptsResponse) String() string {
 func (*ListJobAttemptsResponse) ProtoMessage() {}
 
 func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +2645,7 @@ func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{41}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListJobAttemptsResponse) GetAttempts() []*Attempt {
@@ -3690,7 +2678,7 @@ type ListJobObservationsRequest struct {
 
 func (x *ListJobObservationsRequest) Reset() {
 	*x = ListJobObservationsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3702,7 +2690,7 @@ func (x *ListJobObservationsRequest) String() string {
 func (*ListJobObservationsRequest) ProtoMessage() {}
 
 func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3715,7 +2703,7 @@ func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobObservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobObservationsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{42}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListJobObservationsRequest) GetJob() isListJobObservationsRequest_Job {
@@ -3786,7 +2774,7 @@ type ListJobObservationsResponse struct {
 
 func (x *ListJobObservationsResponse) Reset() {
 	*x = ListJobObservationsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3798,7 +2786,7 @@ func (x *ListJobObservationsResponse) String() string {
 func (*ListJobObservationsResponse) ProtoMessage() {}
 
 func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3811,7 +2799,7 @@ func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobObservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobObservationsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{43}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListJobObservationsResponse) GetObservations() []*Observation {
@@ -3841,7 +2829,7 @@ type BatchScheduleJobsResponse_Result struct {
 
 func (x *BatchScheduleJobsResponse_Result) Reset() {
 	*x = BatchScheduleJobsResponse_Result{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3853,7 +2841,7 @@ func (x *BatchScheduleJobsResponse_Result) String() string {
 func (*BatchScheduleJobsResponse_Result) ProtoMessage() {}
 
 func (x *BatchScheduleJobsResponse_Result) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +2903,7 @@ var File_fireonce_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x90\x0f\n" +
+	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/job_filter.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x90\x0f\n" +
 	"\x12ScheduleJobRequest\x12@\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12\x1d\n" +
 	"\n" +
@@ -3971,11 +2959,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x06Result\x12<\n" +
 	"\asuccess\x18\x01 \x01(\v2 .fireonce.v1.ScheduleJobResponseH\x00R\asuccess\x12.\n" +
 	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorH\x00R\x05errorB\b\n" +
-	"\x06result\"k\n" +
-	"\tItemError\x12\x12\n" +
-	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
-	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail\"\xa4\x01\n" +
+	"\x06result\"\xa4\x01\n" +
 	"\rGetJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12!\n" +
@@ -3983,37 +2967,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"Y\n" +
 	"\x0eGetJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12#\n" +
-	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\xb1\r\n" +
-	"\tJobFilter\x12B\n" +
-	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateB\x13\xbaH\x10\x92\x01\r\x10\x14\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x126\n" +
-	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
-	"\vschedule_id\x18\x03 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\n" +
-	"scheduleId\x12H\n" +
-	"\x12schedule_time_from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x10scheduleTimeFrom\x12L\n" +
-	"\x14schedule_time_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x12scheduleTimeBefore\x12~\n" +
-	"\x06labels\x18\x06 \x03(\v2\".fireonce.v1.JobFilter.LabelsEntryBB\xbaH?\x9a\x01<\x10\b\"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12(\n" +
-	"\ajob_ids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x06jobIds\x12D\n" +
-	"\x0fconnection_keys\x18\b \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x12H\n" +
-	"\x16idempotency_key_prefix\x18\t \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\x14idempotencyKeyPrefix\x12I\n" +
-	"\x14idempotency_key_text\x18\n" +
-	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x03\x18\xff\x012\b^[!-~]*$R\x12idempotencyKeyText\x12>\n" +
-	"\vexternal_id\x18\v \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\n" +
-	"externalId\x12;\n" +
-	"\trecipient\x18\f \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc0\x022\x13^[^\\x00-\\x1f\\x7f]*$R\trecipient\x12N\n" +
-	"\verror_kinds\x18\r \x03(\x0e2\x18.fireonce.v1.FailureKindB\x13\xbaH\x10\x92\x01\r\x10\x14\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\n" +
-	"errorKinds\x12T\n" +
-	"\x0eeffect_classes\x18\x0e \x03(\x0e2\x18.fireonce.v1.EffectClassB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\reffectClasses\x12D\n" +
-	"\x10create_time_from\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x0ecreateTimeFrom\x12H\n" +
-	"\x12create_time_before\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x10createTimeBefore\x12>\n" +
-	"\rend_time_from\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\vendTimeFrom\x12B\n" +
-	"\x0fend_time_before\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\rendTimeBefore\x12G\n" +
-	"\tstate_age\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\bstateAge\x12?\n" +
-	"\x06phases\x18\x14 \x03(\x0e2\x12.fireonce.v1.PhaseB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06phases\x12:\n" +
-	"\fschedule_key\x18\x15 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\vscheduleKey\x1a9\n" +
-	"\vLabelsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:~\xbaH{\x1ay\n" +
-	"\x13job_filter.schedule\x12/set at most one of schedule_id and schedule_key\x1a1this.schedule_id == '' || this.schedule_key == ''J\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 R\vincident_idR\fdestinations\"\xdc\x01\n" +
+	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\xdc\x01\n" +
 	"\x0fListJobsRequest\x12.\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x125\n" +
 	"\x05order\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobOrderB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12$\n" +
@@ -4142,76 +3096,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x17resolve_job.external_id\x12(external_id goes only with DECISION_SENT\x1a1this.external_id == '' || int(this.decision) == 1B\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"8\n" +
 	"\x12ResolveJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xbe\x03\n" +
-	"\x15BulkCancelJobsRequest\x126\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
-	"\n" +
-	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
-	"\n" +
-	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x125\n" +
-	"\x06reason\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason:\xa4\x01\xbaH\xa0\x01\x1a\x9d\x01\n" +
-	"\x17bulk_cancel_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\"I\n" +
-	"\x16BulkCancelJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xf7\x03\n" +
-	"\x14BulkRetryJobsRequest\x126\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
-	"\n" +
-	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
-	"\n" +
-	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\x95\x02\xbaH\x91\x02\x1a\x9c\x01\n" +
-	"\x16bulk_retry_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\x1ap\n" +
-	"\x1abulk_retry_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"H\n" +
-	"\x15BulkRetryJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xcf\a\n" +
-	"\x19BulkRescheduleJobsRequest\x126\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
-	"\n" +
-	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
-	"\n" +
-	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x12?\n" +
-	"\rschedule_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x125\n" +
-	"\n" +
-	"local_time\x18\x06 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12K\n" +
-	"\x05delay\x18\a \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\"\x05\b\x80\x83\x98K2\v\b\x80\xfd\xe7\xb4\xff\xff\xff\xff\xff\x01R\x05delay\x12M\n" +
-	"\fstart_window\x18\b \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow:\xd4\x03\xbaH\xd0\x03\x1a\xa1\x01\n" +
-	"\x1bbulk_reschedule_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\x1au\n" +
-	"\x1fbulk_reschedule_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\x1a\xb2\x01\n" +
-	"\x19bulk_reschedule_jobs.time\x126set exactly one of schedule_time, local_time and delay\x1a][has(this.schedule_time), has(this.local_time), has(this.delay)].filter(set, set).size() == 1\"\x8c\x01\n" +
-	"\x1aBulkRescheduleJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\x12=\n" +
-	"\x0flocal_time_mark\x18\x02 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\rlocalTimeMark\"\xbe\x05\n" +
-	"\x16BulkResolveJobsRequest\x126\n" +
-	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
-	"\n" +
-	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
-	"\n" +
-	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x12H\n" +
-	"\bdecision\x18\x05 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
-	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12D\n" +
-	"\x04note\x18\x06 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12/\n" +
-	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler:\x99\x02\xbaH\x95\x02\x1a\x9e\x01\n" +
-	"\x18bulk_resolve_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a;!has(this.filter) || this.filter != fireonce.v1.JobFilter{}\x1ar\n" +
-	"\x1cbulk_resolve_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"J\n" +
-	"\x17BulkResolveJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xa3\x02\n" +
-	"\n" +
-	"BulkResult\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\x05R\amatched\x12\x18\n" +
-	"\achanged\x18\x02 \x01(\x05R\achanged\x12&\n" +
-	"\x0fchanged_job_ids\x18\x03 \x03(\tR\rchangedJobIds\x12!\n" +
-	"\fchanged_keys\x18\a \x03(\tR\vchangedKeys\x124\n" +
-	"\bfailures\x18\x04 \x03(\v2\x18.fireonce.v1.BulkFailureR\bfailures\x12&\n" +
-	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\x128\n" +
-	"\n" +
-	"as_of_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"{\n" +
-	"\vBulkFailure\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12'\n" +
-	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12,\n" +
-	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\xee\x01\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xee\x01\n" +
 	"\x16ListJobAttemptsRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
@@ -4243,7 +3128,8 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x15JOB_ORDER_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cJOB_ORDER_SCHEDULE_TIME_DESC\x10\x01\x12\x1f\n" +
 	"\x1bJOB_ORDER_SCHEDULE_TIME_ASC\x10\x02\x12\x1e\n" +
-	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\xc0\r\n" +
+	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\xb4\n" +
+	"\n" +
 	"\n" +
 	"JobService\x12U\n" +
 	"\vScheduleJob\x12\x1f.fireonce.v1.ScheduleJobRequest\x1a .fireonce.v1.ScheduleJobResponse\"\x03\x90\x02\x02\x12g\n" +
@@ -4257,11 +3143,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\tRunJobNow\x12\x1d.fireonce.v1.RunJobNowRequest\x1a\x1e.fireonce.v1.RunJobNowResponse\"\x03\x90\x02\x02\x12L\n" +
 	"\bRetryJob\x12\x1c.fireonce.v1.RetryJobRequest\x1a\x1d.fireonce.v1.RetryJobResponse\"\x03\x90\x02\x02\x12R\n" +
 	"\n" +
-	"ResolveJob\x12\x1e.fireonce.v1.ResolveJobRequest\x1a\x1f.fireonce.v1.ResolveJobResponse\"\x03\x90\x02\x02\x12^\n" +
-	"\x0eBulkCancelJobs\x12\".fireonce.v1.BulkCancelJobsRequest\x1a#.fireonce.v1.BulkCancelJobsResponse\"\x03\x90\x02\x02\x12[\n" +
-	"\rBulkRetryJobs\x12!.fireonce.v1.BulkRetryJobsRequest\x1a\".fireonce.v1.BulkRetryJobsResponse\"\x03\x90\x02\x02\x12j\n" +
-	"\x12BulkRescheduleJobs\x12&.fireonce.v1.BulkRescheduleJobsRequest\x1a'.fireonce.v1.BulkRescheduleJobsResponse\"\x03\x90\x02\x02\x12a\n" +
-	"\x0fBulkResolveJobs\x12#.fireonce.v1.BulkResolveJobsRequest\x1a$.fireonce.v1.BulkResolveJobsResponse\"\x03\x90\x02\x02\x12O\n" +
+	"ResolveJob\x12\x1e.fireonce.v1.ResolveJobRequest\x1a\x1f.fireonce.v1.ResolveJobResponse\"\x03\x90\x02\x02\x12O\n" +
 	"\tDeleteJob\x12\x1d.fireonce.v1.DeleteJobRequest\x1a\x1e.fireonce.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fListJobAttempts\x12#.fireonce.v1.ListJobAttemptsRequest\x1a$.fireonce.v1.ListJobAttemptsResponse\"\x03\x90\x02\x01\x12m\n" +
 	"\x13ListJobObservations\x12'.fireonce.v1.ListJobObservationsRequest\x1a(.fireonce.v1.ListJobObservationsResponse\"\x03\x90\x02\x01\x12[\n" +
@@ -4281,7 +3163,7 @@ func file_fireonce_v1_job_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_job_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(WarningCode)(0),                         // 0: fireonce.v1.WarningCode
 	(JobOrder)(0),                            // 1: fireonce.v1.JobOrder
@@ -4290,198 +3172,140 @@ var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(*Warning)(nil),                          // 4: fireonce.v1.Warning
 	(*BatchScheduleJobsRequest)(nil),         // 5: fireonce.v1.BatchScheduleJobsRequest
 	(*BatchScheduleJobsResponse)(nil),        // 6: fireonce.v1.BatchScheduleJobsResponse
-	(*ItemError)(nil),                        // 7: fireonce.v1.ItemError
-	(*GetJobRequest)(nil),                    // 8: fireonce.v1.GetJobRequest
-	(*GetJobResponse)(nil),                   // 9: fireonce.v1.GetJobResponse
-	(*JobFilter)(nil),                        // 10: fireonce.v1.JobFilter
-	(*ListJobsRequest)(nil),                  // 11: fireonce.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),                 // 12: fireonce.v1.ListJobsResponse
-	(*EventFilter)(nil),                      // 13: fireonce.v1.EventFilter
-	(*StreamJobEventsRequest)(nil),           // 14: fireonce.v1.StreamJobEventsRequest
-	(*StreamJobEventsResponse)(nil),          // 15: fireonce.v1.StreamJobEventsResponse
-	(*ListJobEventsRequest)(nil),             // 16: fireonce.v1.ListJobEventsRequest
-	(*ListJobEventsResponse)(nil),            // 17: fireonce.v1.ListJobEventsResponse
-	(*UpdateJobRequest)(nil),                 // 18: fireonce.v1.UpdateJobRequest
-	(*UpdateJobResponse)(nil),                // 19: fireonce.v1.UpdateJobResponse
-	(*CancelJobRequest)(nil),                 // 20: fireonce.v1.CancelJobRequest
-	(*CancelJobResponse)(nil),                // 21: fireonce.v1.CancelJobResponse
-	(*DeleteJobRequest)(nil),                 // 22: fireonce.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),                // 23: fireonce.v1.DeleteJobResponse
-	(*RescheduleJobRequest)(nil),             // 24: fireonce.v1.RescheduleJobRequest
-	(*RescheduleJobResponse)(nil),            // 25: fireonce.v1.RescheduleJobResponse
-	(*RunJobNowRequest)(nil),                 // 26: fireonce.v1.RunJobNowRequest
-	(*RunJobNowResponse)(nil),                // 27: fireonce.v1.RunJobNowResponse
-	(*RetryJobRequest)(nil),                  // 28: fireonce.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),                 // 29: fireonce.v1.RetryJobResponse
-	(*ResolveJobRequest)(nil),                // 30: fireonce.v1.ResolveJobRequest
-	(*ResolveJobResponse)(nil),               // 31: fireonce.v1.ResolveJobResponse
-	(*BulkCancelJobsRequest)(nil),            // 32: fireonce.v1.BulkCancelJobsRequest
-	(*BulkCancelJobsResponse)(nil),           // 33: fireonce.v1.BulkCancelJobsResponse
-	(*BulkRetryJobsRequest)(nil),             // 34: fireonce.v1.BulkRetryJobsRequest
-	(*BulkRetryJobsResponse)(nil),            // 35: fireonce.v1.BulkRetryJobsResponse
-	(*BulkRescheduleJobsRequest)(nil),        // 36: fireonce.v1.BulkRescheduleJobsRequest
-	(*BulkRescheduleJobsResponse)(nil),       // 37: fireonce.v1.BulkRescheduleJobsResponse
-	(*BulkResolveJobsRequest)(nil),           // 38: fireonce.v1.BulkResolveJobsRequest
-	(*BulkResolveJobsResponse)(nil),          // 39: fireonce.v1.BulkResolveJobsResponse
-	(*BulkResult)(nil),                       // 40: fireonce.v1.BulkResult
-	(*BulkFailure)(nil),                      // 41: fireonce.v1.BulkFailure
-	(*ListJobAttemptsRequest)(nil),           // 42: fireonce.v1.ListJobAttemptsRequest
-	(*ListJobAttemptsResponse)(nil),          // 43: fireonce.v1.ListJobAttemptsResponse
-	(*ListJobObservationsRequest)(nil),       // 44: fireonce.v1.ListJobObservationsRequest
-	(*ListJobObservationsResponse)(nil),      // 45: fireonce.v1.ListJobObservationsResponse
-	nil,                                      // 46: fireonce.v1.ScheduleJobRequest.LabelsEntry
-	(*BatchScheduleJobsResponse_Result)(nil), // 47: fireonce.v1.BatchScheduleJobsResponse.Result
-	nil,                                      // 48: fireonce.v1.JobFilter.LabelsEntry
-	nil,                                      // 49: fireonce.v1.EventFilter.LabelsEntry
-	nil,                                      // 50: fireonce.v1.UpdateJobRequest.LabelsEntry
-	(*Payload)(nil),                          // 51: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil),            // 52: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 53: google.protobuf.Duration
-	(*RetryPolicy)(nil),                      // 54: fireonce.v1.RetryPolicy
-	(Delivery)(0),                            // 55: fireonce.v1.Delivery
-	(*LocalTime)(nil),                        // 56: fireonce.v1.LocalTime
-	(*SkipIfPresent)(nil),                    // 57: fireonce.v1.SkipIfPresent
-	(*Job)(nil),                              // 58: fireonce.v1.Job
-	(TimeMark)(0),                            // 59: fireonce.v1.TimeMark
-	(*ErrorDetail)(nil),                      // 60: fireonce.v1.ErrorDetail
-	(JobState)(0),                            // 61: fireonce.v1.JobState
-	(FailureKind)(0),                         // 62: fireonce.v1.FailureKind
-	(EffectClass)(0),                         // 63: fireonce.v1.EffectClass
-	(Phase)(0),                               // 64: fireonce.v1.Phase
-	(*JobEvent)(nil),                         // 65: fireonce.v1.JobEvent
-	(*fieldmaskpb.FieldMask)(nil),            // 66: google.protobuf.FieldMask
-	(*ErasedJob)(nil),                        // 67: fireonce.v1.ErasedJob
-	(Resolution_Decision)(0),                 // 68: fireonce.v1.Resolution.Decision
-	(*Attempt)(nil),                          // 69: fireonce.v1.Attempt
-	(*Observation)(nil),                      // 70: fireonce.v1.Observation
+	(*GetJobRequest)(nil),                    // 7: fireonce.v1.GetJobRequest
+	(*GetJobResponse)(nil),                   // 8: fireonce.v1.GetJobResponse
+	(*ListJobsRequest)(nil),                  // 9: fireonce.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),                 // 10: fireonce.v1.ListJobsResponse
+	(*EventFilter)(nil),                      // 11: fireonce.v1.EventFilter
+	(*StreamJobEventsRequest)(nil),           // 12: fireonce.v1.StreamJobEventsRequest
+	(*StreamJobEventsResponse)(nil),          // 13: fireonce.v1.StreamJobEventsResponse
+	(*ListJobEventsRequest)(nil),             // 14: fireonce.v1.ListJobEventsRequest
+	(*ListJobEventsResponse)(nil),            // 15: fireonce.v1.ListJobEventsResponse
+	(*UpdateJobRequest)(nil),                 // 16: fireonce.v1.UpdateJobRequest
+	(*UpdateJobResponse)(nil),                // 17: fireonce.v1.UpdateJobResponse
+	(*CancelJobRequest)(nil),                 // 18: fireonce.v1.CancelJobRequest
+	(*CancelJobResponse)(nil),                // 19: fireonce.v1.CancelJobResponse
+	(*DeleteJobRequest)(nil),                 // 20: fireonce.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),                // 21: fireonce.v1.DeleteJobResponse
+	(*RescheduleJobRequest)(nil),             // 22: fireonce.v1.RescheduleJobRequest
+	(*RescheduleJobResponse)(nil),            // 23: fireonce.v1.RescheduleJobResponse
+	(*RunJobNowRequest)(nil),                 // 24: fireonce.v1.RunJobNowRequest
+	(*RunJobNowResponse)(nil),                // 25: fireonce.v1.RunJobNowResponse
+	(*RetryJobRequest)(nil),                  // 26: fireonce.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                 // 27: fireonce.v1.RetryJobResponse
+	(*ResolveJobRequest)(nil),                // 28: fireonce.v1.ResolveJobRequest
+	(*ResolveJobResponse)(nil),               // 29: fireonce.v1.ResolveJobResponse
+	(*ListJobAttemptsRequest)(nil),           // 30: fireonce.v1.ListJobAttemptsRequest
+	(*ListJobAttemptsResponse)(nil),          // 31: fireonce.v1.ListJobAttemptsResponse
+	(*ListJobObservationsRequest)(nil),       // 32: fireonce.v1.ListJobObservationsRequest
+	(*ListJobObservationsResponse)(nil),      // 33: fireonce.v1.ListJobObservationsResponse
+	nil,                                      // 34: fireonce.v1.ScheduleJobRequest.LabelsEntry
+	(*BatchScheduleJobsResponse_Result)(nil), // 35: fireonce.v1.BatchScheduleJobsResponse.Result
+	nil,                                      // 36: fireonce.v1.EventFilter.LabelsEntry
+	nil,                                      // 37: fireonce.v1.UpdateJobRequest.LabelsEntry
+	(*Payload)(nil),                          // 38: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil),            // 39: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 40: google.protobuf.Duration
+	(*RetryPolicy)(nil),                      // 41: fireonce.v1.RetryPolicy
+	(Delivery)(0),                            // 42: fireonce.v1.Delivery
+	(*LocalTime)(nil),                        // 43: fireonce.v1.LocalTime
+	(*SkipIfPresent)(nil),                    // 44: fireonce.v1.SkipIfPresent
+	(*Job)(nil),                              // 45: fireonce.v1.Job
+	(TimeMark)(0),                            // 46: fireonce.v1.TimeMark
+	(*JobFilter)(nil),                        // 47: fireonce.v1.JobFilter
+	(*JobEvent)(nil),                         // 48: fireonce.v1.JobEvent
+	(*fieldmaskpb.FieldMask)(nil),            // 49: google.protobuf.FieldMask
+	(*ErasedJob)(nil),                        // 50: fireonce.v1.ErasedJob
+	(Resolution_Decision)(0),                 // 51: fireonce.v1.Resolution.Decision
+	(*Attempt)(nil),                          // 52: fireonce.v1.Attempt
+	(*Observation)(nil),                      // 53: fireonce.v1.Observation
+	(*ItemError)(nil),                        // 54: fireonce.v1.ItemError
 }
 var file_fireonce_v1_job_service_proto_depIdxs = []int32{
-	51,  // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
-	52,  // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	53,  // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	54,  // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	55,  // 4: fireonce.v1.ScheduleJobRequest.delivery:type_name -> fireonce.v1.Delivery
-	46,  // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
-	53,  // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	53,  // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
-	56,  // 8: fireonce.v1.ScheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
-	57,  // 9: fireonce.v1.ScheduleJobRequest.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
-	58,  // 10: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
-	4,   // 11: fireonce.v1.ScheduleJobResponse.warnings:type_name -> fireonce.v1.Warning
-	59,  // 12: fireonce.v1.ScheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
-	0,   // 13: fireonce.v1.Warning.code:type_name -> fireonce.v1.WarningCode
-	2,   // 14: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
-	47,  // 15: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
-	60,  // 16: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
-	58,  // 17: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
-	61,  // 18: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
-	52,  // 19: fireonce.v1.JobFilter.schedule_time_from:type_name -> google.protobuf.Timestamp
-	52,  // 20: fireonce.v1.JobFilter.schedule_time_before:type_name -> google.protobuf.Timestamp
-	48,  // 21: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
-	62,  // 22: fireonce.v1.JobFilter.error_kinds:type_name -> fireonce.v1.FailureKind
-	63,  // 23: fireonce.v1.JobFilter.effect_classes:type_name -> fireonce.v1.EffectClass
-	52,  // 24: fireonce.v1.JobFilter.create_time_from:type_name -> google.protobuf.Timestamp
-	52,  // 25: fireonce.v1.JobFilter.create_time_before:type_name -> google.protobuf.Timestamp
-	52,  // 26: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
-	52,  // 27: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
-	53,  // 28: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
-	64,  // 29: fireonce.v1.JobFilter.phases:type_name -> fireonce.v1.Phase
-	10,  // 30: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	1,   // 31: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
-	58,  // 32: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
-	49,  // 33: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
-	13,  // 34: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	53,  // 35: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
-	65,  // 36: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
-	13,  // 37: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	65,  // 38: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
-	66,  // 39: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
-	51,  // 40: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
-	50,  // 41: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
-	55,  // 42: fireonce.v1.UpdateJobRequest.delivery:type_name -> fireonce.v1.Delivery
-	54,  // 43: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	53,  // 44: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	58,  // 45: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
-	58,  // 46: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
-	67,  // 47: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
-	52,  // 48: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	56,  // 49: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
-	53,  // 50: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	58,  // 51: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
-	59,  // 52: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
-	58,  // 53: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
-	52,  // 54: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
-	58,  // 55: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
-	68,  // 56: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	58,  // 57: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
-	10,  // 58: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52,  // 59: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	40,  // 60: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	10,  // 61: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52,  // 62: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	40,  // 63: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	10,  // 64: fireonce.v1.BulkRescheduleJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52,  // 65: fireonce.v1.BulkRescheduleJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	52,  // 66: fireonce.v1.BulkRescheduleJobsRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	56,  // 67: fireonce.v1.BulkRescheduleJobsRequest.local_time:type_name -> fireonce.v1.LocalTime
-	53,  // 68: fireonce.v1.BulkRescheduleJobsRequest.delay:type_name -> google.protobuf.Duration
-	53,  // 69: fireonce.v1.BulkRescheduleJobsRequest.start_window:type_name -> google.protobuf.Duration
-	40,  // 70: fireonce.v1.BulkRescheduleJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	59,  // 71: fireonce.v1.BulkRescheduleJobsResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
-	10,  // 72: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	52,  // 73: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	68,  // 74: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	40,  // 75: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	41,  // 76: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
-	52,  // 77: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
-	7,   // 78: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
-	69,  // 79: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
-	70,  // 80: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
-	3,   // 81: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
-	7,   // 82: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
-	2,   // 83: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
-	5,   // 84: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
-	8,   // 85: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
-	11,  // 86: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
-	14,  // 87: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
-	18,  // 88: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
-	20,  // 89: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
-	24,  // 90: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
-	26,  // 91: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
-	28,  // 92: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
-	30,  // 93: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
-	32,  // 94: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
-	34,  // 95: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
-	36,  // 96: fireonce.v1.JobService.BulkRescheduleJobs:input_type -> fireonce.v1.BulkRescheduleJobsRequest
-	38,  // 97: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
-	22,  // 98: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
-	42,  // 99: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
-	44,  // 100: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
-	16,  // 101: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
-	3,   // 102: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
-	6,   // 103: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
-	9,   // 104: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
-	12,  // 105: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
-	15,  // 106: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
-	19,  // 107: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
-	21,  // 108: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
-	25,  // 109: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
-	27,  // 110: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
-	29,  // 111: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
-	31,  // 112: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
-	33,  // 113: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
-	35,  // 114: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
-	37,  // 115: fireonce.v1.JobService.BulkRescheduleJobs:output_type -> fireonce.v1.BulkRescheduleJobsResponse
-	39,  // 116: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
-	23,  // 117: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
-	43,  // 118: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
-	45,  // 119: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
-	17,  // 120: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
-	102, // [102:121] is the sub-list for method output_type
-	83,  // [83:102] is the sub-list for method input_type
-	83,  // [83:83] is the sub-list for extension type_name
-	83,  // [83:83] is the sub-list for extension extendee
-	0,   // [0:83] is the sub-list for field type_name
+	38, // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
+	39, // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	40, // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	41, // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	42, // 4: fireonce.v1.ScheduleJobRequest.delivery:type_name -> fireonce.v1.Delivery
+	34, // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
+	40, // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	40, // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
+	43, // 8: fireonce.v1.ScheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	44, // 9: fireonce.v1.ScheduleJobRequest.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
+	45, // 10: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
+	4,  // 11: fireonce.v1.ScheduleJobResponse.warnings:type_name -> fireonce.v1.Warning
+	46, // 12: fireonce.v1.ScheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	0,  // 13: fireonce.v1.Warning.code:type_name -> fireonce.v1.WarningCode
+	2,  // 14: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
+	35, // 15: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
+	45, // 16: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
+	47, // 17: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	1,  // 18: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
+	45, // 19: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
+	36, // 20: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
+	11, // 21: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	40, // 22: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
+	48, // 23: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
+	11, // 24: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	48, // 25: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
+	49, // 26: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
+	38, // 27: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
+	37, // 28: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
+	42, // 29: fireonce.v1.UpdateJobRequest.delivery:type_name -> fireonce.v1.Delivery
+	41, // 30: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	40, // 31: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	45, // 32: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
+	45, // 33: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
+	50, // 34: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
+	39, // 35: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	43, // 36: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	40, // 37: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	45, // 38: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
+	46, // 39: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	45, // 40: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
+	39, // 41: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
+	45, // 42: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
+	51, // 43: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	45, // 44: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
+	52, // 45: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
+	53, // 46: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
+	3,  // 47: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
+	54, // 48: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
+	2,  // 49: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
+	5,  // 50: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
+	7,  // 51: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
+	9,  // 52: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
+	12, // 53: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
+	16, // 54: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
+	18, // 55: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
+	22, // 56: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
+	24, // 57: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
+	26, // 58: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
+	28, // 59: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
+	20, // 60: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
+	30, // 61: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
+	32, // 62: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
+	14, // 63: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
+	3,  // 64: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
+	6,  // 65: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
+	8,  // 66: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
+	10, // 67: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
+	13, // 68: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
+	17, // 69: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
+	19, // 70: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
+	23, // 71: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
+	25, // 72: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
+	27, // 73: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
+	29, // 74: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
+	21, // 75: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
+	31, // 76: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
+	33, // 77: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
+	15, // 78: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
+	64, // [64:79] is the sub-list for method output_type
+	49, // [49:64] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_service_proto_init() }
@@ -4491,62 +3315,62 @@ func file_fireonce_v1_job_service_proto_init() {
 	}
 	file_fireonce_v1_error_proto_init()
 	file_fireonce_v1_event_proto_init()
-	file_fireonce_v1_firing_proto_init()
 	file_fireonce_v1_job_proto_init()
+	file_fireonce_v1_job_filter_proto_init()
+	file_fireonce_v1_local_time_proto_init()
 	file_fireonce_v1_payload_proto_init()
-	file_fireonce_v1_schedule_proto_init()
 	file_fireonce_v1_job_service_proto_msgTypes[0].OneofWrappers = []any{
 		(*ScheduleJobRequest_ConnectionId)(nil),
 		(*ScheduleJobRequest_ConnectionKey)(nil),
 		(*ScheduleJobRequest_ReplyToJobId)(nil),
 		(*ScheduleJobRequest_ReplyToKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[6].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[5].OneofWrappers = []any{
 		(*GetJobRequest_JobId)(nil),
 		(*GetJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[10].OneofWrappers = []any{
 		(*StreamJobEventsRequest_AfterCursor)(nil),
 		(*StreamJobEventsRequest_FromNow)(nil),
 		(*StreamJobEventsRequest_FromBeginning)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[14].OneofWrappers = []any{
 		(*UpdateJobRequest_JobId)(nil),
 		(*UpdateJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[18].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*CancelJobRequest_JobId)(nil),
 		(*CancelJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[20].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[18].OneofWrappers = []any{
 		(*DeleteJobRequest_JobId)(nil),
 		(*DeleteJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[22].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[20].OneofWrappers = []any{
 		(*RescheduleJobRequest_JobId)(nil),
 		(*RescheduleJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[24].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[22].OneofWrappers = []any{
 		(*RunJobNowRequest_JobId)(nil),
 		(*RunJobNowRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[26].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[24].OneofWrappers = []any{
 		(*RetryJobRequest_JobId)(nil),
 		(*RetryJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[28].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[26].OneofWrappers = []any{
 		(*ResolveJobRequest_JobId)(nil),
 		(*ResolveJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[40].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[28].OneofWrappers = []any{
 		(*ListJobAttemptsRequest_JobId)(nil),
 		(*ListJobAttemptsRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[42].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[30].OneofWrappers = []any{
 		(*ListJobObservationsRequest_JobId)(nil),
 		(*ListJobObservationsRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[45].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[33].OneofWrappers = []any{
 		(*BatchScheduleJobsResponse_Result_Success)(nil),
 		(*BatchScheduleJobsResponse_Result_Error)(nil),
 	}
@@ -4556,7 +3380,7 @@ func file_fireonce_v1_job_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_service_proto_rawDesc), len(file_fireonce_v1_job_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   49,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -83,180 +83,6 @@ func (HttpMethod) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{0}
 }
 
-// Who sees the post.
-type MastodonOptions_Visibility int32
-
-const (
-	// The account's own default.
-	MastodonOptions_VISIBILITY_UNSPECIFIED MastodonOptions_Visibility = 0
-	MastodonOptions_VISIBILITY_PUBLIC      MastodonOptions_Visibility = 1
-	// Public, but not in the public timelines.
-	MastodonOptions_VISIBILITY_UNLISTED MastodonOptions_Visibility = 2
-	// Followers only.
-	MastodonOptions_VISIBILITY_PRIVATE MastodonOptions_Visibility = 3
-	// Only mentioned accounts.
-	MastodonOptions_VISIBILITY_DIRECT MastodonOptions_Visibility = 4
-)
-
-// Enum value maps for MastodonOptions_Visibility.
-var (
-	MastodonOptions_Visibility_name = map[int32]string{
-		0: "VISIBILITY_UNSPECIFIED",
-		1: "VISIBILITY_PUBLIC",
-		2: "VISIBILITY_UNLISTED",
-		3: "VISIBILITY_PRIVATE",
-		4: "VISIBILITY_DIRECT",
-	}
-	MastodonOptions_Visibility_value = map[string]int32{
-		"VISIBILITY_UNSPECIFIED": 0,
-		"VISIBILITY_PUBLIC":      1,
-		"VISIBILITY_UNLISTED":    2,
-		"VISIBILITY_PRIVATE":     3,
-		"VISIBILITY_DIRECT":      4,
-	}
-)
-
-func (x MastodonOptions_Visibility) Enum() *MastodonOptions_Visibility {
-	p := new(MastodonOptions_Visibility)
-	*p = x
-	return p
-}
-
-func (x MastodonOptions_Visibility) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (MastodonOptions_Visibility) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_payload_proto_enumTypes[1].Descriptor()
-}
-
-func (MastodonOptions_Visibility) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_payload_proto_enumTypes[1]
-}
-
-func (x MastodonOptions_Visibility) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use MastodonOptions_Visibility.Descriptor instead.
-func (MastodonOptions_Visibility) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{2, 0}
-}
-
-// The audience of the post. It has no default, because TikTok requires the account's
-// owner to choose.
-type TikTokOptions_Privacy int32
-
-const (
-	TikTokOptions_PRIVACY_UNSPECIFIED           TikTokOptions_Privacy = 0
-	TikTokOptions_PRIVACY_PUBLIC_TO_EVERYONE    TikTokOptions_Privacy = 1
-	TikTokOptions_PRIVACY_MUTUAL_FOLLOW_FRIENDS TikTokOptions_Privacy = 2
-	TikTokOptions_PRIVACY_FOLLOWER_OF_CREATOR   TikTokOptions_Privacy = 3
-	TikTokOptions_PRIVACY_SELF_ONLY             TikTokOptions_Privacy = 4
-)
-
-// Enum value maps for TikTokOptions_Privacy.
-var (
-	TikTokOptions_Privacy_name = map[int32]string{
-		0: "PRIVACY_UNSPECIFIED",
-		1: "PRIVACY_PUBLIC_TO_EVERYONE",
-		2: "PRIVACY_MUTUAL_FOLLOW_FRIENDS",
-		3: "PRIVACY_FOLLOWER_OF_CREATOR",
-		4: "PRIVACY_SELF_ONLY",
-	}
-	TikTokOptions_Privacy_value = map[string]int32{
-		"PRIVACY_UNSPECIFIED":           0,
-		"PRIVACY_PUBLIC_TO_EVERYONE":    1,
-		"PRIVACY_MUTUAL_FOLLOW_FRIENDS": 2,
-		"PRIVACY_FOLLOWER_OF_CREATOR":   3,
-		"PRIVACY_SELF_ONLY":             4,
-	}
-)
-
-func (x TikTokOptions_Privacy) Enum() *TikTokOptions_Privacy {
-	p := new(TikTokOptions_Privacy)
-	*p = x
-	return p
-}
-
-func (x TikTokOptions_Privacy) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TikTokOptions_Privacy) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_payload_proto_enumTypes[2].Descriptor()
-}
-
-func (TikTokOptions_Privacy) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_payload_proto_enumTypes[2]
-}
-
-func (x TikTokOptions_Privacy) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TikTokOptions_Privacy.Descriptor instead.
-func (TikTokOptions_Privacy) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{3, 0}
-}
-
-// Who may reply.
-type XOptions_ReplySettings int32
-
-const (
-	// Everyone.
-	XOptions_REPLY_SETTINGS_UNSPECIFIED     XOptions_ReplySettings = 0
-	XOptions_REPLY_SETTINGS_FOLLOWING       XOptions_ReplySettings = 1
-	XOptions_REPLY_SETTINGS_MENTIONED_USERS XOptions_ReplySettings = 2
-	XOptions_REPLY_SETTINGS_SUBSCRIBERS     XOptions_ReplySettings = 3
-	XOptions_REPLY_SETTINGS_VERIFIED        XOptions_ReplySettings = 4
-)
-
-// Enum value maps for XOptions_ReplySettings.
-var (
-	XOptions_ReplySettings_name = map[int32]string{
-		0: "REPLY_SETTINGS_UNSPECIFIED",
-		1: "REPLY_SETTINGS_FOLLOWING",
-		2: "REPLY_SETTINGS_MENTIONED_USERS",
-		3: "REPLY_SETTINGS_SUBSCRIBERS",
-		4: "REPLY_SETTINGS_VERIFIED",
-	}
-	XOptions_ReplySettings_value = map[string]int32{
-		"REPLY_SETTINGS_UNSPECIFIED":     0,
-		"REPLY_SETTINGS_FOLLOWING":       1,
-		"REPLY_SETTINGS_MENTIONED_USERS": 2,
-		"REPLY_SETTINGS_SUBSCRIBERS":     3,
-		"REPLY_SETTINGS_VERIFIED":        4,
-	}
-)
-
-func (x XOptions_ReplySettings) Enum() *XOptions_ReplySettings {
-	p := new(XOptions_ReplySettings)
-	*p = x
-	return p
-}
-
-func (x XOptions_ReplySettings) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (XOptions_ReplySettings) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_payload_proto_enumTypes[3].Descriptor()
-}
-
-func (XOptions_ReplySettings) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_payload_proto_enumTypes[3]
-}
-
-func (x XOptions_ReplySettings) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use XOptions_ReplySettings.Descriptor instead.
-func (XOptions_ReplySettings) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{4, 0}
-}
-
 // The content of a job. Exactly one kind is set. Adding a kind is a
 // compatible change: clients must treat an unset oneof as "a kind newer than
 // this client".
@@ -588,367 +414,6 @@ func (*SocialPost_Bluesky) isSocialPost_PlatformOptions() {}
 
 func (*SocialPost_Slack) isSocialPost_PlatformOptions() {}
 
-// Options of a post on Mastodon and compatible servers.
-type MastodonOptions struct {
-	state      protoimpl.MessageState     `protogen:"open.v1"`
-	Visibility MastodonOptions_Visibility `protobuf:"varint,1,opt,name=visibility,proto3,enum=fireonce.v1.MastodonOptions_Visibility" json:"visibility,omitempty"`
-	// Shown instead of the post until the reader opens it.
-	ContentWarning string `protobuf:"bytes,2,opt,name=content_warning,json=contentWarning,proto3" json:"content_warning,omitempty"`
-	// Hide the media until the reader opens it.
-	Sensitive     bool `protobuf:"varint,3,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MastodonOptions) Reset() {
-	*x = MastodonOptions{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MastodonOptions) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MastodonOptions) ProtoMessage() {}
-
-func (x *MastodonOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MastodonOptions.ProtoReflect.Descriptor instead.
-func (*MastodonOptions) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *MastodonOptions) GetVisibility() MastodonOptions_Visibility {
-	if x != nil {
-		return x.Visibility
-	}
-	return MastodonOptions_VISIBILITY_UNSPECIFIED
-}
-
-func (x *MastodonOptions) GetContentWarning() string {
-	if x != nil {
-		return x.ContentWarning
-	}
-	return ""
-}
-
-func (x *MastodonOptions) GetSensitive() bool {
-	if x != nil {
-		return x.Sensitive
-	}
-	return false
-}
-
-// Options of a post on TikTok.
-type TikTokOptions struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Privacy        TikTokOptions_Privacy  `protobuf:"varint,1,opt,name=privacy,proto3,enum=fireonce.v1.TikTokOptions_Privacy" json:"privacy,omitempty"`
-	DisableComment bool                   `protobuf:"varint,2,opt,name=disable_comment,json=disableComment,proto3" json:"disable_comment,omitempty"`
-	DisableDuet    bool                   `protobuf:"varint,3,opt,name=disable_duet,json=disableDuet,proto3" json:"disable_duet,omitempty"`
-	DisableStitch  bool                   `protobuf:"varint,4,opt,name=disable_stitch,json=disableStitch,proto3" json:"disable_stitch,omitempty"`
-	// It advertises another party's product; TikTok requires that this is disclosed.
-	BrandedContent bool `protobuf:"varint,5,opt,name=branded_content,json=brandedContent,proto3" json:"branded_content,omitempty"`
-	// It advertises the account's own business; TikTok requires that this is disclosed.
-	OwnBrand bool `protobuf:"varint,6,opt,name=own_brand,json=ownBrand,proto3" json:"own_brand,omitempty"`
-	// The frame that is shown as the cover, milliseconds from the start. 0: the
-	// platform's choice.
-	CoverTimestampMs int32 `protobuf:"varint,7,opt,name=cover_timestamp_ms,json=coverTimestampMs,proto3" json:"cover_timestamp_ms,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *TikTokOptions) Reset() {
-	*x = TikTokOptions{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TikTokOptions) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TikTokOptions) ProtoMessage() {}
-
-func (x *TikTokOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TikTokOptions.ProtoReflect.Descriptor instead.
-func (*TikTokOptions) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *TikTokOptions) GetPrivacy() TikTokOptions_Privacy {
-	if x != nil {
-		return x.Privacy
-	}
-	return TikTokOptions_PRIVACY_UNSPECIFIED
-}
-
-func (x *TikTokOptions) GetDisableComment() bool {
-	if x != nil {
-		return x.DisableComment
-	}
-	return false
-}
-
-func (x *TikTokOptions) GetDisableDuet() bool {
-	if x != nil {
-		return x.DisableDuet
-	}
-	return false
-}
-
-func (x *TikTokOptions) GetDisableStitch() bool {
-	if x != nil {
-		return x.DisableStitch
-	}
-	return false
-}
-
-func (x *TikTokOptions) GetBrandedContent() bool {
-	if x != nil {
-		return x.BrandedContent
-	}
-	return false
-}
-
-func (x *TikTokOptions) GetOwnBrand() bool {
-	if x != nil {
-		return x.OwnBrand
-	}
-	return false
-}
-
-func (x *TikTokOptions) GetCoverTimestampMs() int32 {
-	if x != nil {
-		return x.CoverTimestampMs
-	}
-	return 0
-}
-
-// Options of a post on X.
-type XOptions struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ReplySettings XOptions_ReplySettings `protobuf:"varint,1,opt,name=reply_settings,json=replySettings,proto3,enum=fireonce.v1.XOptions_ReplySettings" json:"reply_settings,omitempty"`
-	// The id of the post that this one quotes.
-	QuotePostId   string `protobuf:"bytes,2,opt,name=quote_post_id,json=quotePostId,proto3" json:"quote_post_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *XOptions) Reset() {
-	*x = XOptions{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *XOptions) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*XOptions) ProtoMessage() {}
-
-func (x *XOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use XOptions.ProtoReflect.Descriptor instead.
-func (*XOptions) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *XOptions) GetReplySettings() XOptions_ReplySettings {
-	if x != nil {
-		return x.ReplySettings
-	}
-	return XOptions_REPLY_SETTINGS_UNSPECIFIED
-}
-
-func (x *XOptions) GetQuotePostId() string {
-	if x != nil {
-		return x.QuotePostId
-	}
-	return ""
-}
-
-// Options of a post on Bluesky.
-type BlueskyOptions struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The post that this one quotes: its AT URI and its CID. Both or none.
-	QuoteUri string `protobuf:"bytes,1,opt,name=quote_uri,json=quoteUri,proto3" json:"quote_uri,omitempty"`
-	QuoteCid string `protobuf:"bytes,2,opt,name=quote_cid,json=quoteCid,proto3" json:"quote_cid,omitempty"`
-	// The author's own content warnings, e.g. "sexual", "graphic-media".
-	SelfLabels []string `protobuf:"bytes,3,rep,name=self_labels,json=selfLabels,proto3" json:"self_labels,omitempty"`
-	// The post's card. Not with media. Unset: a post with a link, and without media, a quote
-	// and no_card, has a card of its first link. The page is read just before each attempt,
-	// as far as the server fetches media; if that fails, the post has no card.
-	Card *BlueskyOptions_Card `protobuf:"bytes,4,opt,name=card,proto3" json:"card,omitempty"`
-	// The post has no card.
-	NoCard        bool `protobuf:"varint,5,opt,name=no_card,json=noCard,proto3" json:"no_card,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BlueskyOptions) Reset() {
-	*x = BlueskyOptions{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BlueskyOptions) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BlueskyOptions) ProtoMessage() {}
-
-func (x *BlueskyOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BlueskyOptions.ProtoReflect.Descriptor instead.
-func (*BlueskyOptions) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *BlueskyOptions) GetQuoteUri() string {
-	if x != nil {
-		return x.QuoteUri
-	}
-	return ""
-}
-
-func (x *BlueskyOptions) GetQuoteCid() string {
-	if x != nil {
-		return x.QuoteCid
-	}
-	return ""
-}
-
-func (x *BlueskyOptions) GetSelfLabels() []string {
-	if x != nil {
-		return x.SelfLabels
-	}
-	return nil
-}
-
-func (x *BlueskyOptions) GetCard() *BlueskyOptions_Card {
-	if x != nil {
-		return x.Card
-	}
-	return nil
-}
-
-func (x *BlueskyOptions) GetNoCard() bool {
-	if x != nil {
-		return x.NoCard
-	}
-	return false
-}
-
-// Options of a post on Slack.
-type SlackOptions struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The conversation, by its id. Empty: the connection's.
-	Channel string `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
-	// Show a reply in the conversation too, not only in its thread.
-	ReplyBroadcast bool `protobuf:"varint,2,opt,name=reply_broadcast,json=replyBroadcast,proto3" json:"reply_broadcast,omitempty"`
-	// Show previews of linked pages and media.
-	Unfurl        bool `protobuf:"varint,3,opt,name=unfurl,proto3" json:"unfurl,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SlackOptions) Reset() {
-	*x = SlackOptions{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SlackOptions) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SlackOptions) ProtoMessage() {}
-
-func (x *SlackOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SlackOptions.ProtoReflect.Descriptor instead.
-func (*SlackOptions) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *SlackOptions) GetChannel() string {
-	if x != nil {
-		return x.Channel
-	}
-	return ""
-}
-
-func (x *SlackOptions) GetReplyBroadcast() bool {
-	if x != nil {
-		return x.ReplyBroadcast
-	}
-	return false
-}
-
-func (x *SlackOptions) GetUnfurl() bool {
-	if x != nil {
-		return x.Unfurl
-	}
-	return false
-}
-
 // A private message to a person or a conversation.
 type DirectMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -962,7 +427,7 @@ type DirectMessage struct {
 
 func (x *DirectMessage) Reset() {
 	*x = DirectMessage{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[7]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +439,7 @@ func (x *DirectMessage) String() string {
 func (*DirectMessage) ProtoMessage() {}
 
 func (x *DirectMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[7]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +452,7 @@ func (x *DirectMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DirectMessage.ProtoReflect.Descriptor instead.
 func (*DirectMessage) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *DirectMessage) GetRecipientId() string {
@@ -1000,90 +465,6 @@ func (x *DirectMessage) GetRecipientId() string {
 func (x *DirectMessage) GetText() string {
 	if x != nil {
 		return x.Text
-	}
-	return ""
-}
-
-// A picture, a video or a file, kept elsewhere.
-type MediaRef struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// http or https. Must be fetchable at send time, not only at schedule time.
-	// Without user info, white space or control characters.
-	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// SHA-256 of the bytes, 32 bytes. When set, a mismatch at send time fails the
-	// job before anything is sent.
-	Sha256 []byte `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// E.g. "image/png". Empty: as the file's host reports it.
-	MediaType string `protobuf:"bytes,3,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
-	// Alternative text, for readers who cannot see it. At most 2,000 characters.
-	AltText string `protobuf:"bytes,4,opt,name=alt_text,json=altText,proto3" json:"alt_text,omitempty"`
-	// The name shown to the reader of an e-mail. Empty: the last part of the URL.
-	FileName      string `protobuf:"bytes,5,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MediaRef) Reset() {
-	*x = MediaRef{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MediaRef) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MediaRef) ProtoMessage() {}
-
-func (x *MediaRef) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MediaRef.ProtoReflect.Descriptor instead.
-func (*MediaRef) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *MediaRef) GetUrl() string {
-	if x != nil {
-		return x.Url
-	}
-	return ""
-}
-
-func (x *MediaRef) GetSha256() []byte {
-	if x != nil {
-		return x.Sha256
-	}
-	return nil
-}
-
-func (x *MediaRef) GetMediaType() string {
-	if x != nil {
-		return x.MediaType
-	}
-	return ""
-}
-
-func (x *MediaRef) GetAltText() string {
-	if x != nil {
-		return x.AltText
-	}
-	return ""
-}
-
-func (x *MediaRef) GetFileName() string {
-	if x != nil {
-		return x.FileName
 	}
 	return ""
 }
@@ -1132,7 +513,7 @@ type Email struct {
 
 func (x *Email) Reset() {
 	*x = Email{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[9]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +525,7 @@ func (x *Email) String() string {
 func (*Email) ProtoMessage() {}
 
 func (x *Email) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[9]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +538,7 @@ func (x *Email) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Email.ProtoReflect.Descriptor instead.
 func (*Email) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Email) GetSender() string {
@@ -1264,7 +645,7 @@ type EmailHeader struct {
 
 func (x *EmailHeader) Reset() {
 	*x = EmailHeader{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +657,7 @@ func (x *EmailHeader) String() string {
 func (*EmailHeader) ProtoMessage() {}
 
 func (x *EmailHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +670,7 @@ func (x *EmailHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmailHeader.ProtoReflect.Descriptor instead.
 func (*EmailHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *EmailHeader) GetName() string {
@@ -1325,7 +706,7 @@ type Unsubscribe struct {
 
 func (x *Unsubscribe) Reset() {
 	*x = Unsubscribe{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[11]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +718,7 @@ func (x *Unsubscribe) String() string {
 func (*Unsubscribe) ProtoMessage() {}
 
 func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[11]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +731,7 @@ func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unsubscribe.ProtoReflect.Descriptor instead.
 func (*Unsubscribe) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{11}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Unsubscribe) GetUrl() string {
@@ -1407,7 +788,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[12]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +800,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[12]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +813,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Webhook) GetUrl() string {
@@ -1555,7 +936,7 @@ type HttpRequest struct {
 
 func (x *HttpRequest) Reset() {
 	*x = HttpRequest{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[13]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +948,7 @@ func (x *HttpRequest) String() string {
 func (*HttpRequest) ProtoMessage() {}
 
 func (x *HttpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[13]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +961,7 @@ func (x *HttpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpRequest.ProtoReflect.Descriptor instead.
 func (*HttpRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HttpRequest) GetMethod() HttpMethod {
@@ -1689,7 +1070,7 @@ type HttpHeader struct {
 
 func (x *HttpHeader) Reset() {
 	*x = HttpHeader{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[14]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1082,7 @@ func (x *HttpHeader) String() string {
 func (*HttpHeader) ProtoMessage() {}
 
 func (x *HttpHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[14]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1095,7 @@ func (x *HttpHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpHeader.ProtoReflect.Descriptor instead.
 func (*HttpHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{14}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HttpHeader) GetName() string {
@@ -1745,7 +1126,7 @@ type CustomPayload struct {
 
 func (x *CustomPayload) Reset() {
 	*x = CustomPayload{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[15]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1138,7 @@ func (x *CustomPayload) String() string {
 func (*CustomPayload) ProtoMessage() {}
 
 func (x *CustomPayload) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[15]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1151,7 @@ func (x *CustomPayload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomPayload.ProtoReflect.Descriptor instead.
 func (*CustomPayload) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{15}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CustomPayload) GetSchema() string {
@@ -1794,82 +1175,11 @@ func (x *CustomPayload) GetData() []byte {
 	return nil
 }
 
-// A card below the text, of a page that it leads to.
-type BlueskyOptions_Card struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The page: an http or https URL.
-	Url         string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	Title       string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// The card's picture: an image of at most 1,000,000 bytes. Optional.
-	Thumb         *MediaRef `protobuf:"bytes,4,opt,name=thumb,proto3" json:"thumb,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BlueskyOptions_Card) Reset() {
-	*x = BlueskyOptions_Card{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BlueskyOptions_Card) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BlueskyOptions_Card) ProtoMessage() {}
-
-func (x *BlueskyOptions_Card) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BlueskyOptions_Card.ProtoReflect.Descriptor instead.
-func (*BlueskyOptions_Card) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{5, 0}
-}
-
-func (x *BlueskyOptions_Card) GetUrl() string {
-	if x != nil {
-		return x.Url
-	}
-	return ""
-}
-
-func (x *BlueskyOptions_Card) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-func (x *BlueskyOptions_Card) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
-func (x *BlueskyOptions_Card) GetThumb() *MediaRef {
-	if x != nil {
-		return x.Thumb
-	}
-	return nil
-}
-
 var File_fireonce_v1_payload_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\n" +
-	"\x19fireonce/v1/payload.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xfd\x02\n" +
+	"\x19fireonce/v1/payload.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19fireonce/v1/bluesky.proto\x1a\x1afireonce/v1/mastodon.proto\x1a\x17fireonce/v1/media.proto\x1a\x17fireonce/v1/slack.proto\x1a\x18fireonce/v1/tiktok.proto\x1a\x13fireonce/v1/x.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xfd\x02\n" +
 	"\aPayload\x12:\n" +
 	"\vsocial_post\x18\x01 \x01(\v2\x17.fireonce.v1.SocialPostH\x00R\n" +
 	"socialPost\x12*\n" +
@@ -1891,75 +1201,10 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\abluesky\x18\b \x01(\v2\x1b.fireonce.v1.BlueskyOptionsH\x00R\abluesky\x121\n" +
 	"\x05slack\x18\t \x01(\v2\x19.fireonce.v1.SlackOptionsH\x00R\x05slack:`\xbaH]\x1a[\n" +
 	"\x15social_post.not_empty\x12\x19text or media must be set\x1a'this.text != '' || size(this.media) > 0B\x12\n" +
-	"\x10platform_options\"\xd4\x02\n" +
-	"\x0fMastodonOptions\x12Q\n" +
-	"\n" +
-	"visibility\x18\x01 \x01(\x0e2'.fireonce.v1.MastodonOptions.VisibilityB\b\xbaH\x05\x82\x01\x02\x10\x01R\n" +
-	"visibility\x12F\n" +
-	"\x0fcontent_warning\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x0econtentWarning\x12\x1c\n" +
-	"\tsensitive\x18\x03 \x01(\bR\tsensitive\"\x87\x01\n" +
-	"\n" +
-	"Visibility\x12\x1a\n" +
-	"\x16VISIBILITY_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11VISIBILITY_PUBLIC\x10\x01\x12\x17\n" +
-	"\x13VISIBILITY_UNLISTED\x10\x02\x12\x16\n" +
-	"\x12VISIBILITY_PRIVATE\x10\x03\x12\x15\n" +
-	"\x11VISIBILITY_DIRECT\x10\x04\"\xe9\x03\n" +
-	"\rTikTokOptions\x12H\n" +
-	"\aprivacy\x18\x01 \x01(\x0e2\".fireonce.v1.TikTokOptions.PrivacyB\n" +
-	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\aprivacy\x12'\n" +
-	"\x0fdisable_comment\x18\x02 \x01(\bR\x0edisableComment\x12!\n" +
-	"\fdisable_duet\x18\x03 \x01(\bR\vdisableDuet\x12%\n" +
-	"\x0edisable_stitch\x18\x04 \x01(\bR\rdisableStitch\x12'\n" +
-	"\x0fbranded_content\x18\x05 \x01(\bR\x0ebrandedContent\x12\x1b\n" +
-	"\town_brand\x18\x06 \x01(\bR\bownBrand\x125\n" +
-	"\x12cover_timestamp_ms\x18\a \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x10coverTimestampMs\"\x9d\x01\n" +
-	"\aPrivacy\x12\x17\n" +
-	"\x13PRIVACY_UNSPECIFIED\x10\x00\x12\x1e\n" +
-	"\x1aPRIVACY_PUBLIC_TO_EVERYONE\x10\x01\x12!\n" +
-	"\x1dPRIVACY_MUTUAL_FOLLOW_FRIENDS\x10\x02\x12\x1f\n" +
-	"\x1bPRIVACY_FOLLOWER_OF_CREATOR\x10\x03\x12\x15\n" +
-	"\x11PRIVACY_SELF_ONLY\x10\x04\"\xcb\x02\n" +
-	"\bXOptions\x12T\n" +
-	"\x0ereply_settings\x18\x01 \x01(\x0e2#.fireonce.v1.XOptions.ReplySettingsB\b\xbaH\x05\x82\x01\x02\x10\x01R\rreplySettings\x128\n" +
-	"\rquote_post_id\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f2\r^[0-9]{0,19}$R\vquotePostId\"\xae\x01\n" +
-	"\rReplySettings\x12\x1e\n" +
-	"\x1aREPLY_SETTINGS_UNSPECIFIED\x10\x00\x12\x1c\n" +
-	"\x18REPLY_SETTINGS_FOLLOWING\x10\x01\x12\"\n" +
-	"\x1eREPLY_SETTINGS_MENTIONED_USERS\x10\x02\x12\x1e\n" +
-	"\x1aREPLY_SETTINGS_SUBSCRIBERS\x10\x03\x12\x1b\n" +
-	"\x17REPLY_SETTINGS_VERIFIED\x10\x04\"\xc5\x05\n" +
-	"\x0eBlueskyOptions\x127\n" +
-	"\tquote_uri\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x18\x80\x042\x10^(at://[!-~]+)?$R\bquoteUri\x125\n" +
-	"\tquote_cid\x18\x02 \x01(\tB\x18\xbaH\x15r\x132\x11^[a-z0-9]{0,128}$R\bquoteCid\x12@\n" +
-	"\vself_labels\x18\x03 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x10\n" +
-	"\x18\x01\"\x13r\x112\x0f^[a-z!-]{1,64}$R\n" +
-	"selfLabels\x124\n" +
-	"\x04card\x18\x04 \x01(\v2 .fireonce.v1.BlueskyOptions.CardR\x04card\x12\x17\n" +
-	"\ano_card\x18\x05 \x01(\bR\x06noCard\x1a\xdb\x01\n" +
-	"\x04Card\x12\x1d\n" +
-	"\x03url\x18\x01 \x01(\tB\v\xbaH\br\x06\x18\x80\x10\x88\x01\x01R\x03url\x125\n" +
-	"\x05title\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xac\x022\x13^[^\\x00-\\x1f\\x7f]*$R\x05title\x12P\n" +
-	"\vdescription\x18\x03 \x01(\tB.\xbaH+r)\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\vdescription\x12+\n" +
-	"\x05thumb\x18\x04 \x01(\v2\x15.fireonce.v1.MediaRefR\x05thumb:\xd3\x01\xbaH\xcf\x01\x1a]\n" +
-	"\x14bluesky_options.card\x12#set at most one of card and no_card\x1a !has(this.card) || !this.no_card\x1an\n" +
-	"\x15bluesky_options.quote\x12#quote_uri and quote_cid go together\x1a0(this.quote_uri == '') == (this.quote_cid == '')\"\x7f\n" +
-	"\fSlackOptions\x12.\n" +
-	"\achannel\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x18@2\v^[A-Z0-9]*$R\achannel\x12'\n" +
-	"\x0freply_broadcast\x18\x02 \x01(\bR\x0ereplyBroadcast\x12\x16\n" +
-	"\x06unfurl\x18\x03 \x01(\bR\x06unfurl\"\x9a\x01\n" +
+	"\x10platform_options\"\x9a\x01\n" +
 	"\rDirectMessage\x12B\n" +
 	"\frecipient_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\vrecipientId\x12E\n" +
-	"\x04text\x18\x02 \x01(\tB1\xbaH.r,\x10\x01\x18\xa8\xc3\x012$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04text\"\xc1\x03\n" +
-	"\bMediaRef\x12\xd6\x01\n" +
-	"\x03url\x18\x01 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
-	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12\"\n" +
-	"\x06sha256\x18\x02 \x01(\fB\n" +
-	"\xbaH\a\xd8\x01\x01z\x02h R\x06sha256\x120\n" +
-	"\n" +
-	"media_type\x18\x03 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\tmediaType\x12I\n" +
-	"\balt_text\x18\x04 \x01(\tB.\xbaH+r)\x18\xd0\x0f2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\aaltText\x12;\n" +
-	"\tfile_name\x18\x05 \x01(\tB\x1e\xbaH\x1br\x19\x18\xff\x012\x14^[^/\\x00-\\x1f\\x7f]*$R\bfileName\"\xd2\a\n" +
+	"\x04text\x18\x02 \x01(\tB1\xbaH.r,\x10\x01\x18\xa8\xc3\x012$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04text\"\xd2\a\n" +
 	"\x05Email\x12J\n" +
 	"\x06sender\x18\x01 \x01(\tB2\xbaH/\xc8\x01\x01r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x06sender\x12F\n" +
 	"\x02to\x18\x02 \x03(\tB6\xbaH3\x92\x010\x102\",r*\x18\xc0\x022%^[^\\x00-\\x1f\\x7f]+@[^\\x00-\\x1f\\x7f]+$R\x02to\x12F\n" +
@@ -2039,63 +1284,54 @@ func file_fireonce_v1_payload_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_payload_proto_rawDescData
 }
 
-var file_fireonce_v1_payload_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fireonce_v1_payload_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_fireonce_v1_payload_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_fireonce_v1_payload_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_fireonce_v1_payload_proto_goTypes = []any{
-	(HttpMethod)(0),                 // 0: fireonce.v1.HttpMethod
-	(MastodonOptions_Visibility)(0), // 1: fireonce.v1.MastodonOptions.Visibility
-	(TikTokOptions_Privacy)(0),      // 2: fireonce.v1.TikTokOptions.Privacy
-	(XOptions_ReplySettings)(0),     // 3: fireonce.v1.XOptions.ReplySettings
-	(*Payload)(nil),                 // 4: fireonce.v1.Payload
-	(*SocialPost)(nil),              // 5: fireonce.v1.SocialPost
-	(*MastodonOptions)(nil),         // 6: fireonce.v1.MastodonOptions
-	(*TikTokOptions)(nil),           // 7: fireonce.v1.TikTokOptions
-	(*XOptions)(nil),                // 8: fireonce.v1.XOptions
-	(*BlueskyOptions)(nil),          // 9: fireonce.v1.BlueskyOptions
-	(*SlackOptions)(nil),            // 10: fireonce.v1.SlackOptions
-	(*DirectMessage)(nil),           // 11: fireonce.v1.DirectMessage
-	(*MediaRef)(nil),                // 12: fireonce.v1.MediaRef
-	(*Email)(nil),                   // 13: fireonce.v1.Email
-	(*EmailHeader)(nil),             // 14: fireonce.v1.EmailHeader
-	(*Unsubscribe)(nil),             // 15: fireonce.v1.Unsubscribe
-	(*Webhook)(nil),                 // 16: fireonce.v1.Webhook
-	(*HttpRequest)(nil),             // 17: fireonce.v1.HttpRequest
-	(*HttpHeader)(nil),              // 18: fireonce.v1.HttpHeader
-	(*CustomPayload)(nil),           // 19: fireonce.v1.CustomPayload
-	(*BlueskyOptions_Card)(nil),     // 20: fireonce.v1.BlueskyOptions.Card
-	(*structpb.Value)(nil),          // 21: google.protobuf.Value
+	(HttpMethod)(0),         // 0: fireonce.v1.HttpMethod
+	(*Payload)(nil),         // 1: fireonce.v1.Payload
+	(*SocialPost)(nil),      // 2: fireonce.v1.SocialPost
+	(*DirectMessage)(nil),   // 3: fireonce.v1.DirectMessage
+	(*Email)(nil),           // 4: fireonce.v1.Email
+	(*EmailHeader)(nil),     // 5: fireonce.v1.EmailHeader
+	(*Unsubscribe)(nil),     // 6: fireonce.v1.Unsubscribe
+	(*Webhook)(nil),         // 7: fireonce.v1.Webhook
+	(*HttpRequest)(nil),     // 8: fireonce.v1.HttpRequest
+	(*HttpHeader)(nil),      // 9: fireonce.v1.HttpHeader
+	(*CustomPayload)(nil),   // 10: fireonce.v1.CustomPayload
+	(*MediaRef)(nil),        // 11: fireonce.v1.MediaRef
+	(*MastodonOptions)(nil), // 12: fireonce.v1.MastodonOptions
+	(*TikTokOptions)(nil),   // 13: fireonce.v1.TikTokOptions
+	(*XOptions)(nil),        // 14: fireonce.v1.XOptions
+	(*BlueskyOptions)(nil),  // 15: fireonce.v1.BlueskyOptions
+	(*SlackOptions)(nil),    // 16: fireonce.v1.SlackOptions
+	(*structpb.Value)(nil),  // 17: google.protobuf.Value
 }
 var file_fireonce_v1_payload_proto_depIdxs = []int32{
-	5,  // 0: fireonce.v1.Payload.social_post:type_name -> fireonce.v1.SocialPost
-	13, // 1: fireonce.v1.Payload.email:type_name -> fireonce.v1.Email
-	16, // 2: fireonce.v1.Payload.webhook:type_name -> fireonce.v1.Webhook
-	11, // 3: fireonce.v1.Payload.direct_message:type_name -> fireonce.v1.DirectMessage
-	17, // 4: fireonce.v1.Payload.http_request:type_name -> fireonce.v1.HttpRequest
-	19, // 5: fireonce.v1.Payload.custom:type_name -> fireonce.v1.CustomPayload
-	12, // 6: fireonce.v1.SocialPost.media:type_name -> fireonce.v1.MediaRef
-	6,  // 7: fireonce.v1.SocialPost.mastodon:type_name -> fireonce.v1.MastodonOptions
-	7,  // 8: fireonce.v1.SocialPost.tiktok:type_name -> fireonce.v1.TikTokOptions
-	8,  // 9: fireonce.v1.SocialPost.x:type_name -> fireonce.v1.XOptions
-	9,  // 10: fireonce.v1.SocialPost.bluesky:type_name -> fireonce.v1.BlueskyOptions
-	10, // 11: fireonce.v1.SocialPost.slack:type_name -> fireonce.v1.SlackOptions
-	1,  // 12: fireonce.v1.MastodonOptions.visibility:type_name -> fireonce.v1.MastodonOptions.Visibility
-	2,  // 13: fireonce.v1.TikTokOptions.privacy:type_name -> fireonce.v1.TikTokOptions.Privacy
-	3,  // 14: fireonce.v1.XOptions.reply_settings:type_name -> fireonce.v1.XOptions.ReplySettings
-	20, // 15: fireonce.v1.BlueskyOptions.card:type_name -> fireonce.v1.BlueskyOptions.Card
-	12, // 16: fireonce.v1.Email.attachments:type_name -> fireonce.v1.MediaRef
-	14, // 17: fireonce.v1.Email.headers:type_name -> fireonce.v1.EmailHeader
-	15, // 18: fireonce.v1.Email.unsubscribe:type_name -> fireonce.v1.Unsubscribe
-	21, // 19: fireonce.v1.Webhook.body_json:type_name -> google.protobuf.Value
-	18, // 20: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
-	0,  // 21: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
-	18, // 22: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
-	21, // 23: fireonce.v1.HttpRequest.body_json:type_name -> google.protobuf.Value
-	12, // 24: fireonce.v1.BlueskyOptions.Card.thumb:type_name -> fireonce.v1.MediaRef
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	2,  // 0: fireonce.v1.Payload.social_post:type_name -> fireonce.v1.SocialPost
+	4,  // 1: fireonce.v1.Payload.email:type_name -> fireonce.v1.Email
+	7,  // 2: fireonce.v1.Payload.webhook:type_name -> fireonce.v1.Webhook
+	3,  // 3: fireonce.v1.Payload.direct_message:type_name -> fireonce.v1.DirectMessage
+	8,  // 4: fireonce.v1.Payload.http_request:type_name -> fireonce.v1.HttpRequest
+	10, // 5: fireonce.v1.Payload.custom:type_name -> fireonce.v1.CustomPayload
+	11, // 6: fireonce.v1.SocialPost.media:type_name -> fireonce.v1.MediaRef
+	12, // 7: fireonce.v1.SocialPost.mastodon:type_name -> fireonce.v1.MastodonOptions
+	13, // 8: fireonce.v1.SocialPost.tiktok:type_name -> fireonce.v1.TikTokOptions
+	14, // 9: fireonce.v1.SocialPost.x:type_name -> fireonce.v1.XOptions
+	15, // 10: fireonce.v1.SocialPost.bluesky:type_name -> fireonce.v1.BlueskyOptions
+	16, // 11: fireonce.v1.SocialPost.slack:type_name -> fireonce.v1.SlackOptions
+	11, // 12: fireonce.v1.Email.attachments:type_name -> fireonce.v1.MediaRef
+	5,  // 13: fireonce.v1.Email.headers:type_name -> fireonce.v1.EmailHeader
+	6,  // 14: fireonce.v1.Email.unsubscribe:type_name -> fireonce.v1.Unsubscribe
+	17, // 15: fireonce.v1.Webhook.body_json:type_name -> google.protobuf.Value
+	9,  // 16: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
+	0,  // 17: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
+	9,  // 18: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
+	17, // 19: fireonce.v1.HttpRequest.body_json:type_name -> google.protobuf.Value
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_payload_proto_init() }
@@ -2103,6 +1339,12 @@ func file_fireonce_v1_payload_proto_init() {
 	if File_fireonce_v1_payload_proto != nil {
 		return
 	}
+	file_fireonce_v1_bluesky_proto_init()
+	file_fireonce_v1_mastodon_proto_init()
+	file_fireonce_v1_media_proto_init()
+	file_fireonce_v1_slack_proto_init()
+	file_fireonce_v1_tiktok_proto_init()
+	file_fireonce_v1_x_proto_init()
 	file_fireonce_v1_payload_proto_msgTypes[0].OneofWrappers = []any{
 		(*Payload_SocialPost)(nil),
 		(*Payload_Email)(nil),
@@ -2118,12 +1360,12 @@ func file_fireonce_v1_payload_proto_init() {
 		(*SocialPost_Bluesky)(nil),
 		(*SocialPost_Slack)(nil),
 	}
-	file_fireonce_v1_payload_proto_msgTypes[12].OneofWrappers = []any{
+	file_fireonce_v1_payload_proto_msgTypes[6].OneofWrappers = []any{
 		(*Webhook_Body)(nil),
 		(*Webhook_BodyText)(nil),
 		(*Webhook_BodyJson)(nil),
 	}
-	file_fireonce_v1_payload_proto_msgTypes[13].OneofWrappers = []any{
+	file_fireonce_v1_payload_proto_msgTypes[7].OneofWrappers = []any{
 		(*HttpRequest_Body)(nil),
 		(*HttpRequest_BodyText)(nil),
 		(*HttpRequest_BodyJson)(nil),
@@ -2133,8 +1375,8 @@ func file_fireonce_v1_payload_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_payload_proto_rawDesc), len(file_fireonce_v1_payload_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   17,
+			NumEnums:      1,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

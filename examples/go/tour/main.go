@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireonce "github.com/fireonce/fireonce/clients/go"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
@@ -41,10 +42,10 @@ type tour struct {
 }
 
 func (t tour) run(ctx context.Context) error {
-	made, err := t.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "tour", Connection: &fireoncev1.Connection{
-			Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO,
+	made, err := t.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "tour", Connection: &connectionsv1.Connection{
+			Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+				ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO,
 			}},
 		},
 	})

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -70,7 +70,7 @@ func New(c Config) *Connector {
 		Base: kit.Base[*url.URL, secret]{
 			ReadSettings: func(encoded []byte) (*url.URL, error) {
 				bad := kit.Bad(connector.BadSettings, "settings.bluesky")
-				return kit.ReadServer(encoded, &fireoncev1.BlueskySettings{}, DefaultBaseURL, c.HTTPSOnly, bad)
+				return kit.ReadServer(encoded, &connectionsv1.BlueskySettings{}, DefaultBaseURL, c.HTTPSOnly, bad)
 			},
 			ReadCredential: readSecret,
 			Offers:         func(*url.URL) (connector.Capability, error) { return connector.Capability{Traits: traits}, nil },

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
@@ -38,12 +39,12 @@ func encode(tb testing.TB, m proto.Message) []byte {
 }
 
 func settingsOf(tb testing.TB, base string) []byte {
-	return encode(tb, &fireoncev1.BlueskySettings{BaseUrl: base})
+	return encode(tb, &connectionsv1.BlueskySettings{BaseUrl: base})
 }
 
 func credential(tb testing.TB, user, password string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{
-		Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: user, Password: password}},
+	return connector.Credential{Version: 3, Data: encode(tb, &connectionsv1.Credential{
+		Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: user, Password: password}},
 	})}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
@@ -36,14 +37,14 @@ func TestCheckRefuses(t *testing.T) {
 	if got, err := c.Check(nil, good); err != nil || got.Class != job.Keyed || got.KeyWindow != bluesky.KeyWindow || got.Unsure {
 		t.Errorf("bsky.social: %+v, %v", got, err)
 	}
-	for name, cred := range map[string]*fireoncev1.Credential{
+	for name, cred := range map[string]*connectionsv1.Credential{
 		"none":        {},
-		"a token":     {Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "secret-token"}}},
-		"no password": {Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: handle}}},
-		"no name":     {Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: " @", Password: "secret-word"}}},
+		"a token":     {Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "secret-token"}}},
+		"no password": {Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: handle}}},
+		"no name":     {Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: " @", Password: "secret-word"}}},
 		"headers": {
-			Kind:    &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: handle, Password: "secret-word"}},
-			Headers: []*fireoncev1.SecretHeader{{Name: "X-A", Value: "secret-header"}},
+			Kind:    &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: handle, Password: "secret-word"}},
+			Headers: []*connectionsv1.SecretHeader{{Name: "X-A", Value: "secret-header"}},
 		},
 	} {
 		_, err := c.Check(nil, connector.Credential{Data: encode(t, cred)})
@@ -507,7 +508,7 @@ func TestTester(t *testing.T) {
 	none := bluesky.New(bluesky.Config{Sender: transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("10.0.0.0/8"))})})
 	_, err := none.Test(t.Context(), o)
 	wantRefusal(t, err, job.FailEgressDenied)
-	o.Credential = connector.Credential{Data: encode(t, proto.Message(&fireoncev1.Credential{}))}
+	o.Credential = connector.Credential{Data: encode(t, proto.Message(&connectionsv1.Credential{}))}
 	_, err = w.c.Test(t.Context(), o)
 	wantRefusal(t, err, job.FailPermanent)
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
@@ -70,7 +71,7 @@ func TestEntries(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	all := connectors(t)
-	settings := (*fireoncev1.Connection)(nil).ProtoReflect().Descriptor().Oneofs().ByName("settings")
+	settings := (*connectionsv1.Connection)(nil).ProtoReflect().Descriptor().Oneofs().ByName("settings")
 	options := (*fireoncev1.SocialPost)(nil).ProtoReflect().Descriptor().Oneofs().ByName("platform_options")
 	for _, oneof := range []protoreflect.OneofDescriptor{settings, options} {
 		for i := range oneof.Fields().Len() {
@@ -127,7 +128,7 @@ func fieldAt(m protoreflect.MessageDescriptor, path string) protoreflect.FieldDe
 // TestSharedFlags: a flag that platforms share has one type.
 func TestSharedFlags(t *testing.T) {
 	t.Parallel()
-	settings := (*fireoncev1.Connection)(nil).ProtoReflect().Descriptor().Oneofs().ByName("settings")
+	settings := (*connectionsv1.Connection)(nil).ProtoReflect().Descriptor().Oneofs().ByName("settings")
 	first := make(map[string]protoreflect.FieldDescriptor)
 	for _, p := range builtin.Platforms {
 		for _, f := range p.Settings {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/lookup"
@@ -95,7 +95,7 @@ type settings struct {
 }
 
 func (c *Connector) readSettings(encoded []byte) (settings, error) {
-	var s fireoncev1.FeedSettings
+	var s connectionsv1.FeedSettings
 	base, err := kit.ReadServer(encoded, &s, "", c.cfg.HTTPSOnly, badSettings)
 	if err != nil {
 		return settings{}, err

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -34,16 +35,16 @@ func encode(tb testing.TB, m proto.Message) []byte {
 }
 
 func settingsOf(tb testing.TB, base string, lag time.Duration) []byte {
-	return encode(tb, &fireoncev1.FeedSettings{BaseUrl: base, ReadLag: durationpb.New(lag)})
+	return encode(tb, &connectionsv1.FeedSettings{BaseUrl: base, ReadLag: durationpb.New(lag)})
 }
 
 func bearer(tb testing.TB, token string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}})}
+	return connector.Credential{Version: 3, Data: encode(tb, &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: token}}})}
 }
 
 func apiKey(tb testing.TB, name, value string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{
-		Kind: &fireoncev1.Credential_ApiKeyHeader{ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: name, Value: value}},
+	return connector.Credential{Version: 3, Data: encode(tb, &connectionsv1.Credential{
+		Kind: &connectionsv1.Credential_ApiKeyHeader{ApiKeyHeader: &connectionsv1.ApiKeyHeader{Name: name, Value: value}},
 	})}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -29,7 +30,7 @@ func TestTraits(t *testing.T) {
 		durationpb.New(200 * time.Millisecond): {Class: job.Observable, ReadLag: 200 * time.Millisecond, Negatives: 2, Spacing: time.Second},
 		durationpb.New(time.Hour):              {Class: job.Observable, ReadLag: time.Hour, Negatives: 2, Spacing: 15 * time.Minute},
 	} {
-		got, err := c.Traits(encode(t, &fireoncev1.FeedSettings{BaseUrl: "https://feed.example", ReadLag: lag}))
+		got, err := c.Traits(encode(t, &connectionsv1.FeedSettings{BaseUrl: "https://feed.example", ReadLag: lag}))
 		if err != nil || got != want {
 			t.Errorf("%v: %+v, %v", lag, got, err)
 		}
@@ -39,7 +40,7 @@ func TestTraits(t *testing.T) {
 func TestCheckRefuses(t *testing.T) {
 	c := feed.New(feed.Config{HTTPSOnly: true})
 	const base = "https://feed.example/api"
-	for name, s := range map[string]*fireoncev1.FeedSettings{
+	for name, s := range map[string]*connectionsv1.FeedSettings{
 		"no URL": {}, "http": {BaseUrl: "http://feed.example"}, "user": {BaseUrl: "https://a:b@feed.example"}, "query": {BaseUrl: base + "?a=b"},
 		"empty query": {BaseUrl: base + "?"}, "fragment": {BaseUrl: base + "#a"}, "long": {BaseUrl: "https://feed.example/" + strings.Repeat("a", 2030)},
 		"negative lag": {BaseUrl: base, ReadLag: durationpb.New(-1)}, "long lag": {BaseUrl: base, ReadLag: durationpb.New(time.Hour + 1)},
@@ -51,12 +52,12 @@ func TestCheckRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	settings := encode(t, &fireoncev1.FeedSettings{BaseUrl: base})
+	settings := encode(t, &connectionsv1.FeedSettings{BaseUrl: base})
 	if _, err := c.Check(settings, connector.Credential{}); err != nil {
 		t.Errorf("without a credential: %v", err)
 	}
-	basic := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "basic-secret"}}}
-	headers := &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "X-A", Value: "header-secret"}}}
+	basic := &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "ada", Password: "basic-secret"}}}
+	headers := &connectionsv1.Credential{Headers: []*connectionsv1.SecretHeader{{Name: "X-A", Value: "header-secret"}}}
 	for name, cred := range map[string]connector.Credential{
 		"basic": {Data: encode(t, basic)}, "headers": {Data: encode(t, headers)}, "a bad token": bearer(t, "a\nb"), "a header of ours": apiKey(t, "Host", "key-secret"),
 	} {

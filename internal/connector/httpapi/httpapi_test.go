@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -27,15 +28,15 @@ func encode(tb testing.TB, m proto.Message) []byte {
 }
 
 func settingsOf(tb testing.TB, class job.Class, origins ...string) []byte {
-	s := &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins, IdJsonPointers: []string{"/id"}}
+	s := &connectionsv1.HttpSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins, IdJsonPointers: []string{"/id"}}
 	if class == job.Keyed {
-		s.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+		s.ReceiverDedupes = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		s.KeyWindow = durationpb.New(24 * time.Hour)
 	}
 	return encode(tb, s)
 }
 
-func credentialOf(tb testing.TB, c *fireoncev1.Credential) connector.Credential {
+func credentialOf(tb testing.TB, c *connectionsv1.Credential) connector.Credential {
 	return connector.Credential{Version: 3, Data: encode(tb, c)}
 }
 
@@ -70,9 +71,9 @@ func suite(t *testing.T, class job.Class, secure bool, method fireoncev1.HttpMet
 				EffectKey: effectKey, Settings: settingsOf(t, class, base), PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, requestTo(base)),
 			}
 		},
-		Credential: credentialOf(t, &fireoncev1.Credential{
-			Kind:    &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "basic-secret"}},
-			Headers: []*fireoncev1.SecretHeader{{Name: "X-Account", Value: "account-secret"}},
+		Credential: credentialOf(t, &connectionsv1.Credential{
+			Kind:    &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "ada", Password: "basic-secret"}},
+			Headers: []*connectionsv1.SecretHeader{{Name: "X-Account", Value: "account-secret"}},
 		}),
 		Class:    class,
 		Secrets:  []string{"query-secret", "header-secret", "basic-secret", "YWRhOmJhc2ljLXNlY3JldA", "account-secret", "XXXXXXXXXXXX"},

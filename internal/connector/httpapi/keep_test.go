@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
@@ -22,11 +23,11 @@ func kept(t *testing.T, script connectortest.Script, limit time.Duration) job.Ou
 	p := connectortest.NewPlatform(t, false, script)
 	b := &bench{
 		c: httpapi.New(httpapi.Config{Sender: p.Sender()}), class: job.Keyed,
-		cred: credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: bearer}}}),
+		cred: credentialOf(t, &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: bearer}}}),
 	}
 	b.prepare(t, &fireoncev1.HttpRequest{Url: p.URL() + "/charges"})
-	b.settings = encode(t, &fireoncev1.HttpSettings{
-		Origins: []string{p.URL()}, KeepAnswer: &fireoncev1.KeepAnswer{Headers: []string{"request-id"}, MaxBodyBytes: 100},
+	b.settings = encode(t, &connectionsv1.HttpSettings{
+		Origins: []string{p.URL()}, KeepAnswer: &connectionsv1.KeepAnswer{Headers: []string{"request-id"}, MaxBodyBytes: 100},
 	})
 	return b.send(t, limit)
 }

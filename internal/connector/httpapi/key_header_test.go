@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -17,9 +18,9 @@ import (
 )
 
 // keyedBy are the settings of a receiver that dedupes on a header.
-func keyedBy(header string) *fireoncev1.HttpSettings {
-	return &fireoncev1.HttpSettings{
-		ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour), KeyHeader: header,
+func keyedBy(header string) *connectionsv1.HttpSettings {
+	return &connectionsv1.HttpSettings{
+		ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour), KeyHeader: header,
 		Origins: []string{"https://api.example"},
 	}
 }
@@ -47,7 +48,7 @@ func TestKeyHeader(t *testing.T) {
 		}
 		changed := keyedBy("X-Another") // holds for other jobs: this one's repeat is known by its key
 		changed.Origins = []string{p.URL()}
-		for attempt, s := range []*fireoncev1.HttpSettings{settings, changed} {
+		for attempt, s := range []*connectionsv1.HttpSettings{settings, changed} {
 			session, err := c.Open(t.Context(), connector.Opening{Class: job.Keyed, Settings: encode(t, s), Prepared: prepared})
 			if err != nil {
 				t.Fatalf("%q: %v", name, err)
@@ -88,7 +89,7 @@ func TestReservedKeyHeaders(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	opaque := &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, KeyHeader: "X-Idempotency-Key"}
+	opaque := &connectionsv1.HttpSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO, KeyHeader: "X-Idempotency-Key"}
 	if _, err := newConnector(t, nil).Check(encode(t, opaque), connector.Credential{}); err == nil || !strings.Contains(err.Error(), "goes only with a receiver that dedupes") {
 		t.Errorf("a receiver without keys: %v", err)
 	}
@@ -106,7 +107,7 @@ func TestTheKeyHeaderIsTheConnectionsAlone(t *testing.T) {
 		if !errors.As(err, &bad) || bad.Field != "payload.http_request.headers[1]" || !strings.Contains(bad.Msg, "Fireonce sends the key in it") {
 			t.Errorf("%s: %v", name, err)
 		}
-		cred := credentialOf(t, &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: name, Value: "secret-value"}}})
+		cred := credentialOf(t, &connectionsv1.Credential{Headers: []*connectionsv1.SecretHeader{{Name: name, Value: "secret-value"}}})
 		if _, err := c.Check(settings, cred); err == nil || !strings.Contains(err.Error(), "settings.http.key_header") || strings.Contains(err.Error(), "secret-value") {
 			t.Errorf("%s in the credential: %v", name, err)
 		}
@@ -125,7 +126,7 @@ func TestTheKeyHeaderIsTheConnectionsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cred := credentialOf(t, &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "paypal-request-id", Value: "secret-value"}}})
+	cred := credentialOf(t, &connectionsv1.Credential{Headers: []*connectionsv1.SecretHeader{{Name: "paypal-request-id", Value: "secret-value"}}})
 	_, err = c.Open(t.Context(), connector.Opening{Class: job.Keyed, Settings: encode(t, keyedBy("")), Credential: cred, Prepared: frozen})
 	if err == nil || !strings.Contains(err.Error(), "this job's key") {
 		t.Errorf("a credential with the header of a frozen request: %v", err)

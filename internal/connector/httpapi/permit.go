@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -32,7 +33,7 @@ const (
 
 // permit is what a connection lets its jobs do.
 type permit struct {
-	stated   *fireoncev1.HttpSettings
+	stated   *connectionsv1.HttpSettings
 	origins  kit.Origins
 	paths    []string // empty: any
 	methods  []string // empty: any
@@ -51,7 +52,7 @@ const usualKeyHeader = "Idempotency-Key"
 
 // readSettings reads what a connection lets its jobs do. It fails with *InputError.
 func readSettings(encoded []byte) (permit, error) {
-	s := new(fireoncev1.HttpSettings)
+	s := new(connectionsv1.HttpSettings)
 	if err := proto.Unmarshal(encoded, s); err != nil {
 		return permit{}, badSettings("", "not readable")
 	}
@@ -81,7 +82,7 @@ func readSettings(encoded []byte) (permit, error) {
 		if err := transport.CheckKeyHeader(p.keyHeader); err != nil {
 			return p, badSettings(".key_header", err.Error())
 		}
-		if s.GetReceiverDedupes() != fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES {
+		if s.GetReceiverDedupes() != connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES {
 			return p, badSettings(".key_header", "goes only with a receiver that dedupes")
 		}
 	}

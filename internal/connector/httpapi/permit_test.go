@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -19,18 +20,18 @@ const (
 )
 
 // prepareWith checks a request as a submit does.
-func prepareWith(t *testing.T, c connector.Connector, s *fireoncev1.HttpSettings, r *fireoncev1.HttpRequest) (connector.Prepared, error) {
+func prepareWith(t *testing.T, c connector.Connector, s *connectionsv1.HttpSettings, r *fireoncev1.HttpRequest) (connector.Prepared, error) {
 	t.Helper()
 	return c.Prepare(connector.Request{EffectKey: effectKey, Settings: encode(t, s), PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, r)})
 }
 
 func TestPermit(t *testing.T) {
-	paths := func(list ...string) *fireoncev1.HttpSettings { return &fireoncev1.HttpSettings{Paths: list} }
+	paths := func(list ...string) *connectionsv1.HttpSettings { return &connectionsv1.HttpSettings{Paths: list} }
 	at := func(path string) *fireoncev1.HttpRequest {
 		return &fireoncev1.HttpRequest{Url: "https://api.example.org" + path}
 	}
 	for name, tt := range map[string]struct {
-		settings *fireoncev1.HttpSettings
+		settings *connectionsv1.HttpSettings
 		request  *fireoncev1.HttpRequest
 		field    string // of the refusal; empty: it is permitted
 	}{
@@ -55,15 +56,15 @@ func TestPermit(t *testing.T) {
 		"a hidden slash":           {paths("/v1/"), at("/v1/x%2f..%2fadmin"), "url"},
 		"a hidden backslash":       {paths("/v1/"), at("/v1/..%5cadmin"), "url"},
 		"an empty part":            {paths("/v1/"), at("/v1//admin"), "url"},
-		"a method":                 {&fireoncev1.HttpSettings{Methods: []fireoncev1.HttpMethod{get, post}}, at("/"), ""},
-		"another method":           {&fireoncev1.HttpSettings{Methods: []fireoncev1.HttpMethod{get}}, at("/"), "method"},
+		"a method":                 {&connectionsv1.HttpSettings{Methods: []fireoncev1.HttpMethod{get, post}}, at("/"), ""},
+		"another method":           {&connectionsv1.HttpSettings{Methods: []fireoncev1.HttpMethod{get}}, at("/"), "method"},
 		"a pointer": {
-			&fireoncev1.HttpSettings{IdJsonPointers: []string{"/id"}}, &fireoncev1.HttpRequest{Url: "https://api.example.org/", IdJsonPointer: "/id"}, "",
+			&connectionsv1.HttpSettings{IdJsonPointers: []string{"/id"}}, &fireoncev1.HttpRequest{Url: "https://api.example.org/", IdJsonPointer: "/id"}, "",
 		},
 		"another pointer": {
-			&fireoncev1.HttpSettings{IdJsonPointers: []string{"/id"}}, &fireoncev1.HttpRequest{Url: "https://api.example.org/", IdJsonPointer: "/iban"}, "id_json_pointer",
+			&connectionsv1.HttpSettings{IdJsonPointers: []string{"/id"}}, &fireoncev1.HttpRequest{Url: "https://api.example.org/", IdJsonPointer: "/iban"}, "id_json_pointer",
 		},
-		"no pointers": {&fireoncev1.HttpSettings{}, &fireoncev1.HttpRequest{Url: "https://api.example.org/", IdJsonPointer: "/id"}, "id_json_pointer"},
+		"no pointers": {&connectionsv1.HttpSettings{}, &fireoncev1.HttpRequest{Url: "https://api.example.org/", IdJsonPointer: "/id"}, "id_json_pointer"},
 	} {
 		_, err := prepareWith(t, httpapi.New(httpapi.Config{}), tt.settings, tt.request)
 		var input *connector.InputError
@@ -77,8 +78,8 @@ func TestPermit(t *testing.T) {
 }
 
 func TestPermitSettings(t *testing.T) {
-	no := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO
-	for field, s := range map[string]*fireoncev1.HttpSettings{
+	no := connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO
+	for field, s := range map[string]*connectionsv1.HttpSettings{
 		"paths":               {Paths: make([]string, 51)},
 		"paths[0]":            {Paths: []string{"v1"}},
 		"paths[1]":            {Paths: []string{"/", "/a?b"}},
@@ -102,11 +103,11 @@ func TestPermitSettings(t *testing.T) {
 func TestPermitBeforeSending(t *testing.T) {
 	p := connectortest.NewPlatform(t, false)
 	c := httpapi.New(httpapi.Config{Sender: p.Sender()})
-	prepared, err := prepareWith(t, c, &fireoncev1.HttpSettings{IdJsonPointers: []string{"/id"}}, &fireoncev1.HttpRequest{Url: p.URL() + "/admin", IdJsonPointer: "/id"})
+	prepared, err := prepareWith(t, c, &connectionsv1.HttpSettings{IdJsonPointers: []string{"/id"}}, &fireoncev1.HttpRequest{Url: p.URL() + "/admin", IdJsonPointer: "/id"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]*fireoncev1.HttpSettings{
+	for name, s := range map[string]*connectionsv1.HttpSettings{
 		"paths":    {Paths: []string{"/v1/"}, IdJsonPointers: []string{"/id"}},
 		"methods":  {Methods: []fireoncev1.HttpMethod{get}, IdJsonPointers: []string{"/id"}},
 		"pointers": {},
@@ -131,7 +132,7 @@ func TestPermitBeforeSending(t *testing.T) {
 // the target's text is quoted only if no secret was sent, or if the owner allows it.
 func TestQuotes(t *testing.T) {
 	const said = "terces-reraeb is B E A R E R - S E C R E T is &#98;earer-secret, card declined"
-	cred := credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "bearer-secret"}}})
+	cred := credentialOf(t, &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "bearer-secret"}}})
 	for name, tt := range map[string]struct {
 		cred  connector.Credential
 		quote bool
@@ -145,7 +146,7 @@ func TestQuotes(t *testing.T) {
 			p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(status, said)))
 			b := &bench{c: httpapi.New(httpapi.Config{Sender: p.Sender()}), class: job.Keyed, cred: tt.cred}
 			b.prepare(t, &fireoncev1.HttpRequest{Url: p.URL() + "/x"})
-			b.settings = encode(t, &fireoncev1.HttpSettings{Origins: []string{p.URL()}, QuoteAnswers: tt.quote})
+			b.settings = encode(t, &connectionsv1.HttpSettings{Origins: []string{p.URL()}, QuoteAnswers: tt.quote})
 			o := b.send(t, 30*time.Second)
 			if strings.Contains(o.Message, "card declined") != tt.want || strings.Contains(o.Message, "terces") != tt.want ||
 				strings.Contains(o.Message, "quote_answers") == tt.want {

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -56,7 +57,7 @@ func (b *bench) prepare(t *testing.T, r *fireoncev1.HttpRequest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &fireoncev1.HttpSettings{Origins: []string{u.Scheme + "://" + u.Host}}
+	s := &connectionsv1.HttpSettings{Origins: []string{u.Scheme + "://" + u.Host}}
 	if r.GetIdJsonPointer() != "" {
 		s.IdJsonPointers = []string{r.GetIdJsonPointer()}
 	}
@@ -254,27 +255,27 @@ func TestOnTheWire(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		class   job.Class
-		cred    *fireoncev1.Credential
+		cred    *connectionsv1.Credential
 		request *fireoncev1.HttpRequest
 		line    string
 		headers map[string]string
 	}{
 		{
 			"unset method, bearer", job.Keyed,
-			&fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "tok"}}},
+			&connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "tok"}}},
 			&fireoncev1.HttpRequest{Content: body}, "POST /x HTTP/1.1",
 			map[string]string{"Authorization": "Bearer tok", "Content-Type": "application/json", "Idempotency-Key": effectKey},
 		},
 		{
 			"PUT, basic", job.Opaque,
-			&fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "Aladdin", Password: "open sesame"}}},
+			&connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "Aladdin", Password: "open sesame"}}},
 			&fireoncev1.HttpRequest{Method: fireoncev1.HttpMethod_HTTP_METHOD_PUT, Content: body, ContentType: "text/plain"}, "PUT /x HTTP/1.1",
 			// The example of RFC 7617, section 2.
 			map[string]string{"Authorization": "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "Content-Type": "text/plain", "Idempotency-Key": ""},
 		},
 		{
 			"DELETE, API key over a user's header", job.Keyed,
-			&fireoncev1.Credential{Kind: &fireoncev1.Credential_ApiKeyHeader{ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: "X-Api-Key", Value: "ours"}}},
+			&connectionsv1.Credential{Kind: &connectionsv1.Credential_ApiKeyHeader{ApiKeyHeader: &connectionsv1.ApiKeyHeader{Name: "X-Api-Key", Value: "ours"}}},
 			&fireoncev1.HttpRequest{
 				Method: fireoncev1.HttpMethod_HTTP_METHOD_DELETE, Headers: []*fireoncev1.HttpHeader{{Name: "x-api-key", Value: "user's"}, {Name: "X-A", Value: "b"}},
 			}, "DELETE /x HTTP/1.1",
@@ -282,7 +283,7 @@ func TestOnTheWire(t *testing.T) {
 		},
 		{
 			"GET, secret headers", job.Opaque,
-			&fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "Authorization", Value: "Custom abc"}}},
+			&connectionsv1.Credential{Headers: []*connectionsv1.SecretHeader{{Name: "Authorization", Value: "Custom abc"}}},
 			&fireoncev1.HttpRequest{Method: fireoncev1.HttpMethod_HTTP_METHOD_GET}, "GET /x HTTP/1.1",
 			map[string]string{"Authorization": "Custom abc", "Content-Type": ""},
 		},
@@ -349,9 +350,9 @@ func TestMissingID(t *testing.T) {
 // answer. It does not get the connection's secret by that from a target that echoes the
 // request.
 func TestEchoIsNoID(t *testing.T) {
-	token := &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "bearer-secret"}}}
-	cookie := &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "Cookie", Value: "a=b; session=cookie-secret"}}}
-	for said, cred := range map[string]*fireoncev1.Credential{
+	token := &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "bearer-secret"}}}
+	cookie := &connectionsv1.Credential{Headers: []*connectionsv1.SecretHeader{{Name: "Cookie", Value: "a=b; session=cookie-secret"}}}
+	for said, cred := range map[string]*connectionsv1.Credential{
 		"Bearer bearer-secret": token, "bearer-secret": token, "YmVhcmVyLXNlY3JldA==": token,
 		"a=b; session=cookie-secret": cookie, "cookie-secret": cookie,
 	} {
@@ -394,8 +395,8 @@ func TestPrepareRefuses(t *testing.T) {
 
 func TestCheckRefuses(t *testing.T) {
 	c := httpapi.New(httpapi.Config{})
-	yes, no := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO
-	for name, s := range map[string]*fireoncev1.HttpSettings{
+	yes, no := connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO
+	for name, s := range map[string]*connectionsv1.HttpSettings{
 		"unstated": {}, "no window": {ReceiverDedupes: yes}, "short window": {ReceiverDedupes: yes, KeyWindow: durationpb.New(time.Second)},
 		"long window":    {ReceiverDedupes: yes, KeyWindow: durationpb.New(31 * 24 * time.Hour)},
 		"useless window": {ReceiverDedupes: no, KeyWindow: durationpb.New(time.Hour)}, "other value": {ReceiverDedupes: 9},
@@ -410,7 +411,7 @@ func TestCheckRefuses(t *testing.T) {
 
 // TestFrozenVector holds the stored form: jobs that are armed outlive an upgrade.
 func TestFrozenVector(t *testing.T) {
-	prepared, err := httpapi.New(httpapi.Config{}).Prepare(connector.Request{Settings: encode(t, &fireoncev1.HttpSettings{IdJsonPointers: []string{"/a~1b"}}), PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, &fireoncev1.HttpRequest{
+	prepared, err := httpapi.New(httpapi.Config{}).Prepare(connector.Request{Settings: encode(t, &connectionsv1.HttpSettings{IdJsonPointers: []string{"/a~1b"}}), PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, &fireoncev1.HttpRequest{
 		Url: "https://Example.com:443/a", Content: &fireoncev1.HttpRequest_BodyText{BodyText: "{}"}, Method: fireoncev1.HttpMethod_HTTP_METHOD_PUT,
 		Headers: []*fireoncev1.HttpHeader{{Name: "X-A", Value: "b"}}, IdJsonPointer: "/a~1b",
 	})})
@@ -431,7 +432,7 @@ func TestFrozenVector(t *testing.T) {
 // names some.
 func TestOrigins(t *testing.T) {
 	c := httpapi.New(httpapi.Config{})
-	secret := credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "a-secret"}}})
+	secret := credentialOf(t, &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "a-secret"}}})
 	_, err := c.Check(settingsOf(t, job.Opaque), secret)
 	var input *connector.InputError
 	if !errors.As(err, &input) || input.Field != "settings.http.origins" {

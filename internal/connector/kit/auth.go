@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/redact"
@@ -107,26 +107,26 @@ func OpenKinds(kinds ...string) func(connector.Credential) (Auth, error) {
 }
 
 // credentialKind is the oneof whose members name the kinds of credential.
-var credentialKind = (&fireoncev1.Credential{}).ProtoReflect().Descriptor().Oneofs().ByName("kind")
+var credentialKind = (&connectionsv1.Credential{}).ProtoReflect().Descriptor().Oneofs().ByName("kind")
 
 // openKind returns the header that a credential's kind becomes, and the texts in it
 // that no message may show.
-func openKind(pb *fireoncev1.Credential, kinds []string) (out []transport.Header, hide []string, err error) {
+func openKind(pb *connectionsv1.Credential, kinds []string) (out []transport.Header, hide []string, err error) {
 	set := pb.ProtoReflect().WhichOneof(credentialKind)
 	if set != nil && !slices.Contains(kinds, string(set.Name())) {
 		return nil, nil, badCredential("", "this connector takes "+strings.Join(kinds, ", ")+", or nothing")
 	}
 	switch kind := pb.GetKind().(type) {
-	case *fireoncev1.Credential_BearerToken:
+	case *connectionsv1.Credential_BearerToken:
 		hide = append(hide, kind.BearerToken.GetToken())
 		out = append(out, transport.Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken.GetToken()})
-	case *fireoncev1.Credential_Oauth2:
+	case *connectionsv1.Credential_Oauth2:
 		hide = append(hide, kind.Oauth2.GetAccessToken())
 		if refresh := kind.Oauth2.GetRefreshToken(); refresh != "" {
 			hide = append(hide, refresh)
 		}
 		out = append(out, transport.Header{Name: "Authorization", Value: "Bearer " + kind.Oauth2.GetAccessToken()})
-	case *fireoncev1.Credential_Basic:
+	case *connectionsv1.Credential_Basic:
 		user, password := kind.Basic.GetUsername(), kind.Basic.GetPassword()
 		if strings.Contains(user, ":") {
 			return nil, nil, badCredential(".basic.username", "must not have a colon (RFC 7617)")
@@ -134,7 +134,7 @@ func openKind(pb *fireoncev1.Credential, kinds []string) (out []transport.Header
 		token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 		hide = append(hide, password, token)
 		out = append(out, transport.Header{Name: "Authorization", Value: "Basic " + token})
-	case *fireoncev1.Credential_ApiKeyHeader:
+	case *connectionsv1.Credential_ApiKeyHeader:
 		name, value := kind.ApiKeyHeader.GetName(), kind.ApiKeyHeader.GetValue()
 		// Authorization is a usual place for a key, Cookie is not.
 		if err := transport.CheckHeader(name, value, strings.EqualFold(name, "Authorization")); err != nil {
@@ -148,7 +148,7 @@ func openKind(pb *fireoncev1.Credential, kinds []string) (out []transport.Header
 
 // SecretHeaders checks a credential's headers, and returns the texts in them that no
 // message may show. It fails with *InputError.
-func SecretHeaders(in []*fireoncev1.SecretHeader) (out []transport.Header, hide []string, err error) {
+func SecretHeaders(in []*connectionsv1.SecretHeader) (out []transport.Header, hide []string, err error) {
 	if len(in) > MaxSecretHeaders {
 		return nil, nil, badCredential(".headers", "at most 16")
 	}
@@ -183,8 +183,8 @@ func HasHeader(in []transport.Header, name string) bool {
 }
 
 // ReadCredential reads a credential that becomes no header. It fails with *InputError.
-func ReadCredential(c connector.Credential) (*fireoncev1.Credential, error) {
-	pb := &fireoncev1.Credential{}
+func ReadCredential(c connector.Credential) (*connectionsv1.Credential, error) {
+	pb := &connectionsv1.Credential{}
 	if err := proto.Unmarshal(c.Data, pb); err != nil {
 		return nil, badCredential("", "not readable")
 	}

@@ -8,12 +8,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 )
 
-func credential(t *testing.T, pb *fireoncev1.Credential) connector.Credential {
+func credential(t *testing.T, pb *connectionsv1.Credential) connector.Credential {
 	t.Helper()
 	data, err := proto.Marshal(pb)
 	if err != nil {
@@ -22,24 +22,24 @@ func credential(t *testing.T, pb *fireoncev1.Credential) connector.Credential {
 	return connector.Credential{Version: 1, Data: data}
 }
 
-func bearer(token string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}}
+func bearer(token string) *connectionsv1.Credential {
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: token}}}
 }
 
 var allAuth = []string{kit.AuthBearer, kit.AuthBasic, kit.AuthAPIKey, kit.AuthHeaders, kit.AuthOAuth2}
 
 func TestOpenAuth(t *testing.T) {
-	basic := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "basic-secret"}}}
-	for want, pb := range map[string]*fireoncev1.Credential{
+	basic := &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "ada", Password: "basic-secret"}}}
+	for want, pb := range map[string]*connectionsv1.Credential{
 		"[]":                                     {},
 		"[{Authorization Bearer bearer-secret}]": bearer("bearer-secret"),
 		"[{Authorization Basic YWRhOmJhc2ljLXNlY3JldA==}]": basic,
-		"[{Authorization Bearer oauth-secret}]": {Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{
+		"[{Authorization Bearer oauth-secret}]": {Kind: &connectionsv1.Credential_Oauth2{Oauth2: &connectionsv1.OAuth2Token{
 			AccessToken: "oauth-secret", RefreshToken: "refresh-secret",
 		}}},
 		"[{X-Key key-secret} {Cookie a=header-secret}]": {
-			Kind:    &fireoncev1.Credential_ApiKeyHeader{ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: "X-Key", Value: "key-secret"}},
-			Headers: []*fireoncev1.SecretHeader{{Name: "Cookie", Value: "a=header-secret"}},
+			Kind:    &connectionsv1.Credential_ApiKeyHeader{ApiKeyHeader: &connectionsv1.ApiKeyHeader{Name: "X-Key", Value: "key-secret"}},
+			Headers: []*connectionsv1.SecretHeader{{Name: "Cookie", Value: "a=header-secret"}},
 		},
 	} {
 		auth, err := kit.OpenAuth(credential(t, pb), allAuth...)
@@ -63,9 +63,9 @@ func TestPartsOfHeadersAreHidden(t *testing.T) {
 		"Token part-secret", `Token token="part-secret"`, "a=b; session=part-secret; c=d", `Digest username="ada",response="part-secret"`,
 		"one,part-secret", "part-secret",
 	} {
-		for name, pb := range map[string]*fireoncev1.Credential{
-			"a key":    {Kind: &fireoncev1.Credential_ApiKeyHeader{ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: "Authorization", Value: value}}},
-			"a header": {Headers: []*fireoncev1.SecretHeader{{Name: "Authorization", Value: value}}},
+		for name, pb := range map[string]*connectionsv1.Credential{
+			"a key":    {Kind: &connectionsv1.Credential_ApiKeyHeader{ApiKeyHeader: &connectionsv1.ApiKeyHeader{Name: "Authorization", Value: value}}},
+			"a header": {Headers: []*connectionsv1.SecretHeader{{Name: "Authorization", Value: value}}},
 		} {
 			auth, err := kit.OpenAuth(credential(t, pb), allAuth...)
 			if shown := auth.Hidden.Redact(`{"it":"part-secret"}`); err != nil || strings.Contains(shown, "part-secret") {
@@ -76,22 +76,22 @@ func TestPartsOfHeadersAreHidden(t *testing.T) {
 }
 
 func TestOpenAuthRefuses(t *testing.T) {
-	hooks := &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
-		WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{"whsec_hook-secret"}},
+	hooks := &connectionsv1.Credential{Kind: &connectionsv1.Credential_WebhookSecrets{
+		WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{"whsec_hook-secret"}},
 	}}
 	twice := bearer("bearer-secret")
-	twice.Headers = []*fireoncev1.SecretHeader{{Name: "X-A", Value: "b"}, {Name: "authorization", Value: "other-secret"}}
-	headers := &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "X-A", Value: "header-secret"}}}
-	many := &fireoncev1.Credential{Headers: make([]*fireoncev1.SecretHeader, kit.MaxSecretHeaders+1)}
+	twice.Headers = []*connectionsv1.SecretHeader{{Name: "X-A", Value: "b"}, {Name: "authorization", Value: "other-secret"}}
+	headers := &connectionsv1.Credential{Headers: []*connectionsv1.SecretHeader{{Name: "X-A", Value: "header-secret"}}}
+	many := &connectionsv1.Credential{Headers: make([]*connectionsv1.SecretHeader, kit.MaxSecretHeaders+1)}
 	for i := range many.Headers {
-		many.Headers[i] = &fireoncev1.SecretHeader{Name: "X-A", Value: "b"}
+		many.Headers[i] = &connectionsv1.SecretHeader{Name: "X-A", Value: "b"}
 	}
-	colon := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "a:da", Password: "basic-secret"}}}
-	key := func(name, value string) *fireoncev1.Credential {
-		return &fireoncev1.Credential{Kind: &fireoncev1.Credential_ApiKeyHeader{ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: name, Value: value}}}
+	colon := &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "a:da", Password: "basic-secret"}}}
+	key := func(name, value string) *connectionsv1.Credential {
+		return &connectionsv1.Credential{Kind: &connectionsv1.Credential_ApiKeyHeader{ApiKeyHeader: &connectionsv1.ApiKeyHeader{Name: name, Value: value}}}
 	}
 	for name, c := range map[string]struct {
-		pb    *fireoncev1.Credential
+		pb    *connectionsv1.Credential
 		kinds []string
 		field string
 	}{

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -38,7 +38,7 @@ type Keep struct {
 }
 
 // ParseKeep checks settings; nil settings keep nothing. It fails with *InputError.
-func ParseKeep(field string, k *fireoncev1.KeepAnswer) (*Keep, error) {
+func ParseKeep(field string, k *connectionsv1.KeepAnswer) (*Keep, error) {
 	if k == nil {
 		return nil, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -21,7 +21,7 @@ func keptHide() transport.Secrets { return transport.Secrets(nil).With(keptSecre
 
 func keepOf(t testing.TB, body int32, headers ...string) *Keep {
 	t.Helper()
-	k, err := ParseKeep("settings.http", &fireoncev1.KeepAnswer{Headers: headers, MaxBodyBytes: body})
+	k, err := ParseKeep("settings.http", &connectionsv1.KeepAnswer{Headers: headers, MaxBodyBytes: body})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestParseKeep(t *testing.T) {
 	for i := range many {
 		many[i] = "X-" + string(rune('A'+i))
 	}
-	for name, k := range map[string]*fireoncev1.KeepAnswer{
+	for name, k := range map[string]*connectionsv1.KeepAnswer{
 		"headers[0]":     {Headers: []string{"not a name"}},
 		"headers[1]":     {Headers: []string{"X-Good", "set-cookie"}},
 		"headers":        {Headers: many},

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -24,7 +24,7 @@ const (
 
 // Receiver is what the owner of a receiver states about it.
 type Receiver interface {
-	GetReceiverDedupes() fireoncev1.ReceiverDedupes
+	GetReceiverDedupes() connectionsv1.ReceiverDedupes
 	GetKeyWindow() *durationpb.Duration
 	GetDedupesInFlight() bool
 	GetMaxHandlingTime() *durationpb.Duration
@@ -39,13 +39,13 @@ func ReceiverTraits(settings, header string, s Receiver) (job.Traits, error) {
 	handling := s.GetMaxHandlingTime().AsDuration()
 	switch says, stated := s.GetReceiverDedupes(), s.GetMaxHandlingTime(); {
 	case stated == nil:
-	case says != fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED && s.GetDedupesInFlight():
+	case says != connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED && s.GetDedupesInFlight():
 		return job.Traits{}, bad("max_handling_time", "has no use for a receiver that dedupes in flight")
 	case !stated.IsValid() || handling < MinHandlingTime || handling > MaxHandlingTime:
 		return job.Traits{}, bad("max_handling_time", "must be 1 second to 1 hour")
 	}
 	switch says, window := s.GetReceiverDedupes(), s.GetKeyWindow(); says {
-	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES:
+	case connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES:
 		d := window.AsDuration()
 		if !window.IsValid() || d < MinKeyWindow || d > MaxKeyWindow {
 			return job.Traits{}, bad("key_window", "must be 1 minute to 30 days when the receiver dedupes")
@@ -54,7 +54,7 @@ func ReceiverTraits(settings, header string, s Receiver) (job.Traits, error) {
 			return job.Traits{}, bad("max_handling_time", "must be at most a quarter of key_window")
 		}
 		return job.Traits{Class: job.Keyed, KeyWindow: d, MaxHandling: handling, DedupesInFlight: s.GetDedupesInFlight()}, nil
-	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO:
+	case connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO:
 		if window != nil {
 			return job.Traits{}, bad("key_window", "goes only with a receiver that dedupes")
 		}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -26,7 +26,7 @@ const (
 type Refusals map[int]time.Duration
 
 // ParseRefusals checks settings. It fails with *InputError.
-func ParseRefusals(field string, stated []*fireoncev1.RefusalRule) (Refusals, error) {
+func ParseRefusals(field string, stated []*connectionsv1.RefusalRule) (Refusals, error) {
 	bad := Bad(connector.BadSettings, field+".refusals")
 	if len(stated) > maxRefusals {
 		return nil, bad("", fmt.Sprintf("at most %d", maxRefusals))

@@ -9,15 +9,15 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-func rule(status int32, retryFor ...time.Duration) *fireoncev1.RefusalRule {
-	r := &fireoncev1.RefusalRule{Status: status}
+func rule(status int32, retryFor ...time.Duration) *connectionsv1.RefusalRule {
+	r := &connectionsv1.RefusalRule{Status: status}
 	if len(retryFor) > 0 {
 		r.RetryFor = durationpb.New(retryFor[0])
 	}
@@ -27,17 +27,17 @@ func rule(status int32, retryFor ...time.Duration) *fireoncev1.RefusalRule {
 // TestRefusalsAreChecked checks which rules can be stated, for every status.
 func TestRefusalsAreChecked(t *testing.T) {
 	for status := range int32(1000) {
-		_, err := kit.ParseRefusals("settings.http", []*fireoncev1.RefusalRule{rule(status)})
+		_, err := kit.ParseRefusals("settings.http", []*connectionsv1.RefusalRule{rule(status)})
 		allowed := status == 307 || status == 308 || status >= 400 && status <= 499 && status != 408 && status != 429
 		if allowed != (err == nil) {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
-	for name, rules := range map[string][]*fireoncev1.RefusalRule{
+	for name, rules := range map[string][]*connectionsv1.RefusalRule{
 		"settings.http.refusals[1].status":    {rule(404), rule(404, time.Hour)},
 		"settings.http.refusals[0].retry_for": {rule(404, -time.Second)},
 		"settings.http.refusals[1].retry_for": {rule(403), rule(404, job.MaxKeepTrying+1)},
-		"settings.http.refusals":              make([]*fireoncev1.RefusalRule, 21),
+		"settings.http.refusals":              make([]*connectionsv1.RefusalRule, 21),
 	} {
 		_, err := kit.ParseRefusals("settings.http", rules)
 		var bad *connector.InputError

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -43,7 +43,7 @@ type unactedAnswer struct {
 }
 
 // ParseUnacted checks settings. It fails with *InputError.
-func ParseUnacted(field string, stated []*fireoncev1.UnactedAnswer) (Unacted, error) {
+func ParseUnacted(field string, stated []*connectionsv1.UnactedAnswer) (Unacted, error) {
 	bad := Bad(connector.BadSettings, field+".unacted")
 	if len(stated) > maxUnacted {
 		return nil, bad("", fmt.Sprintf("at most %d", maxUnacted))
@@ -56,7 +56,7 @@ func ParseUnacted(field string, stated []*fireoncev1.UnactedAnswer) (Unacted, er
 			return nil, bad(at+".status", "must be 500 to 599, but not 504 or 524: after a timeout of the proxy, the receiver may still act")
 		}
 		switch mark := s.GetMark().(type) {
-		case *fireoncev1.UnactedAnswer_Header:
+		case *connectionsv1.UnactedAnswer_Header:
 			u.name, u.value = textproto.CanonicalMIMEHeaderKey(mark.Header.GetName()), mark.Header.GetValue()
 			if len(u.name) > maxKeptName || !httpguts.ValidHeaderFieldName(u.name) {
 				return nil, bad(at+".header.name", `must be the name of a header, such as "X-Refused-By"`)
@@ -64,7 +64,7 @@ func ParseUnacted(field string, stated []*fireoncev1.UnactedAnswer) (Unacted, er
 			if u.value == "" || len(u.value) > maxMark || u.value != strings.TrimSpace(u.value) || !httpguts.ValidHeaderFieldValue(u.value) {
 				return nil, bad(at+".header.value", fmt.Sprintf("must be the whole value of the header, at most %d bytes", maxMark))
 			}
-		case *fireoncev1.UnactedAnswer_BodyContains:
+		case *connectionsv1.UnactedAnswer_BodyContains:
 			u.bodyContains = []byte(mark.BodyContains)
 			if len(u.bodyContains) < minBodyMark || len(u.bodyContains) > maxMark {
 				return nil, bad(at+".body_contains", fmt.Sprintf("must be %d to %d bytes", minBodyMark, maxMark))

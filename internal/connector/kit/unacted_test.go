@@ -6,24 +6,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-func headerMark(status int32, name, value string) *fireoncev1.UnactedAnswer {
-	return &fireoncev1.UnactedAnswer{Status: status, Mark: &fireoncev1.UnactedAnswer_Header{Header: &fireoncev1.AnswerMark{Name: name, Value: value}}}
+func headerMark(status int32, name, value string) *connectionsv1.UnactedAnswer {
+	return &connectionsv1.UnactedAnswer{Status: status, Mark: &connectionsv1.UnactedAnswer_Header{Header: &connectionsv1.AnswerMark{Name: name, Value: value}}}
 }
 
-func bodyMark(status int32, text string) *fireoncev1.UnactedAnswer {
-	return &fireoncev1.UnactedAnswer{Status: status, Mark: &fireoncev1.UnactedAnswer_BodyContains{BodyContains: text}}
+func bodyMark(status int32, text string) *connectionsv1.UnactedAnswer {
+	return &connectionsv1.UnactedAnswer{Status: status, Mark: &connectionsv1.UnactedAnswer_BodyContains{BodyContains: text}}
 }
 
 func TestUnactedIsChecked(t *testing.T) {
 	for _, tt := range []struct {
-		stated *fireoncev1.UnactedAnswer
+		stated *connectionsv1.UnactedAnswer
 		field  string
 	}{
 		{headerMark(502, "x-refused-by", "edge"), ""},
@@ -36,20 +36,20 @@ func TestUnactedIsChecked(t *testing.T) {
 		{headerMark(302, "X-Refused-By", "edge"), "settings.webhook.unacted[0].status"},
 		{headerMark(600, "X-Refused-By", "edge"), "settings.webhook.unacted[0].status"},
 		{headerMark(0, "X-Refused-By", "edge"), "settings.webhook.unacted[0].status"},
-		{&fireoncev1.UnactedAnswer{Status: 503}, "settings.webhook.unacted[0].mark"},
+		{&connectionsv1.UnactedAnswer{Status: 503}, "settings.webhook.unacted[0].mark"},
 		{headerMark(503, "", "edge"), "settings.webhook.unacted[0].header.name"},
 		{headerMark(503, "a b", "edge"), "settings.webhook.unacted[0].header.name"},
 		{headerMark(503, "X-Refused-By", ""), "settings.webhook.unacted[0].header.value"},
 		{headerMark(503, "X-Refused-By", " edge"), "settings.webhook.unacted[0].header.value"},
 		{bodyMark(503, "short"), "settings.webhook.unacted[0].body_contains"},
 	} {
-		_, err := kit.ParseUnacted("settings.webhook", []*fireoncev1.UnactedAnswer{tt.stated})
+		_, err := kit.ParseUnacted("settings.webhook", []*connectionsv1.UnactedAnswer{tt.stated})
 		var in *connector.InputError
 		if errors.As(err, &in); in == nil && (err != nil || tt.field != "") || in != nil && in.Field != tt.field {
 			t.Errorf("%v: %v, want a refusal of %q", tt.stated, err, tt.field)
 		}
 	}
-	if _, err := kit.ParseUnacted("settings.http", make([]*fireoncev1.UnactedAnswer, 11)); err == nil {
+	if _, err := kit.ParseUnacted("settings.http", make([]*connectionsv1.UnactedAnswer, 11)); err == nil {
 		t.Error("eleven are allowed")
 	}
 }
@@ -57,7 +57,7 @@ func TestUnactedIsChecked(t *testing.T) {
 // TestUnactedClosesWhatItProves checks which answers are refusals by the owner's statement.
 // Every other one stays unknown, as without the statement.
 func TestUnactedClosesWhatItProves(t *testing.T) {
-	unacted, err := kit.ParseUnacted("settings.webhook", []*fireoncev1.UnactedAnswer{
+	unacted, err := kit.ParseUnacted("settings.webhook", []*connectionsv1.UnactedAnswer{
 		headerMark(502, "x-refused-by", "edge"), bodyMark(503, "no healthy upstream"),
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -103,18 +103,18 @@ func (*Connector) Describe() connector.Description {
 // settings are a connection's, checked.
 type settings struct {
 	base    *url.URL // the server's
-	dedupes fireoncev1.ReceiverDedupes
+	dedupes connectionsv1.ReceiverDedupes
 }
 
 func (c *Connector) readSettings(encoded []byte) (settings, error) {
-	var s fireoncev1.MastodonSettings
+	var s connectionsv1.MastodonSettings
 	base, err := kit.ReadServer(encoded, &s, "", c.cfg.HTTPSOnly, kit.Bad(connector.BadSettings, "settings.mastodon"))
 	return settings{base: base, dedupes: s.GetServerDedupes()}, err
 }
 
 const (
-	unstated = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED
-	dedupes  = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+	unstated = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED
+	dedupes  = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 )
 
 // stated returns what holds as far as the settings say. If they do not, jobs of both

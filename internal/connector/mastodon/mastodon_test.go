@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -25,9 +26,9 @@ const (
 )
 
 const (
-	unset = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED
-	yes   = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
-	no    = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO
+	unset = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED
+	yes   = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+	no    = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO
 )
 
 func encode(tb testing.TB, m proto.Message) []byte {
@@ -39,17 +40,17 @@ func encode(tb testing.TB, m proto.Message) []byte {
 	return b
 }
 
-func settingsOf(tb testing.TB, base string, dedupes fireoncev1.ReceiverDedupes) []byte {
-	return encode(tb, &fireoncev1.MastodonSettings{BaseUrl: base, ServerDedupes: dedupes})
+func settingsOf(tb testing.TB, base string, dedupes connectionsv1.ReceiverDedupes) []byte {
+	return encode(tb, &connectionsv1.MastodonSettings{BaseUrl: base, ServerDedupes: dedupes})
 }
 
 func bearer(tb testing.TB, token string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}})}
+	return connector.Credential{Version: 3, Data: encode(tb, &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: token}}})}
 }
 
 func oauth(tb testing.TB, token string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{
-		Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{AccessToken: token}},
+	return connector.Credential{Version: 3, Data: encode(tb, &connectionsv1.Credential{
+		Kind: &connectionsv1.Credential_Oauth2{Oauth2: &connectionsv1.OAuth2Token{AccessToken: token}},
 	})}
 }
 
@@ -57,7 +58,7 @@ func payloadOf(tb testing.TB, p *fireoncev1.SocialPost) []byte {
 	return encode(tb, &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: p}})
 }
 
-func requestOf(tb testing.TB, base string, dedupes fireoncev1.ReceiverDedupes, p *fireoncev1.SocialPost) connector.Request {
+func requestOf(tb testing.TB, base string, dedupes connectionsv1.ReceiverDedupes, p *fireoncev1.SocialPost) connector.Request {
 	return connector.Request{
 		EffectKey: effectKey, Settings: settingsOf(tb, base, dedupes), PayloadKind: mastodon.PayloadKind, Payload: payloadOf(tb, p),
 	}
@@ -83,7 +84,7 @@ func status(n int, at time.Time) map[string]any {
 	}
 }
 
-func suite(t *testing.T, secure bool, dedupes fireoncev1.ReceiverDedupes, cred connector.Credential) connectortest.Suite {
+func suite(t *testing.T, secure bool, dedupes connectionsv1.ReceiverDedupes, cred connector.Credential) connectortest.Suite {
 	s := connectortest.Suite{
 		Secure: secure,
 		New: func(_ testing.TB, s *transport.Sender) connector.Connector {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -22,7 +23,7 @@ func TestTraits(t *testing.T) {
 	looked := job.Traits{Class: job.Observable, ReadLag: time.Minute, Negatives: 2, Spacing: 5 * time.Minute}
 	either := looked
 	either.KeyWindow = time.Hour // of jobs that were sent to a server that was found to dedupe
-	for dedupes, want := range map[fireoncev1.ReceiverDedupes]job.Traits{yes: keyed, no: looked, unset: either} {
+	for dedupes, want := range map[connectionsv1.ReceiverDedupes]job.Traits{yes: keyed, no: looked, unset: either} {
 		settings := settingsOf(t, "https://social.example", dedupes)
 		got, err := c.Check(settings, bearer(t, token))
 		if err != nil || got.Traits != want || got.Unsure != (dedupes == unset) {
@@ -45,11 +46,11 @@ func TestCheckRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, cred := range map[string]*fireoncev1.Credential{
+	for name, cred := range map[string]*connectionsv1.Credential{
 		"none":      {},
-		"basic":     {Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "secret-word"}}},
-		"bad token": {Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "secret\nsecret"}}},
-		"headers":   {Headers: []*fireoncev1.SecretHeader{{Name: "X-A", Value: "secret-header"}}},
+		"basic":     {Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "ada", Password: "secret-word"}}},
+		"bad token": {Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "secret\nsecret"}}},
+		"headers":   {Headers: []*connectionsv1.SecretHeader{{Name: "X-A", Value: "secret-header"}}},
 	} {
 		_, err := c.Check(settingsOf(t, "https://social.example", yes), connector.Credential{Data: encode(t, cred)})
 		var input *connector.InputError
@@ -94,7 +95,7 @@ func TestPrepareRefuses(t *testing.T) {
 // a server that dedupes needs no gate.
 func TestGate(t *testing.T) {
 	c := mastodon.New(mastodon.Config{})
-	gate := func(dedupes fireoncev1.ReceiverDedupes, p *fireoncev1.SocialPost) string {
+	gate := func(dedupes connectionsv1.ReceiverDedupes, p *fireoncev1.SocialPost) string {
 		got, err := c.Prepare(requestOf(t, "https://social.example", dedupes, p))
 		if err != nil {
 			t.Fatal(err)

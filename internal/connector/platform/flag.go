@@ -1,6 +1,6 @@
 package platform
 
-import "github.com/fireonce/fireonce/clients/go/fireoncev1"
+import "github.com/fireonce/fireonce/clients/go/connectionsv1"
 
 // Flag is a flag of the command line that sets one field of a message. The field's type decides
 // the flag's: a text, a number, a switch, a duration, an enum, or a list of one of them.
@@ -50,11 +50,11 @@ type Word struct {
 	Shown string
 }
 
-// Dedupes are the words for fireoncev1.ReceiverDedupes.
+// Dedupes are the words for connectionsv1.ReceiverDedupes.
 func Dedupes() []Word {
 	return []Word{
-		{Text: "yes", Value: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES.String()},
-		{Text: "no", Value: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO.String()},
+		{Text: "yes", Value: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES.String()},
+		{Text: "no", Value: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO.String()},
 	}
 }
 

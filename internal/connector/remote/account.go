@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -23,7 +24,7 @@ import (
 type secret struct {
 	redact.All
 
-	credential *fireoncev1.Credential // nil: there is none
+	credential *connectionsv1.Credential // nil: there is none
 	hide       transport.Secrets
 }
 
@@ -76,8 +77,8 @@ func text(f protoreflect.FieldDescriptor, v protoreflect.Value, out []string) []
 	}
 }
 
-func readSettings(encoded []byte) (*fireoncev1.CustomSettings, error) {
-	s := &fireoncev1.CustomSettings{}
+func readSettings(encoded []byte) (*connectionsv1.CustomSettings, error) {
+	s := &connectionsv1.CustomSettings{}
 	if err := proto.Unmarshal(encoded, s); err != nil {
 		return nil, kit.Bad(connector.BadSettings, "settings.custom")("", "not readable")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -252,7 +253,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 }
 
 // content checks what needs no service.
-func (c *Connector) content(r connector.Request) (*connectorv1.Content, *fireoncev1.CustomSettings, error) {
+func (c *Connector) content(r connector.Request) (*connectorv1.Content, *connectionsv1.CustomSettings, error) {
 	d := c.described()
 	if !kit.IsPayloadKind(r.PayloadKind) || d != nil && !slices.Contains(d.Payloads, r.PayloadKind) {
 		return nil, nil, &connector.InputError{

@@ -20,7 +20,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -144,7 +144,7 @@ func CheckName(name string) error {
 	if !validName.MatchString(name) {
 		return fmt.Errorf("connector %q: a name is 1 to 63 of a-z, 0-9, - and _, and begins with a letter", name)
 	}
-	members := (&fireoncev1.Connection{}).ProtoReflect().Descriptor().Oneofs().ByName("settings").Fields()
+	members := (&connectionsv1.Connection{}).ProtoReflect().Descriptor().Oneofs().ByName("settings").Fields()
 	if members.ByName(protoreflect.Name(name)) != nil {
 		return fmt.Errorf("connector %q: this name is that of a built-in connector", name)
 	}

@@ -3,7 +3,7 @@ package remote
 import (
 	"testing"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/redact/redacttest"
 )
@@ -14,7 +14,7 @@ func TestSecretsPrintAsNothing(t *testing.T) {
 	redacttest.Check(t, text, Config{Token: text})
 	redacttest.Check(t, text, &Connector{token: text})
 	redacttest.Check(t, text, secret{
-		credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: text}}},
+		credential: &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: text}}},
 		hide:       transport.Secrets{text},
 	})
 }

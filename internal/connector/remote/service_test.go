@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -179,12 +180,12 @@ func encode(tb testing.TB, m proto.Message) []byte {
 }
 
 func settingsOf(tb testing.TB, base string) []byte {
-	return encode(tb, &fireoncev1.CustomSettings{Values: map[string]string{"base_url": base}})
+	return encode(tb, &connectionsv1.CustomSettings{Values: map[string]string{"base_url": base}})
 }
 
 func credential(tb testing.TB) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{
-		Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: secret}},
+	return connector.Credential{Version: 3, Data: encode(tb, &connectionsv1.Credential{
+		Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: secret}},
 	})}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -33,13 +34,13 @@ func TestCheckRefuses(t *testing.T) {
 		t.Errorf("a credential that comes later: %v", err)
 	}
 	for _, channel := range []string{"", "#general", "c0123456789", strings.Repeat("C", 65)} {
-		_, err := c.Check(encode(t, &fireoncev1.SlackSettings{Channel: channel}), connector.Credential{})
+		_, err := c.Check(encode(t, &connectionsv1.SlackSettings{Channel: channel}), connector.Credential{})
 		var input *connector.InputError
 		if !errors.As(err, &input) || input.Reason != connector.BadSettings || input.Field != "settings.slack.channel" {
 			t.Errorf("%q: %v", channel, err)
 		}
 	}
-	basic := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "basic-secret"}}}
+	basic := &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "ada", Password: "basic-secret"}}}
 	_, err := c.Check(settings(t), connector.Credential{Data: encode(t, basic)})
 	var input *connector.InputError
 	if !errors.As(err, &input) || input.Reason != connector.BadCredential || strings.Contains(err.Error(), "secret") {

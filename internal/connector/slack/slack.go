@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -102,7 +102,7 @@ func (*Connector) Describe() connector.Description {
 
 func readSettings(encoded []byte) (channel string, err error) {
 	bad := kit.Bad(connector.BadSettings, "settings.slack")
-	var s fireoncev1.SlackSettings
+	var s connectionsv1.SlackSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
 		return "", bad("", "not readable")
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
@@ -33,8 +33,8 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	open, strict := smtp.New(smtp.Config{}), smtp.New(smtp.Config{HTTPSOnly: true})
 	none := connector.Credential{}
-	type settings = fireoncev1.SmtpSettings
-	const noTLS, implicit = fireoncev1.SmtpSettings_SECURITY_NONE, fireoncev1.SmtpSettings_SECURITY_TLS
+	type settings = connectionsv1.SmtpSettings
+	const noTLS, implicit = connectionsv1.SmtpSettings_SECURITY_NONE, connectionsv1.SmtpSettings_SECURITY_TLS
 	for name, c := range map[string]struct {
 		in   *settings
 		cred connector.Credential
@@ -54,11 +54,11 @@ func TestCheck(t *testing.T) {
 		"a port that is none":         {&settings{Host: "mail", Port: 70000}, none, open, connector.BadSettings},
 		"another security":            {&settings{Host: "mail", Security: 9}, none, open, connector.BadSettings},
 		"a name with a command in it": {&settings{Host: "mail", HeloName: "a\r\nRSET"}, none, open, connector.BadSettings},
-		"another kind of credential": {&settings{Host: "mail"}, connector.Credential{Data: encode(t, &fireoncev1.Credential{
-			Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: password}},
+		"another kind of credential": {&settings{Host: "mail"}, connector.Credential{Data: encode(t, &connectionsv1.Credential{
+			Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: password}},
 		})}, open, connector.BadCredential},
-		"headers": {&settings{Host: "mail"}, connector.Credential{Data: encode(t, &fireoncev1.Credential{
-			Headers: []*fireoncev1.SecretHeader{{Name: "X", Value: password}},
+		"headers": {&settings{Host: "mail"}, connector.Credential{Data: encode(t, &connectionsv1.Credential{
+			Headers: []*connectionsv1.SecretHeader{{Name: "X", Value: password}},
 		})}, open, connector.BadCredential},
 		"a login of two lines":      {&settings{Host: "mail"}, basic(t, "a\r\nb"), open, connector.BadCredential},
 		"a credential that is none": {&settings{Host: "mail"}, connector.Credential{Data: []byte{0xff}}, open, connector.BadCredential},
@@ -130,7 +130,7 @@ func TestOpenRefusals(t *testing.T) {
 	const ehlo = "250-relay.test\r\n250-AUTH PLAIN LOGIN\r\n250 STARTTLS"
 	for name, c := range map[string]struct {
 		s        script
-		security fireoncev1.SmtpSettings_Security
+		security connectionsv1.SmtpSettings_Security
 		want     job.FailureKind
 		wait     time.Duration
 	}{
@@ -167,9 +167,9 @@ func TestOpenRefusals(t *testing.T) {
 }
 
 const (
-	plain    = fireoncev1.SmtpSettings_SECURITY_NONE
-	startTLS = fireoncev1.SmtpSettings_SECURITY_STARTTLS
-	implicit = fireoncev1.SmtpSettings_SECURITY_TLS
+	plain    = connectionsv1.SmtpSettings_SECURITY_NONE
+	startTLS = connectionsv1.SmtpSettings_SECURITY_STARTTLS
+	implicit = connectionsv1.SmtpSettings_SECURITY_TLS
 )
 
 func TestOpen(t *testing.T) {

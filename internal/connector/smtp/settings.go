@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -40,18 +40,18 @@ type settings struct {
 }
 
 func (c *Connector) settings(encoded []byte) (settings, error) {
-	var s fireoncev1.SmtpSettings
+	var s connectionsv1.SmtpSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
 		return settings{}, badSettings("", "not readable")
 	}
 	out := settings{helo: cmp.Or(s.GetHeloName(), c.cfg.HeloName)}
 	port, scheme := submissionPort, "smtp"
 	switch s.GetSecurity() {
-	case fireoncev1.SmtpSettings_SECURITY_UNSPECIFIED, fireoncev1.SmtpSettings_SECURITY_STARTTLS:
+	case connectionsv1.SmtpSettings_SECURITY_UNSPECIFIED, connectionsv1.SmtpSettings_SECURITY_STARTTLS:
 		out.security = startTLS
-	case fireoncev1.SmtpSettings_SECURITY_TLS:
+	case connectionsv1.SmtpSettings_SECURITY_TLS:
 		out.security, port, scheme = implicitTLS, submissionsPort, "smtps"
-	case fireoncev1.SmtpSettings_SECURITY_NONE:
+	case connectionsv1.SmtpSettings_SECURITY_NONE:
 		out.security = plain
 		if c.cfg.HTTPSOnly {
 			return settings{}, badSettings(".security", "must be SECURITY_STARTTLS or SECURITY_TLS: this server sends nothing without TLS")
@@ -103,7 +103,7 @@ func openLogin(c connector.Credential) (login, error) {
 	switch kind := pb.GetKind().(type) {
 	case nil:
 		return login{}, nil
-	case *fireoncev1.Credential_Basic:
+	case *connectionsv1.Credential_Basic:
 		l := login{set: true, user: kind.Basic.GetUsername(), password: kind.Basic.GetPassword()}
 		if l.user == "" || strings.IndexFunc(l.user+l.password, unicode.IsControl) >= 0 {
 			return login{}, bad(".basic", "must have a user name, and no control characters")

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
@@ -45,8 +46,8 @@ func encode(tb testing.TB, m proto.Message) []byte {
 
 // basic is a credential with a user name and a password.
 func basic(tb testing.TB, password string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{
-		Basic: &fireoncev1.BasicAuth{Username: user, Password: password},
+	return connector.Credential{Version: 3, Data: encode(tb, &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{
+		Basic: &connectionsv1.BasicAuth{Username: user, Password: password},
 	}})}
 }
 
@@ -67,7 +68,7 @@ func requestFor(tb testing.TB, e *fireoncev1.Email) connector.Request {
 type world struct {
 	tb       testing.TB
 	c        *smtp.Connector
-	settings *fireoncev1.SmtpSettings
+	settings *connectionsv1.SmtpSettings
 	cred     connector.Credential
 	prepared connector.Prepared
 }
@@ -89,7 +90,7 @@ func trusting(tb testing.TB, addr smtptest.Addr, roots *x509.CertPool) *world {
 	tb.Cleanup(sender.Close)
 	return &world{
 		tb: tb, c: smtp.New(smtp.Config{Sender: sender, HeloName: "client.test", Now: func() time.Time { return sentAt }}),
-		settings: &fireoncev1.SmtpSettings{Host: addr.Host(), Port: addr.Port(), Security: fireoncev1.SmtpSettings_SECURITY_NONE},
+		settings: &connectionsv1.SmtpSettings{Host: addr.Host(), Port: addr.Port(), Security: connectionsv1.SmtpSettings_SECURITY_NONE},
 	}
 }
 
@@ -107,9 +108,9 @@ func relay(tb testing.TB, o smtptest.Options) (*world, *smtptest.Relay) {
 
 // secure sets what the relay's options ask for.
 func (w *world) secure(o smtptest.Options) {
-	w.settings.Security = map[smtptest.Security]fireoncev1.SmtpSettings_Security{
-		smtptest.Plain: fireoncev1.SmtpSettings_SECURITY_NONE, smtptest.StartTLS: fireoncev1.SmtpSettings_SECURITY_STARTTLS,
-		smtptest.TLS: fireoncev1.SmtpSettings_SECURITY_TLS,
+	w.settings.Security = map[smtptest.Security]connectionsv1.SmtpSettings_Security{
+		smtptest.Plain: connectionsv1.SmtpSettings_SECURITY_NONE, smtptest.StartTLS: connectionsv1.SmtpSettings_SECURITY_STARTTLS,
+		smtptest.TLS: connectionsv1.SmtpSettings_SECURITY_TLS,
 	}[o.Security]
 	if o.User != "" {
 		w.cred = basic(w.tb, o.Password)

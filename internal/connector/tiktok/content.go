@@ -8,6 +8,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -88,9 +89,9 @@ func (c content) plain() bool {
 }
 
 // read checks a post against what TikTok takes.
-func read(p *fireoncev1.SocialPost, source fireoncev1.TikTokSettings_Source) (content, error) {
+func read(p *fireoncev1.SocialPost, source connectionsv1.TikTokSettings_Source) (content, error) {
 	c := content{Source: sourceUpload, Text: p.GetText()}
-	if source == fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL {
+	if source == connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL {
 		c.Source = sourcePull
 	}
 	o := p.GetTiktok()

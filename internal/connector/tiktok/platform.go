@@ -1,7 +1,7 @@
 package tiktok
 
 import (
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/platform"
 )
@@ -13,8 +13,8 @@ func Platform() platform.Platform {
 		Settings: []platform.Flag{{
 			Name: "source", Usage: "a `WAY`: upload, or pull to have TikTok fetch files from their URLs", Field: "source", Default: "upload",
 			Label: "Settings", Words: []platform.Word{
-				{Text: "upload", Value: fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD.String(), Shown: platform.ShownNot},
-				{Text: "pull", Value: fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL.String(), Shown: "TikTok fetches files from their URLs"},
+				{Text: "upload", Value: connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD.String(), Shown: platform.ShownNot},
+				{Text: "pull", Value: connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL.String(), Shown: "TikTok fetches files from their URLs"},
 			},
 		}},
 		Post: []platform.Flag{{

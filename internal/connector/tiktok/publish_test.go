@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -330,7 +331,7 @@ func TestRefusals(t *testing.T) {
 			if code == "something_new" && status == 200 {
 				continue // unknown, as TestPullLost says
 			}
-			for _, source := range []fireoncev1.TikTokSettings_Source{pull, upload} {
+			for _, source := range []connectionsv1.TikTokSettings_Source{pull, upload} {
 				w := newWorld(t, tiktoktest.Options{})
 				w.plan("/init/", says(status, code))
 				a := w.send(source, video(w.url))

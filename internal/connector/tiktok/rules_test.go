@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
@@ -57,7 +58,7 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 	c := tiktok.New(tiktok.Config{HTTPSOnly: true})
 	for name, k := range map[string]struct {
-		source fireoncev1.TikTokSettings_Source
+		source connectionsv1.TikTokSettings_Source
 		post   *fireoncev1.SocialPost
 		field  string // empty: it is taken
 	}{
@@ -136,7 +137,7 @@ func TestOpenRefuses(t *testing.T) {
 		part   string
 		fate   faultproxy.Fate
 		change func(*world)
-		source fireoncev1.TikTokSettings_Source
+		source connectionsv1.TikTokSettings_Source
 		kind   job.FailureKind
 		words  string
 	}{

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -54,7 +54,7 @@ type Config struct {
 
 // Connector is the TikTok connector. It is safe for concurrent use.
 type Connector struct {
-	kit.Base[fireoncev1.TikTokSettings_Source, kit.Auth]
+	kit.Base[connectionsv1.TikTokSettings_Source, kit.Auth]
 
 	cfg      Config
 	creators *cache.TTL[creatorKey, creator]
@@ -79,9 +79,9 @@ func New(c Config) *Connector {
 		cfg:      c,
 		creators: cache.New[creatorKey, creator](cache.Options{Max: maxCreators, Age: creatorAge, Timeout: readTimeout, Now: c.Now}),
 	}
-	out.Base = kit.Base[fireoncev1.TikTokSettings_Source, kit.Auth]{
+	out.Base = kit.Base[connectionsv1.TikTokSettings_Source, kit.Auth]{
 		ReadSettings: out.readSettings, ReadCredential: kit.OpenToken("TikTok needs an access token"),
-		Offers: func(fireoncev1.TikTokSettings_Source) (connector.Capability, error) {
+		Offers: func(connectionsv1.TikTokSettings_Source) (connector.Capability, error) {
 			return connector.Capability{Traits: traits}, nil
 		},
 	}
@@ -110,9 +110,9 @@ func (*Connector) Describe() connector.Description {
 }
 
 // readSettings returns the source that a connection states.
-func (c *Connector) readSettings(encoded []byte) (fireoncev1.TikTokSettings_Source, error) {
+func (c *Connector) readSettings(encoded []byte) (connectionsv1.TikTokSettings_Source, error) {
 	bad := kit.Bad(connector.BadSettings, "settings.tiktok")
-	var s fireoncev1.TikTokSettings
+	var s connectionsv1.TikTokSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
 		return 0, bad("", "not readable")
 	}
@@ -120,9 +120,9 @@ func (c *Connector) readSettings(encoded []byte) (fireoncev1.TikTokSettings_Sour
 		return 0, bad("", "this server's address of TikTok is not usable")
 	}
 	switch s.GetSource() {
-	case fireoncev1.TikTokSettings_SOURCE_UNSPECIFIED, fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD:
-		return fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD, nil
-	case fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL:
+	case connectionsv1.TikTokSettings_SOURCE_UNSPECIFIED, connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD:
+		return connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD, nil
+	case connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL:
 		return s.GetSource(), nil
 	default:
 		return 0, bad(".source", "must be FILE_UPLOAD or PULL_FROM_URL")

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -29,18 +30,18 @@ func encode(tb testing.TB, m proto.Message) []byte {
 	return b
 }
 
-func settingsOf(tb testing.TB, source fireoncev1.TikTokSettings_Source) []byte {
-	return encode(tb, &fireoncev1.TikTokSettings{Source: source})
+func settingsOf(tb testing.TB, source connectionsv1.TikTokSettings_Source) []byte {
+	return encode(tb, &connectionsv1.TikTokSettings{Source: source})
 }
 
 const (
-	upload = fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD
-	pull   = fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL
+	upload = connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD
+	pull   = connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL
 )
 
 func oauth(tb testing.TB, token string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{
-		Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{AccessToken: token}},
+	return connector.Credential{Version: 3, Data: encode(tb, &connectionsv1.Credential{
+		Kind: &connectionsv1.Credential_Oauth2{Oauth2: &connectionsv1.OAuth2Token{AccessToken: token}},
 	})}
 }
 
@@ -96,8 +97,8 @@ func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.S
 func TestConformance(t *testing.T) {
 	t.Run("http", func(t *testing.T) { connectortest.Run(t, suite(t, false, oauth(t, token))) })
 	t.Run("https", func(t *testing.T) {
-		cred := connector.Credential{Version: 3, Data: encode(t, &fireoncev1.Credential{
-			Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}},
+		cred := connector.Credential{Version: 3, Data: encode(t, &connectionsv1.Credential{
+			Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: token}},
 		})}
 		connectortest.Run(t, suite(t, true, cred))
 	})

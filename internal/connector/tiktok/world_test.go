@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -96,7 +97,7 @@ func (w *world) pass(d time.Duration) {
 	w.own.pass(d)
 }
 
-func (w *world) opening(source fireoncev1.TikTokSettings_Source, p *fireoncev1.SocialPost) connector.Opening {
+func (w *world) opening(source connectionsv1.TikTokSettings_Source, p *fireoncev1.SocialPost) connector.Opening {
 	w.t.Helper()
 	settings := settingsOf(w.t, source)
 	prepared, err := w.c.Prepare(connector.Request{
@@ -131,7 +132,7 @@ func (a attempt) handle() string {
 }
 
 // send makes one attempt; change alters its commit.
-func (w *world) send(source fireoncev1.TikTokSettings_Source, p *fireoncev1.SocialPost, change ...func(*connector.Commit)) attempt {
+func (w *world) send(source connectionsv1.TikTokSettings_Source, p *fireoncev1.SocialPost, change ...func(*connector.Commit)) attempt {
 	w.t.Helper()
 	a := attempt{o: w.opening(source, p)}
 	s, err := w.c.Open(w.t.Context(), a.o)

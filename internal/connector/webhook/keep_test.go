@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -21,11 +22,11 @@ func TestKeptAnswers(t *testing.T) {
 	filler := strings.Repeat("z", 2*transport.MaxExcerpt)
 	for name, cred := range map[string]connector.Credential{
 		"signed":          credentialOf(t, []string{secretOf(1, 24)}),
-		"a secret header": credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Key", Value: secret}),
+		"a secret header": credentialOf(t, nil, &connectionsv1.SecretHeader{Name: "X-Key", Value: secret}),
 	} {
 		p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(200, filler+secret, "X-Trace: "+secret)))
-		settings := encode(t, &fireoncev1.WebhookSettings{
-			Origins: []string{p.URL()}, KeepAnswer: &fireoncev1.KeepAnswer{Headers: []string{"x-trace"}, MaxBodyBytes: kit.MaxKeptBody},
+		settings := encode(t, &connectionsv1.WebhookSettings{
+			Origins: []string{p.URL()}, KeepAnswer: &connectionsv1.KeepAnswer{Headers: []string{"x-trace"}, MaxBodyBytes: kit.MaxKeptBody},
 		})
 		c := newConnector(t, p.Sender())
 		prepared, err := c.Prepare(connector.Request{

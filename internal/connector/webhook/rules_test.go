@@ -14,6 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -30,7 +31,7 @@ func send(t *testing.T, class job.Class, cred connector.Credential, w *fireoncev
 		w.Url = p.URL() + "/hook"
 	}
 	c := newConnector(t, p.Sender())
-	settings := encode(t, &fireoncev1.WebhookSettings{Origins: []string{p.URL()}})
+	settings := encode(t, &connectionsv1.WebhookSettings{Origins: []string{p.URL()}})
 	prepared, err := c.Prepare(connector.Request{EffectKey: effectKey, Settings: settings, PayloadKind: webhook.Name, Payload: payloadOf(t, w)})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func atoi(t *testing.T, s string) (n int64) {
 
 func TestUnsigned(t *testing.T) {
 	for name, cred := range map[string]connector.Credential{
-		"no credential": {}, "headers only": credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "Authorization", Value: "Bearer abc"}),
+		"no credential": {}, "headers only": credentialOf(t, nil, &connectionsv1.SecretHeader{Name: "Authorization", Value: "Bearer abc"}),
 	} {
 		o, got := send(t, job.Opaque, cred, &fireoncev1.Webhook{}, connectortest.OK)
 		if o.Result != job.ResultSucceeded || got.Get("webhook-signature") != "" || got.Get("webhook-id") != effectKey || got.Get("webhook-timestamp") == "" {
@@ -113,7 +114,7 @@ func TestHeadersOnTheWire(t *testing.T) {
 		ContentType: "text/plain; charset=utf-8", Content: &fireoncev1.Webhook_BodyText{BodyText: "hällo"},
 		Headers: []*fireoncev1.HttpHeader{{Name: "X-A", Value: "1"}, {Name: "x-a", Value: "2"}, {Name: "X-Key", Value: "user's"}},
 	}
-	cred := credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "x-key", Value: "ours"})
+	cred := credentialOf(t, nil, &connectionsv1.SecretHeader{Name: "x-key", Value: "ours"})
 	_, got := send(t, job.Keyed, cred, w, connectortest.OK)
 	if got.Get("Idempotency-Key") != effectKey || got.Get("Content-Type") != "text/plain; charset=utf-8" || string(got.Body) != "hällo" {
 		t.Errorf("%+v", got)
@@ -218,8 +219,8 @@ func TestPrepareRefuses(t *testing.T) {
 
 func TestCheckRefuses(t *testing.T) {
 	c := webhook.New(webhook.Config{})
-	yes, no := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO
-	for name, s := range map[string]*fireoncev1.WebhookSettings{
+	yes, no := connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO
+	for name, s := range map[string]*connectionsv1.WebhookSettings{
 		"unstated":       {},
 		"no window":      {ReceiverDedupes: yes},
 		"short window":   {ReceiverDedupes: yes, KeyWindow: durationpb.New(time.Second)},
@@ -245,11 +246,11 @@ func TestCheckRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	bearer := encode(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "x"}}})
+	bearer := encode(t, &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "x"}}})
 	if _, err := c.Check(good, connector.Credential{Data: bearer}); err == nil {
 		t.Error("a bearer token signs webhooks")
 	}
-	_, err := c.Check(good, credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "Host", Value: "x"}))
+	_, err := c.Check(good, credentialOf(t, nil, &connectionsv1.SecretHeader{Name: "Host", Value: "x"}))
 	var input *connector.InputError
 	if !errors.As(err, &input) || input.Reason != connector.BadHeader || input.Field != "credential.headers[0]" {
 		t.Errorf("header: %v", err)
@@ -319,7 +320,7 @@ func FuzzOpenFrozen(f *testing.F) {
 // of its secret.
 func TestOrigins(t *testing.T) {
 	c := webhook.New(webhook.Config{})
-	_, err := c.Check(settingsOf(t, job.Keyed), credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Secret", Value: "a-secret"}))
+	_, err := c.Check(settingsOf(t, job.Keyed), credentialOf(t, nil, &connectionsv1.SecretHeader{Name: "X-Secret", Value: "a-secret"}))
 	var input *connector.InputError
 	if !errors.As(err, &input) || input.Field != "settings.webhook.origins" {
 		t.Errorf("a secret header for any place: %v", err)
@@ -348,11 +349,11 @@ func TestQuotes(t *testing.T) {
 		want  bool
 	}{
 		"signed":             {credentialOf(t, []string{secretOf(1, 24)}), false, true},
-		"a secret header":    {credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Key", Value: "header-by-secret"}), false, false},
-		"as its owner wants": {credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Key", Value: "header-by-secret"}), true, true},
+		"a secret header":    {credentialOf(t, nil, &connectionsv1.SecretHeader{Name: "X-Key", Value: "header-by-secret"}), false, false},
+		"as its owner wants": {credentialOf(t, nil, &connectionsv1.SecretHeader{Name: "X-Key", Value: "header-by-secret"}), true, true},
 	} {
 		p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(422, said)))
-		settings := encode(t, &fireoncev1.WebhookSettings{Origins: []string{p.URL()}, QuoteAnswers: tt.quote})
+		settings := encode(t, &connectionsv1.WebhookSettings{Origins: []string{p.URL()}, QuoteAnswers: tt.quote})
 		c := newConnector(t, p.Sender())
 		prepared, err := c.Prepare(connector.Request{
 			EffectKey: effectKey, Settings: settings, PayloadKind: webhook.Name, Payload: payloadOf(t, &fireoncev1.Webhook{Url: p.URL() + "/x"}),

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 )
@@ -41,7 +41,7 @@ func openCredential(c connector.Credential) (credential, error) {
 	var hide []string
 	switch kind := pb.GetKind().(type) {
 	case nil:
-	case *fireoncev1.Credential_WebhookSecrets:
+	case *connectionsv1.Credential_WebhookSecrets:
 		secrets := kind.WebhookSecrets.GetSecrets()
 		if len(secrets) == 0 || len(secrets) > MaxSecrets {
 			return out, badCredential(".webhook_secrets.secrets", "1 to 5 secrets")

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -88,7 +88,7 @@ var retry = job.RetryPolicy{
 // settings are a connection's, as they were read and checked. They are shared and must
 // not be changed.
 type settings struct {
-	stated   *fireoncev1.WebhookSettings
+	stated   *connectionsv1.WebhookSettings
 	origins  kit.Origins
 	keep     *kit.Keep
 	unacted  kit.Unacted
@@ -105,7 +105,7 @@ func readSettings(encoded []byte) (settings, error) {
 	if s, ok := cache.GetBytes(read, encoded); ok {
 		return s, nil
 	}
-	s := settings{stated: new(fireoncev1.WebhookSettings)}
+	s := settings{stated: new(connectionsv1.WebhookSettings)}
 	if err := proto.Unmarshal(encoded, s.stated); err != nil {
 		return settings{}, kit.Bad(connector.BadSettings, pathSettings)("", "not readable")
 	}

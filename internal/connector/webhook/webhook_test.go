@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -37,18 +38,18 @@ func encode(tb testing.TB, m proto.Message) []byte {
 }
 
 func settingsOf(tb testing.TB, class job.Class, origins ...string) []byte {
-	s := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins}
+	s := &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins}
 	if class == job.Keyed {
-		s.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+		s.ReceiverDedupes = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		s.KeyWindow = durationpb.New(24 * time.Hour)
 	}
 	return encode(tb, s)
 }
 
-func credentialOf(tb testing.TB, secrets []string, headers ...*fireoncev1.SecretHeader) connector.Credential {
-	c := &fireoncev1.Credential{Headers: headers}
+func credentialOf(tb testing.TB, secrets []string, headers ...*connectionsv1.SecretHeader) connector.Credential {
+	c := &connectionsv1.Credential{Headers: headers}
 	if len(secrets) > 0 {
-		c.Kind = &fireoncev1.Credential_WebhookSecrets{WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: secrets}}
+		c.Kind = &connectionsv1.Credential_WebhookSecrets{WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: secrets}}
 	}
 	return connector.Credential{Version: 3, Data: encode(tb, c)}
 }
@@ -77,8 +78,8 @@ func suite(t *testing.T, class job.Class, secure bool) connectortest.Suite {
 			}
 		},
 		Credential: credentialOf(t, []string{secret, secretOf(100, 24)},
-			&fireoncev1.SecretHeader{Name: "Authorization", Value: "Bearer bearer-secret"},
-			&fireoncev1.SecretHeader{Name: "X-Api-Key", Value: "api-key-secret"}),
+			&connectionsv1.SecretHeader{Name: "Authorization", Value: "Bearer bearer-secret"},
+			&connectionsv1.SecretHeader{Name: "X-Api-Key", Value: "api-key-secret"}),
 		Class:    class,
 		Secrets:  []string{secret, secret[6:], "query-secret", "header-secret", "bearer-secret", "api-key-secret", "XXXXXXXXXXXX", "/secret"},
 		Statuses: "`webhook`, " + class.String(),

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -34,10 +35,10 @@ func TestCheckRefuses(t *testing.T) {
 	if _, err := c.Check(nil, connector.Credential{}); err != nil {
 		t.Errorf("a credential that comes later: %v", err)
 	}
-	for name, cred := range map[string]*fireoncev1.Credential{
-		"basic":      {Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "basic-secret"}}},
-		"an API key": {Kind: &fireoncev1.Credential_ApiKeyHeader{ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: "X-A", Value: "key-secret"}}},
-		"headers":    {Headers: []*fireoncev1.SecretHeader{{Name: "X-A", Value: "header-secret"}}},
+	for name, cred := range map[string]*connectionsv1.Credential{
+		"basic":      {Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: "ada", Password: "basic-secret"}}},
+		"an API key": {Kind: &connectionsv1.Credential_ApiKeyHeader{ApiKeyHeader: &connectionsv1.ApiKeyHeader{Name: "X-A", Value: "key-secret"}}},
+		"headers":    {Headers: []*connectionsv1.SecretHeader{{Name: "X-A", Value: "header-secret"}}},
 	} {
 		_, err := c.Check(nil, connector.Credential{Data: encode(t, cred)})
 		var input *connector.InputError
@@ -79,7 +80,7 @@ func TestPrepareRefuses(t *testing.T) {
 		"a long message":   {message: &fireoncev1.DirectMessage{RecipientId: "2002", Text: strings.Repeat("ä", 10_001)}, field: ".direct_message.text"},
 		"a message as one": {message: &fireoncev1.DirectMessage{RecipientId: "2002", Text: "x"}, replyTo: "1", field: ".direct_message"},
 	} {
-		request := connector.Request{Settings: encode(t, &fireoncev1.XSettings{LongPosts: r.long}), PayloadKind: x.KindPost, ReplyTo: r.replyTo}
+		request := connector.Request{Settings: encode(t, &connectionsv1.XSettings{LongPosts: r.long}), PayloadKind: x.KindPost, ReplyTo: r.replyTo}
 		if r.message != nil {
 			request.PayloadKind, request.Payload = x.KindMessage, message(t, r.message)
 		} else {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
@@ -46,7 +47,7 @@ func newWorld(t *testing.T, opts xtest.Options) *world {
 	return w
 }
 
-var longPosts = &fireoncev1.XSettings{LongPosts: true}
+var longPosts = &connectionsv1.XSettings{LongPosts: true}
 
 func (w *world) prepare(t *testing.T, kind string, payload []byte) *connectortest.Effect {
 	t.Helper()

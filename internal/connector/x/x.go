@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -58,7 +58,7 @@ type Config struct {
 
 // Connector is the connector for X. It is safe for concurrent use.
 type Connector struct {
-	kit.Base[*fireoncev1.XSettings, kit.Auth]
+	kit.Base[*connectionsv1.XSettings, kit.Auth]
 	lookup.Watermarks
 
 	cfg    Config
@@ -79,10 +79,10 @@ func New(c Config) *Connector {
 	c.Settle = cmp.Or(c.Settle, &DefaultSettle)
 	c.BaseURL = cmp.Or(c.BaseURL, DefaultBaseURL)
 	return &Connector{
-		Base: kit.Base[*fireoncev1.XSettings, kit.Auth]{
+		Base: kit.Base[*connectionsv1.XSettings, kit.Auth]{
 			ReadSettings: readSettings, Reconnect: "reconnect this X account",
 			ReadCredential: kit.OpenToken("this X account has no credential: connect it"),
-			Offers: func(*fireoncev1.XSettings) (connector.Capability, error) {
+			Offers: func(*connectionsv1.XSettings) (connector.Capability, error) {
 				return connector.Capability{Traits: c.Settle.Traits()}, nil
 			},
 		},
@@ -106,8 +106,8 @@ func (*Connector) Describe() connector.Description {
 	}
 }
 
-func readSettings(encoded []byte) (*fireoncev1.XSettings, error) {
-	var s fireoncev1.XSettings
+func readSettings(encoded []byte) (*connectionsv1.XSettings, error) {
+	var s connectionsv1.XSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
 		return nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.x", Msg: "not readable"}
 	}

@@ -15,8 +15,8 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
@@ -47,9 +47,9 @@ func TestLogin(t *testing.T) {
 	web.Listener = listener
 	web.Start()
 	defer web.Close()
-	api := fireoncev1connect.NewConnectionServiceClient(http.DefaultClient, public)
+	api := connectionsv1connect.NewConnectionServiceClient(http.DefaultClient, public)
 
-	begin := func(req *fireoncev1.StartOAuthRequest) string {
+	begin := func(req *connectionsv1.StartOAuthRequest) string {
 		t.Helper()
 		req.App = "app"
 		begun, err := api.StartOAuth(t.Context(), req)
@@ -57,8 +57,8 @@ func TestLogin(t *testing.T) {
 		return begun.GetAuthorizationUrl()
 	}
 	ann := newPerson(t)
-	back := begin(&fireoncev1.StartOAuthRequest{Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "ann", Connection: &fireoncev1.Connection{Connector: "poster"},
+	back := begin(&connectionsv1.StartOAuthRequest{Target: &connectionsv1.StartOAuthRequest_Create{Create: &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "ann", Connection: &connectionsv1.Connection{Connector: "poster"},
 	}}})
 	asked := ann.open(back)
 	if asked.StatusCode != http.StatusOK || asked.Request.URL.Path != "/oauth/callback/app" {
@@ -73,7 +73,7 @@ func TestLogin(t *testing.T) {
 	if got := ann.open(asked.Request.URL.String()); got.StatusCode != http.StatusNotFound {
 		t.Errorf("the same login again: %s", got.Status)
 	}
-	list, err := api.ListConnections(t.Context(), &fireoncev1.ListConnectionsRequest{})
+	list, err := api.ListConnections(t.Context(), &connectionsv1.ListConnectionsRequest{})
 	must(t, err)
 	made := list.GetConnections()[0]
 	if len(list.GetConnections()) != 1 || made.GetAccountIdentity() != "ann" || made.GetCredentialExpireTime().AsTime().Before(time.Now().Add(50*time.Minute)) {
@@ -83,11 +83,11 @@ func TestLogin(t *testing.T) {
 	must(t, err)
 	n.succeeded(t, n.submit(t, store.Connection{ID: id}, "job", 0))
 
-	back = begin(&fireoncev1.StartOAuthRequest{Target: &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: made.GetConnectionId()}})
+	back = begin(&connectionsv1.StartOAuthRequest{Target: &connectionsv1.StartOAuthRequest_ConnectionId{ConnectionId: made.GetConnectionId()}})
 	if status := ann.confirm(ann.open(back)); status != http.StatusOK {
 		t.Fatalf("confirmed: %d", status)
 	}
-	got, err := api.GetConnection(t.Context(), &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: made.GetConnectionId()}})
+	got, err := api.GetConnection(t.Context(), &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: made.GetConnectionId()}})
 	must(t, err)
 	if got.GetConnection().GetCredentialFingerprint() == made.GetCredentialFingerprint() {
 		t.Error("the tokens are the old ones")
@@ -147,7 +147,7 @@ func TestTwoServers(t *testing.T) {
 }
 
 // ended has a token that is over.
-func ended(token *fireoncev1.OAuth2Token) {
+func ended(token *connectionsv1.OAuth2Token) {
 	token.ExpireTime = timestamppb.New(time.Now().Add(-time.Second))
 }
 
@@ -191,23 +191,23 @@ func TestLostRenewal(t *testing.T) {
 			// The person logs in again, and the job goes on.
 			web := httptest.NewServer(n.server.Handler())
 			defer web.Close()
-			api := fireoncev1connect.NewConnectionServiceClient(http.DefaultClient, web.URL)
-			begun, err := api.StartOAuth(t.Context(), &fireoncev1.StartOAuthRequest{
-				App: "app", RedirectUrl: redirectURL, Target: &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: conn.ID.String()},
+			api := connectionsv1connect.NewConnectionServiceClient(http.DefaultClient, web.URL)
+			begun, err := api.StartOAuth(t.Context(), &connectionsv1.StartOAuthRequest{
+				App: "app", RedirectUrl: redirectURL, Target: &connectionsv1.StartOAuthRequest_ConnectionId{ConnectionId: conn.ID.String()},
 			})
 			must(t, err)
 			q := login(t, begun.GetAuthorizationUrl()).Query()
 			if q.Get("state") != begun.GetState() {
 				t.Error("another state came back")
 			}
-			_, err = api.CompleteOAuth(t.Context(), &fireoncev1.CompleteOAuthRequest{
+			_, err = api.CompleteOAuth(t.Context(), &connectionsv1.CompleteOAuthRequest{
 				State: q.Get("state"), Code: q.Get("code"), RedirectUrl: redirectURL, Issuer: q.Get("iss"),
 			})
 			must(t, err)
 			if s := n.succeeded(t, id); s.Attempt != 1 || s.Failures != 0 {
 				t.Errorf("attempt %d, %d failures", s.Attempt, s.Failures)
 			}
-			if _, err := api.CompleteOAuth(t.Context(), &fireoncev1.CompleteOAuthRequest{
+			if _, err := api.CompleteOAuth(t.Context(), &connectionsv1.CompleteOAuthRequest{
 				State: q.Get("state"), Code: q.Get("code"), RedirectUrl: redirectURL, Issuer: q.Get("iss"),
 			}); connect.CodeOf(err) != connect.CodeNotFound {
 				t.Errorf("a second time: %v", err)

@@ -13,8 +13,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 )
 
 // mixUp is a server with an app at each of two platforms. The hostile one sends the
@@ -23,7 +23,7 @@ import (
 type mixUp struct {
 	*testing.T
 	honest, evil *provider
-	api          fireoncev1connect.ConnectionServiceClient
+	api          connectionsv1connect.ConnectionServiceClient
 	public       string
 	// redirect is where the hostile platform has the honest one send the code.
 	redirect string
@@ -62,15 +62,15 @@ func newMixUp(t *testing.T, issuers bool) *mixUp {
 	web.Listener = listener
 	web.Start()
 	t.Cleanup(web.Close)
-	m.api = fireoncev1connect.NewConnectionServiceClient(http.DefaultClient, m.public)
+	m.api = connectionsv1connect.NewConnectionServiceClient(http.DefaultClient, m.public)
 	return m
 }
 
-func (m *mixUp) begin(app, redirect string) *fireoncev1.StartOAuthResponse {
+func (m *mixUp) begin(app, redirect string) *connectionsv1.StartOAuthResponse {
 	m.Helper()
-	begun, err := m.api.StartOAuth(m.Context(), &fireoncev1.StartOAuthRequest{
-		App: app, RedirectUrl: redirect, Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: app, Connection: &fireoncev1.Connection{Connector: "poster"},
+	begun, err := m.api.StartOAuth(m.Context(), &connectionsv1.StartOAuthRequest{
+		App: app, RedirectUrl: redirect, Target: &connectionsv1.StartOAuthRequest_Create{Create: &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: app, Connection: &connectionsv1.Connection{Connector: "poster"},
 		}},
 	})
 	must(m.T, err)
@@ -134,7 +134,7 @@ func TestMixUp(t *testing.T) {
 		if q.Get("state") != begun.GetState() || q.Get("iss") != m.honest.URL {
 			t.Fatalf("came back with %v", q)
 		}
-		_, err := m.api.CompleteOAuth(t.Context(), &fireoncev1.CompleteOAuthRequest{
+		_, err := m.api.CompleteOAuth(t.Context(), &connectionsv1.CompleteOAuthRequest{
 			State: q.Get("state"), Code: q.Get("code"), RedirectUrl: shared, Issuer: q.Get("iss"),
 		})
 		if connect.CodeOf(err) != connect.CodeFailedPrecondition {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
@@ -174,7 +175,7 @@ func must(t *testing.T, err error) {
 }
 
 // connect logs in without a server and stores the tokens, changed by edit.
-func (n *node) connect(t *testing.T, edit ...func(*fireoncev1.OAuth2Token)) store.Connection {
+func (n *node) connect(t *testing.T, edit ...func(*connectionsv1.OAuth2Token)) store.Connection {
 	t.Helper()
 	app, ok := n.apps.Find("app", "poster")
 	if !ok {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/chaos/judge"
 )
@@ -64,7 +65,7 @@ func ledgerRowOf(f *fireoncev1.Firing) judge.LedgerRow {
 }
 
 // countsOf has the counters by the outcomes' names.
-func countsOf(c *fireoncev1.FiringCounts) map[string]int64 {
+func countsOf(c *schedulesv1.FiringCounts) map[string]int64 {
 	out := make(map[string]int64)
 	c.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, n protoreflect.Value) bool {
 		out[strings.ToUpper(string(field.Name()))] = n.Int()

@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/attack"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
@@ -212,9 +213,9 @@ func newBystander(ctx context.Context, url, key string) (_ *bystander, err error
 			delete(b.waiting, key)
 		}
 	}))
-	made, err := b.api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "bystander", Connection: &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
-			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
+	made, err := b.api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "bystander", Connection: &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{
+			Webhook: &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
 		}},
 	})
 	b.conn = made.GetConnection().GetConnectionId()

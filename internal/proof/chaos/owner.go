@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
@@ -104,9 +104,9 @@ func (o *owner) mends(ctx context.Context) {
 func (o *owner) mend(ctx context.Context, conn, id string) {
 	asking, cancel := context.WithTimeout(ctx, askBy)
 	defer cancel()
-	var now *fireoncev1.Connection
+	var now *connectionsv1.Connection
 	err := o.campaign.fleet.Call(asking, 0, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
+		resp, err := api.Connections.GetConnection(ctx, &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
 		now = resp.GetConnection()
 		return err
 	})
@@ -119,7 +119,7 @@ func (o *owner) mend(ctx context.Context, conn, id string) {
 		return
 	}
 	err = o.campaign.fleet.Call(asking, 0, func(ctx context.Context, api *fleet.API) error {
-		_, err := api.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: credentialOf(next)})
+		_, err := api.Connections.RotateCredential(ctx, &connectionsv1.RotateCredentialRequest{Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: credentialOf(next)})
 		return err
 	})
 	o.mu.Lock()

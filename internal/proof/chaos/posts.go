@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
@@ -156,52 +157,52 @@ func siteOf(conn string) string {
 	return conn
 }
 
-func connections(places map[string]platform.Place) map[string]*fireoncev1.Connection {
-	out := make(map[string]*fireoncev1.Connection)
+func connections(places map[string]platform.Place) map[string]*connectionsv1.Connection {
+	out := make(map[string]*connectionsv1.Connection)
 	for name, place := range places {
 		switch name {
 		case sites.TikTok:
-			out[connUpload] = tiktok(fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD)
-			out[connPull] = tiktok(fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL)
+			out[connUpload] = tiktok(connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD)
+			out[connPull] = tiktok(connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL)
 		case sites.Mastodon, sites.GoToSocial:
-			out[name] = &fireoncev1.Connection{Connector: "mastodon", Settings: &fireoncev1.Connection_Mastodon{
-				Mastodon: &fireoncev1.MastodonSettings{BaseUrl: place.Address},
+			out[name] = &connectionsv1.Connection{Connector: "mastodon", Settings: &connectionsv1.Connection_Mastodon{
+				Mastodon: &connectionsv1.MastodonSettings{BaseUrl: place.Address},
 			}}
 		case sites.Bluesky:
-			out[name] = &fireoncev1.Connection{Connector: "bluesky", Settings: &fireoncev1.Connection_Bluesky{
-				Bluesky: &fireoncev1.BlueskySettings{BaseUrl: place.Address},
+			out[name] = &connectionsv1.Connection{Connector: "bluesky", Settings: &connectionsv1.Connection_Bluesky{
+				Bluesky: &connectionsv1.BlueskySettings{BaseUrl: place.Address},
 			}}
 		case sites.X:
-			out[name] = &fireoncev1.Connection{Connector: "x", Settings: &fireoncev1.Connection_X{X: &fireoncev1.XSettings{}}}
+			out[name] = &connectionsv1.Connection{Connector: "x", Settings: &connectionsv1.Connection_X{X: &connectionsv1.XSettings{}}}
 		case sites.Slack:
-			out[name] = &fireoncev1.Connection{Connector: "slack", Settings: &fireoncev1.Connection_Slack{
-				Slack: &fireoncev1.SlackSettings{Channel: "C1"},
+			out[name] = &connectionsv1.Connection{Connector: "slack", Settings: &connectionsv1.Connection_Slack{
+				Slack: &connectionsv1.SlackSettings{Channel: "C1"},
 			}}
 		case sites.SMTP:
 			host, port, _ := net.SplitHostPort(place.Address)
 			number, _ := strconv.Atoi(port)
-			out[name] = &fireoncev1.Connection{Connector: "smtp", Settings: &fireoncev1.Connection_Smtp{Smtp: &fireoncev1.SmtpSettings{
-				Host: host, Port: int32(number), Security: fireoncev1.SmtpSettings_SECURITY_STARTTLS, //nolint:gosec // a port
+			out[name] = &connectionsv1.Connection{Connector: "smtp", Settings: &connectionsv1.Connection_Smtp{Smtp: &connectionsv1.SmtpSettings{
+				Host: host, Port: int32(number), Security: connectionsv1.SmtpSettings_SECURITY_STARTTLS, //nolint:gosec // a port
 			}}}
 		default:
-			out[name] = &fireoncev1.Connection{Connector: name}
+			out[name] = &connectionsv1.Connection{Connector: name}
 		}
 	}
 	return out
 }
 
-func tiktok(source fireoncev1.TikTokSettings_Source) *fireoncev1.Connection {
-	return &fireoncev1.Connection{Connector: "tiktok", Settings: &fireoncev1.Connection_Tiktok{
-		Tiktok: &fireoncev1.TikTokSettings{Source: source},
+func tiktok(source connectionsv1.TikTokSettings_Source) *connectionsv1.Connection {
+	return &connectionsv1.Connection{Connector: "tiktok", Settings: &connectionsv1.Connection_Tiktok{
+		Tiktok: &connectionsv1.TikTokSettings{Source: source},
 	}}
 }
 
-func credentialOf(c platform.Credential) *fireoncev1.Credential {
+func credentialOf(c platform.Credential) *connectionsv1.Credential {
 	if c.Token != "" {
-		return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: c.Token}}}
+		return &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: c.Token}}}
 	}
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{
-		Basic: &fireoncev1.BasicAuth{Username: c.User, Password: c.Password},
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{
+		Basic: &connectionsv1.BasicAuth{Username: c.User, Password: c.Password},
 	}}
 }
 

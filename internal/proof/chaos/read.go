@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
@@ -24,7 +25,7 @@ const pageSize = 500
 // alive counts the jobs that are not at rest.
 func alive(ctx context.Context, f *fleet.Fleet) (alive, atRest int, err error) {
 	err = f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{})
+		resp, err := api.Stats.GetStats(ctx, &adminv1.GetStatsRequest{})
 		if err != nil {
 			return err
 		}
@@ -35,7 +36,7 @@ func alive(ctx context.Context, f *fleet.Fleet) (alive, atRest int, err error) {
 }
 
 // counted adds up the jobs that are not at rest, and those that are.
-func counted(resp *fireoncev1.GetStatsResponse) (alive, atRest int) {
+func counted(resp *adminv1.GetStatsResponse) (alive, atRest int) {
 	for _, s := range resp.GetStateCounts() {
 		if state := states[int32(s.GetState())]; state.Terminal() || state == job.NeedsResolution {
 			atRest += int(s.GetCount())

@@ -12,7 +12,9 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/chaos/judge"
 )
@@ -69,7 +71,7 @@ func newRecurring(ctx context.Context, c *campaign) (*recurring, error) {
 	for i := range schedules {
 		w := &watched{recurrence: recurrenceOf(c.seed, i)}
 		asked := time.Now()
-		var resp *fireoncev1.CreateScheduleResponse
+		var resp *schedulesv1.CreateScheduleResponse
 		if err := r.persist(making, i, func(ctx context.Context, api *fleet.API) (err error) {
 			resp, err = api.Schedules.CreateSchedule(ctx, w.request(to))
 			return err
@@ -81,7 +83,7 @@ func newRecurring(ctx context.Context, c *campaign) (*recurring, error) {
 			Key: w.key, ID: resp.GetSchedule().GetScheduleId(), Prefix: w.prefix(), Class: w.job.class, Delivery: w.job.policy,
 			Every: w.every, Phase: w.phase, Cron: w.cron, Jitter: w.jitter, CoolDown: w.coolDown, Act: attemptTimeout + grace, Queue: w.queue,
 			Blocks: w.overlap != allow || w.unresolved != allow, Buffers: w.overlap == bufferOne || w.unresolved == bufferOne,
-			CatchesUp: w.catchUp == fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
+			CatchesUp: w.catchUp == schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
 			Spans:     []judge.Span{{Asked: asked, Begun: time.Now()}},
 		}
 		r.all = append(r.all, w)
@@ -182,8 +184,8 @@ func (r *recurring) triggers(ctx context.Context, w *watched, random *rand.Rand,
 	w.mu.Unlock()
 	overlapping := random.IntN(4) > 0
 	return r.insist(ctx, random, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Schedules.TriggerSchedule(ctx, &fireoncev1.TriggerScheduleRequest{
-			Schedule: &fireoncev1.TriggerScheduleRequest_IdempotencyKey{IdempotencyKey: w.key}, TriggerKey: key, AllowOverlap: overlapping,
+		resp, err := api.Schedules.TriggerSchedule(ctx, &schedulesv1.TriggerScheduleRequest{
+			Schedule: &schedulesv1.TriggerScheduleRequest_IdempotencyKey{IdempotencyKey: w.key}, TriggerKey: key, AllowOverlap: overlapping,
 		})
 		if err != nil {
 			return err
@@ -205,8 +207,8 @@ func (r *recurring) adds(ctx context.Context, w *watched, random *rand.Rand, n i
 	w.know.Items = append(w.know.Items, judge.Item{Key: key, Subject: w.prefix() + key})
 	w.mu.Unlock()
 	return r.insist(ctx, random, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Schedules.AddScheduleItem(ctx, &fireoncev1.AddScheduleItemRequest{
-			Schedule: &fireoncev1.AddScheduleItemRequest_ScheduleKey{ScheduleKey: w.key}, IdempotencyKey: key, Payload: payload, AtFront: front,
+		resp, err := api.Schedules.AddScheduleItem(ctx, &schedulesv1.AddScheduleItemRequest{
+			Schedule: &schedulesv1.AddScheduleItemRequest_ScheduleKey{ScheduleKey: w.key}, IdempotencyKey: key, Payload: payload, AtFront: front,
 		})
 		if err != nil {
 			return err
@@ -229,8 +231,8 @@ func (r *recurring) pauses(ctx context.Context, w *watched, random *rand.Rand) e
 	w.mu.Unlock()
 	var paused, resumed string // etags
 	if err := r.persist(ctx, random.IntN(r.campaign.fleet.Size()), func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Schedules.PauseSchedule(ctx, &fireoncev1.PauseScheduleRequest{
-			Schedule: &fireoncev1.PauseScheduleRequest_IdempotencyKey{IdempotencyKey: w.key}, Etag: w.etag, Note: "by hand",
+		resp, err := api.Schedules.PauseSchedule(ctx, &schedulesv1.PauseScheduleRequest{
+			Schedule: &schedulesv1.PauseScheduleRequest_IdempotencyKey{IdempotencyKey: w.key}, Etag: w.etag, Note: "by hand",
 		})
 		paused = resp.GetSchedule().GetEtag()
 		return err
@@ -243,8 +245,8 @@ func (r *recurring) pauses(ctx context.Context, w *watched, random *rand.Rand) e
 	fleet.Pause(ctx, time.Duration(random.Int64N(int64(pausedFor))))
 	asked := time.Now()
 	if err := r.persist(ctx, random.IntN(r.campaign.fleet.Size()), func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Schedules.ResumeSchedule(ctx, &fireoncev1.ResumeScheduleRequest{
-			Schedule: &fireoncev1.ResumeScheduleRequest_IdempotencyKey{IdempotencyKey: w.key}, Etag: paused,
+		resp, err := api.Schedules.ResumeSchedule(ctx, &schedulesv1.ResumeScheduleRequest{
+			Schedule: &schedulesv1.ResumeScheduleRequest_IdempotencyKey{IdempotencyKey: w.key}, Etag: paused,
 		})
 		resumed = resp.GetSchedule().GetEtag()
 		return err
@@ -267,7 +269,7 @@ func (r *recurring) atRest(ctx context.Context) (n int, err error) {
 	err = r.campaign.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
 		n = 0
 		for _, id := range ids {
-			resp, err := api.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: id}})
+			resp, err := api.Stats.GetStats(ctx, &adminv1.GetStatsRequest{Connection: &adminv1.GetStatsRequest_ConnectionId{ConnectionId: id}})
 			if err != nil {
 				return err
 			}
@@ -295,7 +297,7 @@ func (r *recurring) finish(ctx context.Context) error {
 		}
 		fleet.Pause(ctx, refusedPause)
 	}
-	pausing := &fireoncev1.BulkPauseSchedulesRequest{Filter: &fireoncev1.ScheduleFilter{Labels: map[string]string{recurringLabel: "yes"}}}
+	pausing := &schedulesv1.BulkPauseSchedulesRequest{Filter: &schedulesv1.ScheduleFilter{Labels: map[string]string{recurringLabel: "yes"}}}
 	err := r.campaign.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
 		_, err := api.Schedules.BulkPauseSchedules(ctx, pausing) // fewer than one call takes
 		return err
@@ -326,10 +328,10 @@ func (r *recurring) read(ctx context.Context, healed time.Time) (open int, err e
 	return open, nil
 }
 
-func (r *recurring) schedule(ctx context.Context, w *watched) (s *fireoncev1.Schedule, err error) {
+func (r *recurring) schedule(ctx context.Context, w *watched) (s *schedulesv1.Schedule, err error) {
 	err = r.campaign.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Schedules.GetSchedule(ctx, &fireoncev1.GetScheduleRequest{
-			Schedule: &fireoncev1.GetScheduleRequest_ScheduleId{ScheduleId: w.know.ID}, OmitPayload: true,
+		resp, err := api.Schedules.GetSchedule(ctx, &schedulesv1.GetScheduleRequest{
+			Schedule: &schedulesv1.GetScheduleRequest_ScheduleId{ScheduleId: w.know.ID}, OmitPayload: true,
 		})
 		s = resp.GetSchedule()
 		return err
@@ -385,8 +387,8 @@ func (r *recurring) pages(ctx context.Context, page func(ctx context.Context, ap
 
 func (r *recurring) readLedger(ctx context.Context, w *watched) error {
 	return r.pages(ctx, func(ctx context.Context, api *fleet.API, token string) (string, func(), error) {
-		resp, err := api.Schedules.ListFirings(ctx, &fireoncev1.ListFiringsRequest{
-			Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: w.know.ID}, PageSize: pageSize, PageToken: token,
+		resp, err := api.Schedules.ListFirings(ctx, &schedulesv1.ListFiringsRequest{
+			Schedule: &schedulesv1.ListFiringsRequest_ScheduleId{ScheduleId: w.know.ID}, PageSize: pageSize, PageToken: token,
 		})
 		return resp.GetNextPageToken(), func() {
 			for _, f := range resp.GetFirings() {
@@ -433,13 +435,13 @@ func (r *recurring) readJobs(ctx context.Context, w *watched) error {
 
 func (r *recurring) readItems(ctx context.Context, w *watched) error {
 	return r.pages(ctx, func(ctx context.Context, api *fleet.API, token string) (string, func(), error) {
-		resp, err := api.Schedules.ListScheduleItems(ctx, &fireoncev1.ListScheduleItemsRequest{
-			Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: w.know.ID}, PageSize: pageSize, PageToken: token,
+		resp, err := api.Schedules.ListScheduleItems(ctx, &schedulesv1.ListScheduleItemsRequest{
+			Schedule: &schedulesv1.ListScheduleItemsRequest_ScheduleId{ScheduleId: w.know.ID}, PageSize: pageSize, PageToken: token,
 		})
 		return resp.GetNextPageToken(), func() {
 			for _, i := range resp.GetItems() {
 				w.know.Kept = append(w.know.Kept, judge.ItemFinal{
-					ID: i.GetItemId(), Key: i.GetIdempotencyKey(), Used: i.GetState() == fireoncev1.ScheduleItemState_SCHEDULE_ITEM_STATE_USED,
+					ID: i.GetItemId(), Key: i.GetIdempotencyKey(), Used: i.GetState() == schedulesv1.ScheduleItemState_SCHEDULE_ITEM_STATE_USED,
 					FiringName: i.GetFiringName(), JobID: i.GetJobId(),
 				})
 			}

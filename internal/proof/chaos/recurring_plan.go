@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -31,18 +32,18 @@ type recurrence struct {
 	every, phase    time.Duration
 	cron            bool
 	jitter          time.Duration
-	overlap         fireoncev1.OverlapPolicy
-	unresolved      fireoncev1.OverlapPolicy
-	catchUp         fireoncev1.CatchUpPolicy
+	overlap         schedulesv1.OverlapPolicy
+	unresolved      schedulesv1.OverlapPolicy
+	catchUp         schedulesv1.CatchUpPolicy
 	coolDown        time.Duration
 	queue           bool
 	paused, trigger bool // by hand, now and then
 }
 
 const (
-	allow     = fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW
-	skip      = fireoncev1.OverlapPolicy_OVERLAP_POLICY_SKIP
-	bufferOne = fireoncev1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE
+	allow     = schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW
+	skip      = schedulesv1.OverlapPolicy_OVERLAP_POLICY_SKIP
+	bufferOne = schedulesv1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE
 )
 
 // recurrenceOf returns the i-th schedule of a seed. What matters most comes around by number, so
@@ -52,11 +53,11 @@ func recurrenceOf(seed uint64, i int) recurrence {
 	random := rand.New(rand.NewPCG(seed, 0x7265637572<<16|uint64(i))) //nolint:gosec // repeatable is what it must be
 	r := recurrence{
 		key: fmt.Sprintf("sched-%d", i), job: spec{policy: job.OnceOrAsk, window: startWindow}, every: soonestEvery,
-		overlap: []fireoncev1.OverlapPolicy{allow, skip, bufferOne}[i%3], unresolved: allow,
-		catchUp: fireoncev1.CatchUpPolicy(1 + random.IntN(3)), paused: i%4 == 1, trigger: i%2 == 0, queue: i%9 == 5,
+		overlap: []schedulesv1.OverlapPolicy{allow, skip, bufferOne}[i%3], unresolved: allow,
+		catchUp: schedulesv1.CatchUpPolicy(1 + random.IntN(3)), paused: i%4 == 1, trigger: i%2 == 0, queue: i%9 == 5,
 	}
 	if r.overlap == allow {
-		r.catchUp = fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL
+		r.catchUp = schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL
 	}
 	switch i % 7 {
 	case 0, 1:
@@ -105,24 +106,24 @@ func (r recurrence) content(to targets, subject string) *fireoncev1.ScheduleJobR
 }
 
 // request is the call that makes the schedule.
-func (r recurrence) request(to targets) *fireoncev1.CreateScheduleRequest {
+func (r recurrence) request(to targets) *schedulesv1.CreateScheduleRequest {
 	one := r.content(to, "{{nominal_name}}")
-	template := &fireoncev1.JobTemplate{
-		Connection: &fireoncev1.JobTemplate_ConnectionId{ConnectionId: one.GetConnectionId()}, Content: &fireoncev1.JobTemplate_Payload{Payload: one.GetPayload()},
+	template := &schedulesv1.JobTemplate{
+		Connection: &schedulesv1.JobTemplate_ConnectionId{ConnectionId: one.GetConnectionId()}, Content: &schedulesv1.JobTemplate_Payload{Payload: one.GetPayload()},
 		StartWindow: one.GetStartWindow(), RetryPolicy: one.GetRetryPolicy(), Delivery: one.GetDelivery(), AttemptTimeout: one.GetAttemptTimeout(),
 	}
 	if r.queue {
-		template.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}
+		template.Content = &schedulesv1.JobTemplate_Queue{Queue: &schedulesv1.QueueContent{}}
 	}
-	times := &fireoncev1.ScheduleSpec{TimeZone: "UTC", Jitter: durationpb.New(r.jitter)}
+	times := &schedulesv1.ScheduleSpec{TimeZone: "UTC", Jitter: durationpb.New(r.jitter)}
 	if r.cron {
 		times.CronExpressions = []string{"* * * * *"}
 	} else {
-		times.Intervals = []*fireoncev1.ScheduleInterval{{Every: durationpb.New(r.every), Phase: durationpb.New(r.phase)}}
+		times.Intervals = []*schedulesv1.ScheduleInterval{{Every: durationpb.New(r.every), Phase: durationpb.New(r.phase)}}
 	}
-	return &fireoncev1.CreateScheduleRequest{
+	return &schedulesv1.CreateScheduleRequest{
 		IdempotencyKey: r.key, Spec: times, JobTemplate: template, Labels: map[string]string{recurringLabel: "yes"},
-		Policies: &fireoncev1.SchedulePolicies{
+		Policies: &schedulesv1.SchedulePolicies{
 			Overlap: r.overlap, WhileUnresolved: r.unresolved, CatchUp: r.catchUp, CoolDown: durationpb.New(r.coolDown),
 		},
 	}

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
@@ -42,27 +42,27 @@ func connectAll(ctx context.Context, f *fleet.Fleet, url, edge string) (targets,
 // returns them as targets at the URLs of t.
 func connectAs(ctx context.Context, f *fleet.Fleet, t targets, name string, first, accounts int) (targets, error) {
 	t = targets{url: t.url, edge: t.edge, hooks: make(map[face]string)}
-	dedupes := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+	dedupes := connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 	window := durationpb.New(keyWindow)
-	for face, c := range map[face]*fireoncev1.Connection{
-		keyedHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
-			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window},
+	for face, c := range map[face]*connectionsv1.Connection{
+		keyedHook: {Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{
+			Webhook: &connectionsv1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window},
 		}},
-		statedHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
+		statedHook: {Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
 			ReceiverDedupes: dedupes, KeyWindow: window, MaxHandlingTime: durationpb.New(statedWork),
 		}}},
 		// The receiver holds a lock from the search of a key to its effect: its jobs are repeated
 		// before the fence.
-		keyedHTTP: {Connector: "http", Settings: &fireoncev1.Connection_Http{
-			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: true, IdJsonPointers: []string{"/id"}},
+		keyedHTTP: {Connector: "http", Settings: &connectionsv1.Connection_Http{
+			Http: &connectionsv1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: true, IdJsonPointers: []string{"/id"}},
 		}},
 		// Its owner states the proxy's marks: a refusal with one is sent again without a key, and
 		// the same status without it, which the proxy also answers after the receiver has acted,
 		// never is.
-		opaqueHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-			ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Unacted: []*fireoncev1.UnactedAnswer{
-				{Status: 503, Mark: &fireoncev1.UnactedAnswer_Header{Header: &fireoncev1.AnswerMark{Name: platform.RefusedBy, Value: platform.Refused}}},
-				{Status: 502, Mark: &fireoncev1.UnactedAnswer_BodyContains{BodyContains: platform.NoReceiver}},
+		opaqueHook: {Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+			ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Unacted: []*connectionsv1.UnactedAnswer{
+				{Status: 503, Mark: &connectionsv1.UnactedAnswer_Header{Header: &connectionsv1.AnswerMark{Name: platform.RefusedBy, Value: platform.Refused}}},
+				{Status: 502, Mark: &connectionsv1.UnactedAnswer_BodyContains{BodyContains: platform.NoReceiver}},
 			},
 		}}},
 	} {
@@ -73,8 +73,8 @@ func connectAs(ctx context.Context, f *fleet.Fleet, t targets, name string, firs
 		t.hooks[face] = id
 	}
 	for n := range accounts {
-		id, err := create(ctx, f, fmt.Sprintf("%sfeed-%d", name, n), &fireoncev1.Connection{
-			Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{
+		id, err := create(ctx, f, fmt.Sprintf("%sfeed-%d", name, n), &connectionsv1.Connection{
+			Connector: "feed", Settings: &connectionsv1.Connection_Feed{Feed: &connectionsv1.FeedSettings{
 				BaseUrl: fmt.Sprintf("%s/feed/%d", t.url, first+n), ReadLag: durationpb.New(readLag),
 			}},
 		})
@@ -86,15 +86,15 @@ func connectAs(ctx context.Context, f *fleet.Fleet, t targets, name string, firs
 	return t, nil
 }
 
-func create(ctx context.Context, f *fleet.Fleet, key string, c *fireoncev1.Connection) (id string, err error) {
+func create(ctx context.Context, f *fleet.Fleet, key string, c *connectionsv1.Connection) (id string, err error) {
 	return createWith(ctx, f, key, c, nil)
 }
 
 func createWith(
-	ctx context.Context, f *fleet.Fleet, key string, c *fireoncev1.Connection, credential *fireoncev1.Credential,
+	ctx context.Context, f *fleet.Fleet, key string, c *connectionsv1.Connection, credential *connectionsv1.Credential,
 ) (id string, err error) {
 	err = f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: c, Credential: credential})
+		resp, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{IdempotencyKey: key, Connection: c, Credential: credential})
 		id = resp.GetConnection().GetConnectionId()
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
@@ -114,10 +114,10 @@ func TestLimits(t *testing.T) {
 	for _, form := range limits {
 		t.Run(form.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				settings := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
+				settings := &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
 				if form.class == job.Keyed {
-					settings = &fireoncev1.WebhookSettings{
-						ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(keyWindow),
+					settings = &connectionsv1.WebhookSettings{
+						ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(keyWindow),
 					}
 				}
 				encoded, err := proto.Marshal(settings)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
@@ -38,7 +39,7 @@ func blueskyOf(t *testing.T, url string, account *pds.Account) platforms.Platfor
 		URL: url, Class: job.Keyed,
 		Credential: basic(account.Handle, account.Password), Renewed: basic(account.Handle, account.AppPassword(t, "second")),
 		Connector: func(s *transport.Sender, _ string) connector.Connector { return bluesky.New(bluesky.Config{Sender: s}) },
-		Settings:  func(baseURL string) []byte { return encoded(t, &fireoncev1.BlueskySettings{BaseUrl: baseURL}) },
+		Settings:  func(baseURL string) []byte { return encoded(t, &connectionsv1.BlueskySettings{BaseUrl: baseURL}) },
 		Payload: func(text string) *fireoncev1.Payload {
 			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
 		},
@@ -73,8 +74,8 @@ func blueskyOf(t *testing.T, url string, account *pds.Account) platforms.Platfor
 	}
 }
 
-func basic(user, password string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: user, Password: password}}}
+func basic(user, password string) *connectionsv1.Credential {
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: user, Password: password}}}
 }
 
 // blueskyWorld is a world with one account on a real server.
@@ -250,7 +251,7 @@ func testBlueskyIdentity(t *testing.T, server *pds.Server) {
 	c := bluesky.New(bluesky.Config{Sender: transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})})
 	test := func(user, password string) (connector.Tested, error) {
 		return c.Test(t.Context(), connector.Opening{
-			Settings:   encoded(t, &fireoncev1.BlueskySettings{BaseUrl: server.URL}),
+			Settings:   encoded(t, &connectionsv1.BlueskySettings{BaseUrl: server.URL}),
 			Credential: connector.Credential{Version: 1, Data: encoded(t, basic(user, password))},
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
@@ -39,7 +40,7 @@ func feedOf(t *testing.T, p *feedtest.Platform, url string) platforms.Platform {
 		URL: url, Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
 		Connector: func(s *transport.Sender, _ string) connector.Connector { return feed.New(feed.Config{Sender: s}) },
 		Settings: func(baseURL string) []byte {
-			return encoded(t, &fireoncev1.FeedSettings{BaseUrl: baseURL, ReadLag: durationpb.New(0)})
+			return encoded(t, &connectionsv1.FeedSettings{BaseUrl: baseURL, ReadLag: durationpb.New(0)})
 		},
 		Payload: func(text string) *fireoncev1.Payload {
 			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
@@ -59,8 +60,8 @@ func feedOf(t *testing.T, p *feedtest.Platform, url string) platforms.Platform {
 	}
 }
 
-func bearer(token string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}}
+func bearer(token string) *connectionsv1.Credential {
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: token}}}
 }
 
 func status(code int, body string) faultproxy.Fate {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/lookup"
@@ -72,7 +73,7 @@ func mastodonAt(t *testing.T, server *mastodontest.Server, class job.Class) plat
 		Connector: func(s *transport.Sender, _ string) connector.Connector {
 			return mastodon.New(mastodon.Config{Sender: s, Settle: &lookup.Settle{Negatives: 1}})
 		},
-		Settings: func(baseURL string) []byte { return encoded(t, &fireoncev1.MastodonSettings{BaseUrl: baseURL}) },
+		Settings: func(baseURL string) []byte { return encoded(t, &connectionsv1.MastodonSettings{BaseUrl: baseURL}) },
 		Payload: func(text string) *fireoncev1.Payload {
 			return postOf(&fireoncev1.SocialPost{Text: text, PlatformOptions: &fireoncev1.SocialPost_Mastodon{
 				Mastodon: &fireoncev1.MastodonOptions{Visibility: fireoncev1.MastodonOptions_VISIBILITY_UNLISTED, ContentWarning: "tests"},

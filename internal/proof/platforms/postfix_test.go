@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
@@ -39,12 +40,12 @@ func newPostWorld(t *testing.T, o postfix.Options, breaks ...smtptest.Break) *po
 	}
 	t.Cleanup(func() { _ = w.line.Close() })
 	w.line.Break(breaks...)
-	settings := &fireoncev1.SmtpSettings{
-		Host: w.line.Addr().Host(), Port: w.line.Addr().Port(), Security: fireoncev1.SmtpSettings_SECURITY_NONE,
+	settings := &connectionsv1.SmtpSettings{
+		Host: w.line.Addr().Host(), Port: w.line.Addr().Port(), Security: connectionsv1.SmtpSettings_SECURITY_NONE,
 	}
-	login := &fireoncev1.Credential{}
+	login := &connectionsv1.Credential{}
 	if o.User != "" {
-		settings.Security, login = fireoncev1.SmtpSettings_SECURITY_STARTTLS, basic(o.User, o.Password)
+		settings.Security, login = connectionsv1.SmtpSettings_SECURITY_STARTTLS, basic(o.User, o.Password)
 	}
 	w.World = platforms.NewWorld(t, platforms.Platform{
 		// The proxy in front of platforms speaks HTTP, and stays unused.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/lookup"
@@ -83,7 +84,7 @@ func overSlack(t *testing.T, payload func(p *slacktest.Platform, text string) *f
 				ReadLag: 300 * time.Millisecond, Negatives: 2, Spacing: 100 * time.Millisecond,
 			}})
 		},
-		Settings: func(string) []byte { return encoded(t, &fireoncev1.SlackSettings{Channel: "C1"}) },
+		Settings: func(string) []byte { return encoded(t, &connectionsv1.SlackSettings{Channel: "C1"}) },
 		Payload:  func(text string) *fireoncev1.Payload { return payload(p, text) },
 		Commits:  func(r faultproxy.Request) bool { return r.Path == "/chat.postMessage" },
 		Effects: func(text string) (ids []string) {

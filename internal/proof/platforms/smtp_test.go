@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
@@ -31,13 +31,13 @@ func newMailWorld(t *testing.T, o smtptest.Options) *mailWorld {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	settings := &fireoncev1.SmtpSettings{Host: r.Addr().Host(), Port: r.Addr().Port(), Security: fireoncev1.SmtpSettings_SECURITY_NONE}
+	settings := &connectionsv1.SmtpSettings{Host: r.Addr().Host(), Port: r.Addr().Port(), Security: connectionsv1.SmtpSettings_SECURITY_NONE}
 	if o.Security == smtptest.StartTLS {
-		settings.Security = fireoncev1.SmtpSettings_SECURITY_STARTTLS
+		settings.Security = connectionsv1.SmtpSettings_SECURITY_STARTTLS
 	}
-	login := &fireoncev1.Credential{}
+	login := &connectionsv1.Credential{}
 	if o.User != "" {
-		login.Kind = &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: o.User, Password: o.Password}}
+		login.Kind = &connectionsv1.Credential_Basic{Basic: &connectionsv1.BasicAuth{Username: o.User, Password: o.Password}}
 	}
 	return &mailWorld{t: t, relay: r, World: platforms.NewWorld(t, platforms.Platform{
 		// The proxy in front of platforms speaks HTTP, and stays unused.

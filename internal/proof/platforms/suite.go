@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -25,7 +26,7 @@ type Platform struct {
 	// Settings are the connection's, encoded.
 	Settings func(baseURL string) []byte
 	// Credential is the account's, valid. Renewed is another one of the same account.
-	Credential, Renewed *fireoncev1.Credential
+	Credential, Renewed *connectionsv1.Credential
 	// Class is what a job of the connection has in the end.
 	Class job.Class
 	// Payload is one that says text.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
@@ -16,8 +16,8 @@ import (
 )
 
 // sources are the two ways of a video to TikTok.
-var sources = map[string]fireoncev1.TikTokSettings_Source{
-	"upload": fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD, "pull": fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL,
+var sources = map[string]connectionsv1.TikTokSettings_Source{
+	"upload": connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD, "pull": connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL,
 }
 
 // A token that ends while TikTok works on a post holds the account. The post goes on, and

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -25,14 +26,14 @@ func TestTikTokUpload(t *testing.T) {
 	t.Parallel()
 	platforms.Run(t, func(t *testing.T) platforms.Platform {
 		t.Helper()
-		_, p := overTikTok(t, tiktoktest.Options{}, fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD)
+		_, p := overTikTok(t, tiktoktest.Options{}, connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD)
 		return p
 	})
 }
 
 // overTikTok is a simulated TikTok and a host of videos.
 func overTikTok(
-	t *testing.T, opts tiktoktest.Options, source fireoncev1.TikTokSettings_Source,
+	t *testing.T, opts tiktoktest.Options, source connectionsv1.TikTokSettings_Source,
 ) (*tiktoktest.Platform, platforms.Platform) {
 	t.Helper()
 	p, err := tiktoktest.Start(opts)
@@ -46,7 +47,7 @@ func overTikTok(
 	}))
 	t.Cleanup(host.Close)
 	commit := "/video/" // the upload
-	if source == fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL {
+	if source == connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL {
 		commit = "/v2/post/publish/video/init/"
 	}
 	return p, platforms.Platform{
@@ -58,7 +59,7 @@ func overTikTok(
 				Sender: s, Media: media, BaseURL: base, ReadLag: -1, StepTime: 10 * time.Second, UploadLife: -1,
 			})
 		},
-		Settings: func(string) []byte { return encoded(t, &fireoncev1.TikTokSettings{Source: source}) },
+		Settings: func(string) []byte { return encoded(t, &connectionsv1.TikTokSettings{Source: source}) },
 		Payload: func(text string) *fireoncev1.Payload {
 			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{
 				Text: text, Media: []*fireoncev1.MediaRef{{Url: host.URL + "/film.mp4"}},
@@ -110,7 +111,7 @@ func TestTikTokLostBeginnings(t *testing.T) {
 	} {
 		t.Run("upload, "+name, func(t *testing.T) {
 			t.Parallel()
-			p, on := overTikTok(t, tiktoktest.Options{}, fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD)
+			p, on := overTikTok(t, tiktoktest.Options{}, connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD)
 			w := platforms.NewWorld(t, on)
 			w.Proxy.Plan(tiktokPlan("/init/", faultproxy.Fate{Fault: f}))
 			id := w.Submit("one", on.Payload("words"))
@@ -122,7 +123,7 @@ func TestTikTokLostBeginnings(t *testing.T) {
 		for policy, want := range map[job.Delivery]job.State{job.OnceOrAsk: job.Ambiguous, job.AtMostOnce: job.Ambiguous} {
 			t.Run("pull, "+name+", "+policy.String(), func(t *testing.T) {
 				t.Parallel()
-				p, on := overTikTok(t, tiktoktest.Options{}, fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL)
+				p, on := overTikTok(t, tiktoktest.Options{}, connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL)
 				w := platforms.NewWorld(t, on)
 				w.Proxy.Plan(tiktokPlan("/init/", faultproxy.Fate{Fault: f}))
 				id := w.Submit("one", on.Payload("words"), platforms.Delivery(policy))

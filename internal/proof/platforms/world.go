@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -163,7 +164,7 @@ func (w *World) connect(key string, limits func(*store.Connection)) store.Connec
 }
 
 // Rotate returns the connection its next credential, and so ends an auth hold.
-func (w *World) Rotate(credential *fireoncev1.Credential) {
+func (w *World) Rotate(credential *connectionsv1.Credential) {
 	w.t.Helper()
 	conn := w.connection()
 	next := conn.CredentialVersion + 1

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/x/xtest"
 	"github.com/fireonce/fireonce/internal/job"
@@ -18,7 +19,7 @@ import (
 func longPosts(t *testing.T) (platforms.Platform, *xtest.Platform) {
 	t.Helper()
 	on, p := overX(t, "/2/tweets", "", nil)
-	on.Settings = func(string) []byte { return encoded(t, &fireoncev1.XSettings{LongPosts: true}) }
+	on.Settings = func(string) []byte { return encoded(t, &connectionsv1.XSettings{LongPosts: true}) }
 	return on, p
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -98,7 +99,7 @@ func overX(t *testing.T, path, prefix string, payload func(text string) *fireonc
 				ReadLag: 300 * time.Millisecond, Negatives: 3, Spacing: 100 * time.Millisecond,
 			}})
 		},
-		Settings: func(string) []byte { return encoded(t, &fireoncev1.XSettings{}) },
+		Settings: func(string) []byte { return encoded(t, &connectionsv1.XSettings{}) },
 		Payload:  payload,
 		Commits:  func(r faultproxy.Request) bool { return r.Method == http.MethodPost && r.Path == path },
 		Effects: func(text string) (ids []string) {

@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -41,10 +41,10 @@ var simRules = map[string]simRule{
 	"15m":    {name: "15m", every: 15 * time.Minute},
 }
 
-func (r simRule) spec() *fireoncev1.ScheduleSpec {
-	out := &fireoncev1.ScheduleSpec{TimeZone: r.zone}
+func (r simRule) spec() *schedulesv1.ScheduleSpec {
+	out := &schedulesv1.ScheduleSpec{TimeZone: r.zone}
 	if r.cron == "" {
-		out.Intervals = []*fireoncev1.ScheduleInterval{{Every: durationpb.New(r.every)}}
+		out.Intervals = []*schedulesv1.ScheduleInterval{{Every: durationpb.New(r.every)}}
 	} else {
 		out.CronExpressions = []string{r.cron}
 	}
@@ -260,7 +260,7 @@ func (w *simWorld) overlaps(c *simSchedule, f store.Firing, j *simJob) {
 		if s.State == job.Ambiguous || s.State == job.NeedsResolution {
 			policy = c.unresolved
 		}
-		if policy != fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW {
+		if policy != schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW {
 			w.broke("OVERLAP", j, "%s was made beside %s, which is %s", f.Name, other.beat, s.State)
 		}
 	}
@@ -362,8 +362,8 @@ func (w *simWorld) goesOn(c *simSchedule, s store.Schedule) {
 	if late := now.Sub(s.Next); s.Next.IsZero() || late > store.BufferedLook {
 		w.broke("STALLED", w.jobs[0], "schedule %d was to be decided about at %v, %v ago", c.index, s.Next, late)
 	}
-	oneByOne := c.catchUp == fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL &&
-		(c.overlap == fireoncev1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE || c.unresolved == fireoncev1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE)
+	oneByOne := c.catchUp == schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL &&
+		(c.overlap == schedulesv1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE || c.unresolved == schedulesv1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE)
 	if oneByOne && !free {
 		return // what is caught up waits its turn in its place
 	}

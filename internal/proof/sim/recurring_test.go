@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
@@ -198,8 +199,8 @@ type simSchedule struct {
 	spans  []*simSpan
 	coolDown,
 	window time.Duration
-	overlap, unresolved fireoncev1.OverlapPolicy
-	catchUp             fireoncev1.CatchUpPolicy
+	overlap, unresolved schedulesv1.OverlapPolicy
+	catchUp             schedulesv1.CatchUpPolicy
 	paused              bool
 	rows                map[string]store.Firing
 	owners              map[job.ID]string
@@ -243,7 +244,7 @@ func (w *simWorld) schedule() {
 	c := &simSchedule{
 		id: w.newID(), index: len(w.schedules), target: w.targets[at], rows: make(map[string]store.Firing), owners: make(map[job.ID]string),
 		instants: make(map[string]string), triggers: make(map[string]job.ID),
-		overlap: fireoncev1.OverlapPolicy(1 + w.upTo(3)), unresolved: fireoncev1.OverlapPolicy(1 + w.upTo(3)), catchUp: fireoncev1.CatchUpPolicy(1 + w.upTo(3)),
+		overlap: schedulesv1.OverlapPolicy(1 + w.upTo(3)), unresolved: schedulesv1.OverlapPolicy(1 + w.upTo(3)), catchUp: schedulesv1.CatchUpPolicy(1 + w.upTo(3)),
 		window: w.oneOf(20*time.Minute, time.Hour, 2*time.Hour), text: fmt.Sprintf("beat of %d ", len(w.schedules)),
 	}
 	if c.target.twins {
@@ -252,18 +253,18 @@ func (w *simWorld) schedule() {
 	if w.cools && w.upTo(2) == 0 {
 		c.coolDown = w.oneOf(time.Minute, 12*time.Minute, 30*time.Minute)
 	}
-	policies := &fireoncev1.SchedulePolicies{
+	policies := &schedulesv1.SchedulePolicies{
 		Overlap: c.overlap, WhileUnresolved: c.unresolved, CatchUp: c.catchUp, CatchUpWindow: durationpb.New(w.oneOf(time.Hour, 6*time.Hour, 24*time.Hour)),
 	}
 	if c.coolDown > 0 {
 		policies.CoolDown = durationpb.New(c.coolDown)
 	}
-	template := &fireoncev1.JobTemplate{
-		Content: &fireoncev1.JobTemplate_Payload{Payload: bodyOf(c.text + "{{nominal_name}}")}, StartWindow: durationpb.New(c.window),
+	template := &schedulesv1.JobTemplate{
+		Content: &schedulesv1.JobTemplate_Payload{Payload: bodyOf(c.text + "{{nominal_name}}")}, StartWindow: durationpb.New(c.window),
 		Delivery: fireoncev1.Delivery([]job.Delivery{job.OnceOrAsk, job.OnceOrAsk, job.AtMostOnce, job.AtLeastOnce}[w.upTo(4)]),
 	}
 	if c.target.twins {
-		template.Content = &fireoncev1.JobTemplate_Payload{Payload: bodyOf("the same")}
+		template.Content = &schedulesv1.JobTemplate_Payload{Payload: bodyOf("the same")}
 	}
 	if w.present > 0 && c.target.stated().Class == job.Observable {
 		template.SkipIfPresent = &fireoncev1.SkipIfPresent{MaxAge: durationpb.New(w.present)}

@@ -58,18 +58,6 @@ const (
 	JobServiceRetryJobProcedure = "/fireonce.v1.JobService/RetryJob"
 	// JobServiceResolveJobProcedure is the fully-qualified name of the JobService's ResolveJob RPC.
 	JobServiceResolveJobProcedure = "/fireonce.v1.JobService/ResolveJob"
-	// JobServiceBulkCancelJobsProcedure is the fully-qualified name of the JobService's BulkCancelJobs
-	// RPC.
-	JobServiceBulkCancelJobsProcedure = "/fireonce.v1.JobService/BulkCancelJobs"
-	// JobServiceBulkRetryJobsProcedure is the fully-qualified name of the JobService's BulkRetryJobs
-	// RPC.
-	JobServiceBulkRetryJobsProcedure = "/fireonce.v1.JobService/BulkRetryJobs"
-	// JobServiceBulkRescheduleJobsProcedure is the fully-qualified name of the JobService's
-	// BulkRescheduleJobs RPC.
-	JobServiceBulkRescheduleJobsProcedure = "/fireonce.v1.JobService/BulkRescheduleJobs"
-	// JobServiceBulkResolveJobsProcedure is the fully-qualified name of the JobService's
-	// BulkResolveJobs RPC.
-	JobServiceBulkResolveJobsProcedure = "/fireonce.v1.JobService/BulkResolveJobs"
 	// JobServiceDeleteJobProcedure is the fully-qualified name of the JobService's DeleteJob RPC.
 	JobServiceDeleteJobProcedure = "/fireonce.v1.JobService/DeleteJob"
 	// JobServiceListJobAttemptsProcedure is the fully-qualified name of the JobService's
@@ -197,28 +185,6 @@ type JobServiceClient interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error)
-	// CancelJob for every job that a filter selects, at most 500 in a call: call again with
-	// next_page_token until it is empty. Each job is decided separately; a job that changes
-	// meanwhile is judged as it is then, and left alone if the filter no longer selects it.
-	// Newest job first. Without states in the filter these are the jobs that have not
-	// ended, and the replies that are CANCELED because the job that they reply to had
-	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
-	// SCHEDULE_NOT_FOUND: the filter names a key of none.
-	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
-	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
-	// that is CANCELED because the job that it replies to had ended, in the same way, but
-	// oldest job first: a reply follows the job that it replies to, also across pages. A
-	// dry run, which changes nothing, lists a reply among the failures if that job is on an
-	// earlier page.
-	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
-	// RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
-	// one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
-	// among the failures.
-	BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error)
-	// ResolveJob with one decision for every job that a filter selects, in the
-	// same way.
-	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
 	// Erases a job that has ended: payload, labels, key, answers, texts and history are
 	// removed permanently; the answer has the rest. Repeats get the same answer. The
 	// idempotency key stays bound by its digest, as that of a job that retention has
@@ -338,34 +304,6 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
-		bulkCancelJobs: connect.NewClient[fireoncev1.BulkCancelJobsRequest, fireoncev1.BulkCancelJobsResponse](
-			httpClient,
-			baseURL+JobServiceBulkCancelJobsProcedure,
-			connect.WithSchema(jobServiceMethods.ByName("BulkCancelJobs")),
-			connect.WithIdempotency(connect.IdempotencyIdempotent),
-			connect.WithClientOptions(opts...),
-		),
-		bulkRetryJobs: connect.NewClient[fireoncev1.BulkRetryJobsRequest, fireoncev1.BulkRetryJobsResponse](
-			httpClient,
-			baseURL+JobServiceBulkRetryJobsProcedure,
-			connect.WithSchema(jobServiceMethods.ByName("BulkRetryJobs")),
-			connect.WithIdempotency(connect.IdempotencyIdempotent),
-			connect.WithClientOptions(opts...),
-		),
-		bulkRescheduleJobs: connect.NewClient[fireoncev1.BulkRescheduleJobsRequest, fireoncev1.BulkRescheduleJobsResponse](
-			httpClient,
-			baseURL+JobServiceBulkRescheduleJobsProcedure,
-			connect.WithSchema(jobServiceMethods.ByName("BulkRescheduleJobs")),
-			connect.WithIdempotency(connect.IdempotencyIdempotent),
-			connect.WithClientOptions(opts...),
-		),
-		bulkResolveJobs: connect.NewClient[fireoncev1.BulkResolveJobsRequest, fireoncev1.BulkResolveJobsResponse](
-			httpClient,
-			baseURL+JobServiceBulkResolveJobsProcedure,
-			connect.WithSchema(jobServiceMethods.ByName("BulkResolveJobs")),
-			connect.WithIdempotency(connect.IdempotencyIdempotent),
-			connect.WithClientOptions(opts...),
-		),
 		deleteJob: connect.NewClient[fireoncev1.DeleteJobRequest, fireoncev1.DeleteJobResponse](
 			httpClient,
 			baseURL+JobServiceDeleteJobProcedure,
@@ -410,10 +348,6 @@ type jobServiceClient struct {
 	runJobNow           *connect.Client[fireoncev1.RunJobNowRequest, fireoncev1.RunJobNowResponse]
 	retryJob            *connect.Client[fireoncev1.RetryJobRequest, fireoncev1.RetryJobResponse]
 	resolveJob          *connect.Client[fireoncev1.ResolveJobRequest, fireoncev1.ResolveJobResponse]
-	bulkCancelJobs      *connect.Client[fireoncev1.BulkCancelJobsRequest, fireoncev1.BulkCancelJobsResponse]
-	bulkRetryJobs       *connect.Client[fireoncev1.BulkRetryJobsRequest, fireoncev1.BulkRetryJobsResponse]
-	bulkRescheduleJobs  *connect.Client[fireoncev1.BulkRescheduleJobsRequest, fireoncev1.BulkRescheduleJobsResponse]
-	bulkResolveJobs     *connect.Client[fireoncev1.BulkResolveJobsRequest, fireoncev1.BulkResolveJobsResponse]
 	deleteJob           *connect.Client[fireoncev1.DeleteJobRequest, fireoncev1.DeleteJobResponse]
 	listJobAttempts     *connect.Client[fireoncev1.ListJobAttemptsRequest, fireoncev1.ListJobAttemptsResponse]
 	listJobObservations *connect.Client[fireoncev1.ListJobObservationsRequest, fireoncev1.ListJobObservationsResponse]
@@ -509,42 +443,6 @@ func (c *jobServiceClient) RetryJob(ctx context.Context, req *fireoncev1.RetryJo
 // ResolveJob calls fireonce.v1.JobService.ResolveJob.
 func (c *jobServiceClient) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
 	response, err := c.resolveJob.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// BulkCancelJobs calls fireonce.v1.JobService.BulkCancelJobs.
-func (c *jobServiceClient) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error) {
-	response, err := c.bulkCancelJobs.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// BulkRetryJobs calls fireonce.v1.JobService.BulkRetryJobs.
-func (c *jobServiceClient) BulkRetryJobs(ctx context.Context, req *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
-	response, err := c.bulkRetryJobs.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// BulkRescheduleJobs calls fireonce.v1.JobService.BulkRescheduleJobs.
-func (c *jobServiceClient) BulkRescheduleJobs(ctx context.Context, req *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error) {
-	response, err := c.bulkRescheduleJobs.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// BulkResolveJobs calls fireonce.v1.JobService.BulkResolveJobs.
-func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {
-	response, err := c.bulkResolveJobs.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -701,28 +599,6 @@ type JobServiceHandler interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error)
-	// CancelJob for every job that a filter selects, at most 500 in a call: call again with
-	// next_page_token until it is empty. Each job is decided separately; a job that changes
-	// meanwhile is judged as it is then, and left alone if the filter no longer selects it.
-	// Newest job first. Without states in the filter these are the jobs that have not
-	// ended, and the replies that are CANCELED because the job that they reply to had
-	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
-	// SCHEDULE_NOT_FOUND: the filter names a key of none.
-	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
-	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
-	// that is CANCELED because the job that it replies to had ended, in the same way, but
-	// oldest job first: a reply follows the job that it replies to, also across pages. A
-	// dry run, which changes nothing, lists a reply among the failures if that job is on an
-	// earlier page.
-	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
-	// RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
-	// one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
-	// among the failures.
-	BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error)
-	// ResolveJob with one decision for every job that a filter selects, in the
-	// same way.
-	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
 	// Erases a job that has ended: payload, labels, key, answers, texts and history are
 	// removed permanently; the answer has the rest. Repeats get the same answer. The
 	// idempotency key stays bound by its digest, as that of a job that retention has
@@ -838,34 +714,6 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
-	jobServiceBulkCancelJobsHandler := connect.NewUnaryHandlerSimple(
-		JobServiceBulkCancelJobsProcedure,
-		svc.BulkCancelJobs,
-		connect.WithSchema(jobServiceMethods.ByName("BulkCancelJobs")),
-		connect.WithIdempotency(connect.IdempotencyIdempotent),
-		connect.WithHandlerOptions(opts...),
-	)
-	jobServiceBulkRetryJobsHandler := connect.NewUnaryHandlerSimple(
-		JobServiceBulkRetryJobsProcedure,
-		svc.BulkRetryJobs,
-		connect.WithSchema(jobServiceMethods.ByName("BulkRetryJobs")),
-		connect.WithIdempotency(connect.IdempotencyIdempotent),
-		connect.WithHandlerOptions(opts...),
-	)
-	jobServiceBulkRescheduleJobsHandler := connect.NewUnaryHandlerSimple(
-		JobServiceBulkRescheduleJobsProcedure,
-		svc.BulkRescheduleJobs,
-		connect.WithSchema(jobServiceMethods.ByName("BulkRescheduleJobs")),
-		connect.WithIdempotency(connect.IdempotencyIdempotent),
-		connect.WithHandlerOptions(opts...),
-	)
-	jobServiceBulkResolveJobsHandler := connect.NewUnaryHandlerSimple(
-		JobServiceBulkResolveJobsProcedure,
-		svc.BulkResolveJobs,
-		connect.WithSchema(jobServiceMethods.ByName("BulkResolveJobs")),
-		connect.WithIdempotency(connect.IdempotencyIdempotent),
-		connect.WithHandlerOptions(opts...),
-	)
 	jobServiceDeleteJobHandler := connect.NewUnaryHandlerSimple(
 		JobServiceDeleteJobProcedure,
 		svc.DeleteJob,
@@ -918,14 +766,6 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceRetryJobHandler.ServeHTTP(w, r)
 		case JobServiceResolveJobProcedure:
 			jobServiceResolveJobHandler.ServeHTTP(w, r)
-		case JobServiceBulkCancelJobsProcedure:
-			jobServiceBulkCancelJobsHandler.ServeHTTP(w, r)
-		case JobServiceBulkRetryJobsProcedure:
-			jobServiceBulkRetryJobsHandler.ServeHTTP(w, r)
-		case JobServiceBulkRescheduleJobsProcedure:
-			jobServiceBulkRescheduleJobsHandler.ServeHTTP(w, r)
-		case JobServiceBulkResolveJobsProcedure:
-			jobServiceBulkResolveJobsHandler.ServeHTTP(w, r)
 		case JobServiceDeleteJobProcedure:
 			jobServiceDeleteJobHandler.ServeHTTP(w, r)
 		case JobServiceListJobAttemptsProcedure:
@@ -985,22 +825,6 @@ func (UnimplementedJobServiceHandler) RetryJob(context.Context, *fireoncev1.Retr
 
 func (UnimplementedJobServiceHandler) ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.ResolveJob is not implemented"))
-}
-
-func (UnimplementedJobServiceHandler) BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.BulkCancelJobs is not implemented"))
-}
-
-func (UnimplementedJobServiceHandler) BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.BulkRetryJobs is not implemented"))
-}
-
-func (UnimplementedJobServiceHandler) BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.BulkRescheduleJobs is not implemented"))
-}
-
-func (UnimplementedJobServiceHandler) BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.BulkResolveJobs is not implemented"))
 }
 
 func (UnimplementedJobServiceHandler) DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error) {

@@ -31,10 +31,6 @@ const (
 	JobService_RunJobNow_FullMethodName           = "/fireonce.v1.JobService/RunJobNow"
 	JobService_RetryJob_FullMethodName            = "/fireonce.v1.JobService/RetryJob"
 	JobService_ResolveJob_FullMethodName          = "/fireonce.v1.JobService/ResolveJob"
-	JobService_BulkCancelJobs_FullMethodName      = "/fireonce.v1.JobService/BulkCancelJobs"
-	JobService_BulkRetryJobs_FullMethodName       = "/fireonce.v1.JobService/BulkRetryJobs"
-	JobService_BulkRescheduleJobs_FullMethodName  = "/fireonce.v1.JobService/BulkRescheduleJobs"
-	JobService_BulkResolveJobs_FullMethodName     = "/fireonce.v1.JobService/BulkResolveJobs"
 	JobService_DeleteJob_FullMethodName           = "/fireonce.v1.JobService/DeleteJob"
 	JobService_ListJobAttempts_FullMethodName     = "/fireonce.v1.JobService/ListJobAttempts"
 	JobService_ListJobObservations_FullMethodName = "/fireonce.v1.JobService/ListJobObservations"
@@ -191,28 +187,6 @@ type JobServiceClient interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(ctx context.Context, in *fireoncev1.ResolveJobRequest, opts ...grpc.CallOption) (*fireoncev1.ResolveJobResponse, error)
-	// CancelJob for every job that a filter selects, at most 500 in a call: call again with
-	// next_page_token until it is empty. Each job is decided separately; a job that changes
-	// meanwhile is judged as it is then, and left alone if the filter no longer selects it.
-	// Newest job first. Without states in the filter these are the jobs that have not
-	// ended, and the replies that are CANCELED because the job that they reply to had
-	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
-	// SCHEDULE_NOT_FOUND: the filter names a key of none.
-	BulkCancelJobs(ctx context.Context, in *fireoncev1.BulkCancelJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkCancelJobsResponse, error)
-	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
-	// that is CANCELED because the job that it replies to had ended, in the same way, but
-	// oldest job first: a reply follows the job that it replies to, also across pages. A
-	// dry run, which changes nothing, lists a reply among the failures if that job is on an
-	// earlier page.
-	BulkRetryJobs(ctx context.Context, in *fireoncev1.BulkRetryJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRetryJobsResponse, error)
-	// RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
-	// one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
-	// among the failures.
-	BulkRescheduleJobs(ctx context.Context, in *fireoncev1.BulkRescheduleJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRescheduleJobsResponse, error)
-	// ResolveJob with one decision for every job that a filter selects, in the
-	// same way.
-	BulkResolveJobs(ctx context.Context, in *fireoncev1.BulkResolveJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkResolveJobsResponse, error)
 	// Erases a job that has ended: payload, labels, key, answers, texts and history are
 	// removed permanently; the answer has the rest. Repeats get the same answer. The
 	// idempotency key stays bound by its digest, as that of a job that retention has
@@ -366,46 +340,6 @@ func (c *jobServiceClient) ResolveJob(ctx context.Context, in *fireoncev1.Resolv
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(fireoncev1.ResolveJobResponse)
 	err := c.cc.Invoke(ctx, JobService_ResolveJob_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *jobServiceClient) BulkCancelJobs(ctx context.Context, in *fireoncev1.BulkCancelJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkCancelJobsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(fireoncev1.BulkCancelJobsResponse)
-	err := c.cc.Invoke(ctx, JobService_BulkCancelJobs_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *jobServiceClient) BulkRetryJobs(ctx context.Context, in *fireoncev1.BulkRetryJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRetryJobsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(fireoncev1.BulkRetryJobsResponse)
-	err := c.cc.Invoke(ctx, JobService_BulkRetryJobs_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *jobServiceClient) BulkRescheduleJobs(ctx context.Context, in *fireoncev1.BulkRescheduleJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkRescheduleJobsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(fireoncev1.BulkRescheduleJobsResponse)
-	err := c.cc.Invoke(ctx, JobService_BulkRescheduleJobs_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, in *fireoncev1.BulkResolveJobsRequest, opts ...grpc.CallOption) (*fireoncev1.BulkResolveJobsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(fireoncev1.BulkResolveJobsResponse)
-	err := c.cc.Invoke(ctx, JobService_BulkResolveJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -602,28 +536,6 @@ type JobServiceServer interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error)
-	// CancelJob for every job that a filter selects, at most 500 in a call: call again with
-	// next_page_token until it is empty. Each job is decided separately; a job that changes
-	// meanwhile is judged as it is then, and left alone if the filter no longer selects it.
-	// Newest job first. Without states in the filter these are the jobs that have not
-	// ended, and the replies that are CANCELED because the job that they reply to had
-	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
-	// SCHEDULE_NOT_FOUND: the filter names a key of none.
-	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
-	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
-	// that is CANCELED because the job that it replies to had ended, in the same way, but
-	// oldest job first: a reply follows the job that it replies to, also across pages. A
-	// dry run, which changes nothing, lists a reply among the failures if that job is on an
-	// earlier page.
-	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
-	// RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
-	// one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
-	// among the failures.
-	BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error)
-	// ResolveJob with one decision for every job that a filter selects, in the
-	// same way.
-	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
 	// Erases a job that has ended: payload, labels, key, answers, texts and history are
 	// removed permanently; the answer has the rest. Repeats get the same answer. The
 	// idempotency key stays bound by its digest, as that of a job that retention has
@@ -696,18 +608,6 @@ func (UnimplementedJobServiceServer) RetryJob(context.Context, *fireoncev1.Retry
 }
 func (UnimplementedJobServiceServer) ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveJob not implemented")
-}
-func (UnimplementedJobServiceServer) BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BulkCancelJobs not implemented")
-}
-func (UnimplementedJobServiceServer) BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BulkRetryJobs not implemented")
-}
-func (UnimplementedJobServiceServer) BulkRescheduleJobs(context.Context, *fireoncev1.BulkRescheduleJobsRequest) (*fireoncev1.BulkRescheduleJobsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BulkRescheduleJobs not implemented")
-}
-func (UnimplementedJobServiceServer) BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BulkResolveJobs not implemented")
 }
 func (UnimplementedJobServiceServer) DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteJob not implemented")
@@ -933,78 +833,6 @@ func _JobService_ResolveJob_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
-func _JobService_BulkCancelJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(fireoncev1.BulkCancelJobsRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(JobServiceServer).BulkCancelJobs(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: JobService_BulkCancelJobs_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).BulkCancelJobs(ctx, req.(*fireoncev1.BulkCancelJobsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _JobService_BulkRetryJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(fireoncev1.BulkRetryJobsRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(JobServiceServer).BulkRetryJobs(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: JobService_BulkRetryJobs_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).BulkRetryJobs(ctx, req.(*fireoncev1.BulkRetryJobsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _JobService_BulkRescheduleJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(fireoncev1.BulkRescheduleJobsRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(JobServiceServer).BulkRescheduleJobs(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: JobService_BulkRescheduleJobs_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).BulkRescheduleJobs(ctx, req.(*fireoncev1.BulkRescheduleJobsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _JobService_BulkResolveJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(fireoncev1.BulkResolveJobsRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(JobServiceServer).BulkResolveJobs(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: JobService_BulkResolveJobs_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).BulkResolveJobs(ctx, req.(*fireoncev1.BulkResolveJobsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _JobService_DeleteJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(fireoncev1.DeleteJobRequest)
 	if err := dec(in); err != nil {
@@ -1123,22 +951,6 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveJob",
 			Handler:    _JobService_ResolveJob_Handler,
-		},
-		{
-			MethodName: "BulkCancelJobs",
-			Handler:    _JobService_BulkCancelJobs_Handler,
-		},
-		{
-			MethodName: "BulkRetryJobs",
-			Handler:    _JobService_BulkRetryJobs_Handler,
-		},
-		{
-			MethodName: "BulkRescheduleJobs",
-			Handler:    _JobService_BulkRescheduleJobs_Handler,
-		},
-		{
-			MethodName: "BulkResolveJobs",
-			Handler:    _JobService_BulkResolveJobs_Handler,
 		},
 		{
 			MethodName: "DeleteJob",

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -32,14 +32,14 @@ func bulkCommand() *cli.Command {
 				Name: "cancel", Usage: "stop further sends",
 				Flags: flags(append(bulkFlags(), reasonFlag())...),
 				Action: action(func(ctx context.Context, c *call) error {
-					return bulk(ctx, c, c.Jobs.BulkCancelJobs, &fireoncev1.BulkCancelJobsRequest{})
+					return bulk(ctx, c, c.Bulk.BulkCancelJobs, &adminv1.BulkCancelJobsRequest{})
 				}),
 			},
 			{
 				Name: "retry", Usage: "give jobs that FAILED or EXPIRED another chance",
 				Flags: flags(bulkFlags()...),
 				Action: action(func(ctx context.Context, c *call) error {
-					return bulk(ctx, c, c.Jobs.BulkRetryJobs, &fireoncev1.BulkRetryJobsRequest{})
+					return bulk(ctx, c, c.Bulk.BulkRetryJobs, &adminv1.BulkRetryJobsRequest{})
 				}),
 			},
 			{
@@ -54,7 +54,7 @@ func bulkCommand() *cli.Command {
 				Name: "resolve", Usage: "decide about jobs whose outcome is unknown",
 				Flags: flags(append(bulkFlags(), resolveFlags()...)...),
 				Action: action(func(ctx context.Context, c *call) error {
-					return bulk(ctx, c, c.Jobs.BulkResolveJobs, &fireoncev1.BulkResolveJobsRequest{})
+					return bulk(ctx, c, c.Bulk.BulkResolveJobs, &adminv1.BulkResolveJobsRequest{})
 				}),
 			},
 		},
@@ -69,11 +69,11 @@ func bulkReschedule(ctx context.Context, c *call) error {
 	if (at != nil || local != nil) == c.cmd.IsSet("delay") {
 		return exit.Usagef("say when: with one of --at, --in and --delay")
 	}
-	req := &fireoncev1.BulkRescheduleJobsRequest{ScheduleTime: at, LocalTime: local}
+	req := &adminv1.BulkRescheduleJobsRequest{ScheduleTime: at, LocalTime: local}
 	if err := setFromFlags(c.cmd, req, "window", "start_window"); err != nil {
 		return err
 	}
-	return bulk(ctx, c, c.Jobs.BulkRescheduleJobs, req)
+	return bulk(ctx, c, c.Bulk.BulkRescheduleJobs, req)
 }
 
 func bulkFlags() []cli.Flag {
@@ -97,7 +97,7 @@ func bulkPages[Q proto.Message, R interface{ GetResult() T }, T interface{ GetNe
 
 // bulk makes a call on the jobs that the filter selects, and sums its pages up.
 func bulk[Q proto.Message, R interface {
-	GetResult() *fireoncev1.BulkResult
+	GetResult() *adminv1.BulkResult
 }](ctx context.Context, c *call, method func(context.Context, Q) (R, error), req Q) error {
 	filter, err := c.jobFilter()
 	if err != nil {
@@ -106,7 +106,7 @@ func bulk[Q proto.Message, R interface {
 	if err := setFromFlags(c.cmd, req, "confirm", "as_of_time"); err != nil {
 		return err
 	}
-	dry, total := !c.cmd.IsSet("confirm"), &fireoncev1.BulkResult{}
+	dry, total := !c.cmd.IsSet("confirm"), &adminv1.BulkResult{}
 	if !dry && c.cmd.Bool("dry-run") {
 		return exit.Usagef("--dry-run only counts, and --confirm changes; leave one of the two out")
 	}
@@ -143,7 +143,7 @@ func bulk[Q proto.Message, R interface {
 	return nil
 }
 
-func (p *printer) bulk(r *fireoncev1.BulkResult, dry bool) {
+func (p *printer) bulk(r *adminv1.BulkResult, dry bool) {
 	if !dry {
 		p.line("%d of %d jobs changed.", r.GetChanged(), r.GetMatched())
 		return

@@ -18,8 +18,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -49,10 +51,10 @@ type API struct {
 	// Server is its URL.
 	Server      string
 	Jobs        fireoncev1connect.JobServiceClient
-	Connections fireoncev1connect.ConnectionServiceClient
-	Schedules   fireoncev1connect.ScheduleServiceClient
-	Stats       fireoncev1connect.StatsServiceClient
-	Access      fireoncev1connect.AccessServiceClient
+	Connections connectionsv1connect.ConnectionServiceClient
+	Schedules   schedulesv1connect.ScheduleServiceClient
+	Stats       adminv1connect.StatsServiceClient
+	Access      adminv1connect.AccessServiceClient
 	Servers     adminv1connect.ServerServiceClient
 	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
 }
@@ -88,10 +90,10 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 	return &API{
 		Server:      server,
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
-		Connections: fireoncev1connect.NewConnectionServiceClient(hc, u.String(), limit),
-		Schedules:   fireoncev1connect.NewScheduleServiceClient(hc, u.String(), limit),
-		Stats:       fireoncev1connect.NewStatsServiceClient(hc, u.String(), limit),
-		Access:      fireoncev1connect.NewAccessServiceClient(hc, u.String(), limit),
+		Connections: connectionsv1connect.NewConnectionServiceClient(hc, u.String(), limit),
+		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
+		Stats:       adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
+		Access:      adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
 		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
 			hc, strings.TrimSuffix(u.String(), "/")+healthPath, limit),

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -49,29 +49,29 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 			Name: "pause", Usage: "start no job of it until it is resumed", ArgsUsage: argument,
 			Flags: flags(keyFlag(one), textFlag("reason", "why, as `TEXT` that is shown")),
 			Action: action(func(ctx context.Context, c *call) error {
-				return callOn(ctx, c, one, c.Connections.PauseConnection, &fireoncev1.PauseConnectionRequest{}, showConnection)
+				return callOn(ctx, c, one, c.Connections.PauseConnection, &connectionsv1.PauseConnectionRequest{}, showConnection)
 			}),
 		},
 		{
 			Name: "resume", Usage: "end a pause", ArgsUsage: argument,
 			Flags: flags(keyFlag(one), boolFlag("expire-missed", "what fell due in the pause expires instead of running now")),
 			Action: action(func(ctx context.Context, c *call) error {
-				return callOn(ctx, c, one, c.Connections.ResumeConnection, &fireoncev1.ResumeConnectionRequest{}, showConnection)
+				return callOn(ctx, c, one, c.Connections.ResumeConnection, &connectionsv1.ResumeConnectionRequest{}, showConnection)
 			}),
 		},
 		{
 			Name: "delete", Usage: "erase the credential; the history of its jobs stays", ArgsUsage: argument,
 			Flags: flags(etagFlag(one), keyFlag(one)),
 			Action: action(func(ctx context.Context, c *call) error {
-				return callOn(ctx, c, one, c.Connections.DeleteConnection, &fireoncev1.DeleteConnectionRequest{},
-					func(c *call, _ *fireoncev1.DeleteConnectionResponse) { c.out.line("The connection is deleted.") })
+				return callOn(ctx, c, one, c.Connections.DeleteConnection, &connectionsv1.DeleteConnectionRequest{},
+					func(c *call, _ *connectionsv1.DeleteConnectionResponse) { c.out.line("The connection is deleted.") })
 			}),
 		},
 	}
 }
 
 // readConnection returns the connection that the argument names.
-func (c *call) readConnection(ctx context.Context) (*fireoncev1.Connection, error) {
+func (c *call) readConnection(ctx context.Context) (*connectionsv1.Connection, error) {
 	id, key, err := c.argument("connection")
 	if err != nil {
 		return nil, err
@@ -80,14 +80,16 @@ func (c *call) readConnection(ctx context.Context) (*fireoncev1.Connection, erro
 }
 
 // connection reads a connection by its id or its key.
-func (c *call) connection(ctx context.Context, id, key string) (*fireoncev1.Connection, error) {
-	req := named(&fireoncev1.GetConnectionRequest{}, "connection_id", id, key)
+func (c *call) connection(ctx context.Context, id, key string) (*connectionsv1.Connection, error) {
+	req := named(&connectionsv1.GetConnectionRequest{}, "connection_id", id, key)
 	resp, err := Ask(ctx, c.Connections.GetConnection, req)
 	return resp.GetConnection(), err
 }
 
 // showConnection prints the connection of an answer.
-func showConnection[R interface{ GetConnection() *fireoncev1.Connection }](c *call, resp R) {
+func showConnection[R interface {
+	GetConnection() *connectionsv1.Connection
+}](c *call, resp R) {
 	c.out.connection(resp.GetConnection())
 }
 
@@ -97,7 +99,7 @@ func updateConnection(settings []cli.Flag) func(context.Context, *call) error {
 		if err != nil {
 			return err
 		}
-		req := named(&fireoncev1.UpdateConnectionRequest{Etag: conn.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{}},
+		req := named(&connectionsv1.UpdateConnectionRequest{Etag: conn.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{}},
 			"connection_id", conn.GetConnectionId(), "")
 		if err := setUpdate(c.cmd, req, conn, settings); err != nil {
 			return err
@@ -107,7 +109,7 @@ func updateConnection(settings []cli.Flag) func(context.Context, *call) error {
 }
 
 // setUpdate sets the fields and the mask that the flags change.
-func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *fireoncev1.Connection, settings []cli.Flag) error {
+func setUpdate(cmd *cli.Command, req *connectionsv1.UpdateConnectionRequest, conn *connectionsv1.Connection, settings []cli.Flag) error {
 	mask := req.GetUpdateMask()
 	if err := setFromFlags(cmd, req, "name", "display_name", "label", "labels"); err != nil {
 		return err
@@ -116,7 +118,7 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 		return err
 	}
 	if anySet(cmd, limitFlags("", "")) {
-		req.Limits = cmp.Or(conn.GetLimits(), &fireoncev1.ConnectionLimits{}) // absent limits stay
+		req.Limits = cmp.Or(conn.GetLimits(), &connectionsv1.ConnectionLimits{}) // absent limits stay
 		mask.Paths = append(mask.Paths, "limits")
 		if err := setFromFlags(cmd, req.GetLimits()); err != nil {
 			return err
@@ -130,7 +132,7 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 		}
 	}
 	if anySet(cmd, settings) {
-		next := &fireoncev1.Connection{Connector: conn.GetConnector()}
+		next := &connectionsv1.Connection{Connector: conn.GetConnector()}
 		if err := setSettings(cmd, next); err != nil {
 			return err
 		}
@@ -165,17 +167,17 @@ func rotateCredential(ctx context.Context, c *call) error {
 		return exit.Usagef("give the new credential, in a file or the environment")
 	}
 	// Without --etag it replaces whatever credential there is by now.
-	req := &fireoncev1.RotateCredentialRequest{Credential: secret, Etag: c.cmd.String("etag")}
+	req := &connectionsv1.RotateCredentialRequest{Credential: secret, Etag: c.cmd.String("etag")}
 	return callAndPrint(ctx, c, c.Connections.RotateCredential, named(req, "connection_id", conn.GetConnectionId(), ""), showConnection)
 }
 
 func testConnection(ctx context.Context, c *call) error {
-	req, err := withName(c, "connection", &fireoncev1.TestConnectionRequest{})
+	req, err := withName(c, "connection", &connectionsv1.TestConnectionRequest{})
 	if err != nil {
 		return err
 	}
 	resp, err := Ask(ctx, c.Connections.TestConnection, req)
-	err = printAnswer(c, resp, err, func(c *call, resp *fireoncev1.TestConnectionResponse) {
+	err = printAnswer(c, resp, err, func(c *call, resp *connectionsv1.TestConnectionResponse) {
 		c.out.fields(
 			"Check", map[bool]string{true: "passed", false: "failed"}[resp.GetOk()],
 			"Found", resp.GetDetail()+egressHint(resp.GetFailureKind()),
@@ -198,10 +200,10 @@ func connectorsCommand() *cli.Command {
 }
 
 func listConnectors(ctx context.Context, c *call) error {
-	return callAndPrint(ctx, c, c.Connections.ListConnectors, &fireoncev1.ListConnectorsRequest{}, showConnectors)
+	return callAndPrint(ctx, c, c.Connections.ListConnectors, &connectionsv1.ListConnectorsRequest{}, showConnectors)
 }
 
-func showConnectors(c *call, resp *fireoncev1.ListConnectorsResponse) {
+func showConnectors(c *call, resp *connectionsv1.ListConnectorsResponse) {
 	for i, k := range resp.GetConnectors() {
 		if i > 0 {
 			c.out.line("")

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 
@@ -40,7 +41,7 @@ func connectionsCommand() *cli.Command {
 				Description: "CONNECTION is its id, or the key under which it was created, also by a login.",
 				Flags:       flags(keyFlag("connection")),
 				Action: action(func(ctx context.Context, c *call) error {
-					return callOn(ctx, c, "connection", c.Connections.GetConnection, &fireoncev1.GetConnectionRequest{}, showConnection)
+					return callOn(ctx, c, "connection", c.Connections.GetConnection, &connectionsv1.GetConnectionRequest{}, showConnection)
 				}),
 			},
 			{
@@ -132,7 +133,7 @@ func changedRetry(cmd *cli.Command, from *fireoncev1.RetryPolicy) (*fireoncev1.R
 	return out, nil
 }
 
-func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
+func connectionRequest(cmd *cli.Command) (*connectionsv1.CreateConnectionRequest, error) {
 	req, err := newConnection(cmd)
 	if err != nil {
 		return nil, err
@@ -142,8 +143,8 @@ func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, e
 }
 
 // newConnection reads a new connection from the flags, without its credential.
-func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
-	conn, limits := &fireoncev1.Connection{Connector: cmd.String("connector"), DisplayName: cmd.String("name")}, &fireoncev1.ConnectionLimits{}
+func newConnection(cmd *cli.Command) (*connectionsv1.CreateConnectionRequest, error) {
+	conn, limits := &connectionsv1.Connection{Connector: cmd.String("connector"), DisplayName: cmd.String("name")}, &connectionsv1.ConnectionLimits{}
 	if err := setFromFlags(cmd, limits); err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error
 		return nil, err
 	}
 	key, err := keyOrNew(cmd, "key")
-	return &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: conn}, err
+	return &connectionsv1.CreateConnectionRequest{IdempotencyKey: key, Connection: conn}, err
 }
 
 func listConnections(ctx context.Context, c *call) error {
@@ -169,8 +170,8 @@ func listConnections(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	req := &fireoncev1.ListConnectionsRequest{Filter: filter}
-	return pages(ctx, c, c.Connections.ListConnections, req, func(page *fireoncev1.ListConnectionsResponse) {
+	req := &connectionsv1.ListConnectionsRequest{Filter: filter}
+	return pages(ctx, c, c.Connections.ListConnections, req, func(page *connectionsv1.ListConnectionsResponse) {
 		c.out.connections(page.GetConnections())
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -28,12 +29,12 @@ func (c *call) hintContent(ctx context.Context, err error, p *fireoncev1.Payload
 	if err != nil {
 		return
 	}
-	all, err := Ask(ctx, c.Connections.ListConnectors, &fireoncev1.ListConnectorsRequest{})
+	all, err := Ask(ctx, c.Connections.ListConnectors, &connectionsv1.ListConnectorsRequest{})
 	if err != nil {
 		return
 	}
 	connector := conn.GetConnector()
-	i := slices.IndexFunc(all.GetConnectors(), func(k *fireoncev1.Connector) bool { return k.GetName() == connector })
+	i := slices.IndexFunc(all.GetConnectors(), func(k *connectionsv1.Connector) bool { return k.GetName() == connector })
 	sent := kindOf(p)
 	if i < 0 || slices.Contains(all.GetConnectors()[i].GetPayloadKinds(), sent) {
 		return // options of another platform: the server's error names them

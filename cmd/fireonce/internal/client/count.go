@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
@@ -24,7 +25,7 @@ func countCommand() *cli.Command {
 }
 
 func count(ctx context.Context, c *call) error {
-	req := &fireoncev1.CountJobsRequest{}
+	req := &adminv1.CountJobsRequest{}
 	err := setFromFlags(c.cmd, req, "by", "group_by")
 	if err != nil {
 		return err
@@ -32,11 +33,11 @@ func count(ctx context.Context, c *call) error {
 	if req.Filter, err = c.jobFilter(); err != nil {
 		return err
 	}
-	return callAndPrint(ctx, c, c.Stats.CountJobs, req, func(c *call, resp *fireoncev1.CountJobsResponse) { c.out.counts(resp) })
+	return callAndPrint(ctx, c, c.Stats.CountJobs, req, func(c *call, resp *adminv1.CountJobsResponse) { c.out.counts(resp) })
 }
 
 // counts shows the states that have jobs. A count that is only a lower bound has a plus.
-func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
+func (p *printer) counts(resp *adminv1.CountJobsResponse) {
 	number := func(n int64, capped bool) string {
 		if capped {
 			return strconv.FormatInt(n, 10) + "+"
@@ -68,11 +69,11 @@ func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
 	for _, g := range resp.GetGroups() {
 		var name string
 		switch v := g.GetValue().(type) {
-		case *fireoncev1.CountJobsResponse_Group_ConnectionId:
+		case *adminv1.CountJobsResponse_Group_ConnectionId:
 			name = cmp.Or(ownKey(g.GetConnectionKey()), v.ConnectionId)
-		case *fireoncev1.CountJobsResponse_Group_EffectClass:
+		case *adminv1.CountJobsResponse_Group_EffectClass:
 			name = strings.TrimPrefix(v.EffectClass.String(), "EFFECT_CLASS_")
-		case *fireoncev1.CountJobsResponse_Group_ErrorKind:
+		case *adminv1.CountJobsResponse_Group_ErrorKind:
 			name = strings.TrimPrefix(v.ErrorKind.String(), "FAILURE_KIND_")
 			if v.ErrorKind == 0 {
 				name = "no error"
@@ -85,8 +86,8 @@ func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
 
 // series shows counts over time.
 func series(ctx context.Context, c *call) error {
-	req := &fireoncev1.QueryStatsRequest{
-		StartTime: timestamppb.New(time.Now().Add(-c.cmd.Duration("window"))), Filter: &fireoncev1.StatsFilter{},
+	req := &adminv1.QueryStatsRequest{
+		StartTime: timestamppb.New(time.Now().Add(-c.cmd.Duration("window"))), Filter: &adminv1.StatsFilter{},
 	}
 	if err := setFromFlags(c.cmd, req, "by", "bucket"); err != nil {
 		return err
@@ -94,10 +95,10 @@ func series(ctx context.Context, c *call) error {
 	if name := c.cmd.String("connection"); name != "" {
 		req.Filter.ConnectionIds, req.Filter.ConnectionKeys = idsAndKeys([]string{name})
 	}
-	return callAndPrint(ctx, c, c.Stats.QueryStats, req, func(c *call, resp *fireoncev1.QueryStatsResponse) { c.out.series(resp) })
+	return callAndPrint(ctx, c, c.Stats.QueryStats, req, func(c *call, resp *adminv1.QueryStatsResponse) { c.out.series(resp) })
 }
 
-func (p *printer) series(resp *fireoncev1.QueryStatsResponse) {
+func (p *printer) series(resp *adminv1.QueryStatsResponse) {
 	rows := [][]string{{"START", "SCHEDULED", "STARTED", "LAG P50", "LAG P99", "SUCCEEDED", "FAILED", "CANCELED", "EXPIRED", "UNKNOWN", "RECOVERED"}}
 	for _, r := range resp.GetRows() {
 		ends := make(map[fireoncev1.JobState]int64)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/platform"
 
@@ -69,12 +69,12 @@ func secretsFit(cmd *cli.Command, connector string) error {
 }
 
 // credential reads the credential from files and variables. It returns nil if there is none.
-func credential(cmd *cli.Command) (*fireoncev1.Credential, error) {
+func credential(cmd *cli.Command) (*connectionsv1.Credential, error) {
 	if cmd.IsSet("credential-file") {
 		if cmd.IsSet("secret-file") || cmd.IsSet("token-file") || cmd.IsSet("password-file") || cmd.IsSet("user") {
 			return nil, exit.Usagef("give one file with a credential")
 		}
-		c := &fireoncev1.Credential{}
+		c := &connectionsv1.Credential{}
 		return c, readJSON(cmd, "credential-file", maxSecrets, c, `{"basic": {"username": "…", "password": "…"}} or {"bearerToken": "…"}`)
 	}
 	p, _ := builtin.Find(cmd.String("connector"))
@@ -87,8 +87,8 @@ func credential(cmd *cli.Command) (*fireoncev1.Credential, error) {
 		if err != nil || len(list) == 0 {
 			return nil, err
 		}
-		return &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
-			WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: list},
+		return &connectionsv1.Credential{Kind: &connectionsv1.Credential_WebhookSecrets{
+			WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: list},
 		}}, nil
 	default: // the variable may hold a token for any other connector
 	}
@@ -96,11 +96,11 @@ func credential(cmd *cli.Command) (*fireoncev1.Credential, error) {
 	if err != nil || strings.TrimSpace(text) == "" {
 		return nil, err
 	}
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: strings.TrimSpace(text)}}}, nil
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: strings.TrimSpace(text)}}}, nil
 }
 
 // login reads a user name and a password. It returns nil if there is no user name.
-func login(cmd *cli.Command) (*fireoncev1.Credential, error) {
+func login(cmd *cli.Command) (*connectionsv1.Credential, error) {
 	user := cmd.String("user")
 	if user == "" {
 		if cmd.IsSet("password-file") {
@@ -116,7 +116,7 @@ func login(cmd *cli.Command) (*fireoncev1.Credential, error) {
 	if password == "" {
 		return nil, exit.Usagef("--user needs --password-file or %s", passwordVar)
 	}
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{
-		Basic: &fireoncev1.BasicAuth{Username: user, Password: password},
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_Basic{
+		Basic: &connectionsv1.BasicAuth{Username: user, Password: password},
 	}}, nil
 }

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
@@ -356,13 +356,13 @@ func inWords(names []string) string {
 }
 
 // refusalRule reads "404=15m", "410=final" or "400=retry".
-func refusalRule(flag, text string) (*fireoncev1.RefusalRule, error) {
+func refusalRule(flag, text string) (*connectionsv1.RefusalRule, error) {
 	status, then, found := strings.Cut(text, "=")
 	code, err := strconv.ParseInt(status, 10, 32)
 	if err != nil || !found {
 		return nil, exit.Usagef("--%s %q is no rule such as 404=15m, 410=final or 400=retry", flag, text)
 	}
-	out := &fireoncev1.RefusalRule{Status: int32(code)}
+	out := &connectionsv1.RefusalRule{Status: int32(code)}
 	switch then {
 	case "retry":
 	case "final":
@@ -378,25 +378,25 @@ func refusalRule(flag, text string) (*fireoncev1.RefusalRule, error) {
 }
 
 // unactedAnswer reads "502 X-Refused-By: edge", or "503 body: no healthy upstream".
-func unactedAnswer(flag, text string) (*fireoncev1.UnactedAnswer, error) {
+func unactedAnswer(flag, text string) (*connectionsv1.UnactedAnswer, error) {
 	status, mark, _ := strings.Cut(text, " ")
 	code, err := strconv.ParseInt(status, 10, 32)
 	name, value, found := strings.Cut(mark, ": ")
 	if err != nil || !found {
 		return nil, exit.Usagef(`--%s %q is no answer such as "502 X-Refused-By: edge" or "503 body: no healthy upstream"`, flag, text)
 	}
-	out := &fireoncev1.UnactedAnswer{Status: int32(code)}
+	out := &connectionsv1.UnactedAnswer{Status: int32(code)}
 	if name == "body" {
-		out.Mark = &fireoncev1.UnactedAnswer_BodyContains{BodyContains: value}
+		out.Mark = &connectionsv1.UnactedAnswer_BodyContains{BodyContains: value}
 	} else {
-		out.Mark = &fireoncev1.UnactedAnswer_Header{Header: &fireoncev1.AnswerMark{Name: name, Value: value}}
+		out.Mark = &connectionsv1.UnactedAnswer_Header{Header: &connectionsv1.AnswerMark{Name: name, Value: value}}
 	}
 	return out, nil
 }
 
 // unactedText returns such an answer as the flag takes it.
 func unactedText(m proto.Message) string {
-	answer, _ := m.(*fireoncev1.UnactedAnswer) // no other list of messages is shown
+	answer, _ := m.(*connectionsv1.UnactedAnswer) // no other list of messages is shown
 	mark := "body: " + answer.GetBodyContains()
 	if h := answer.GetHeader(); h != nil {
 		mark = h.GetName() + ": " + h.GetValue()

@@ -7,21 +7,21 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 )
 
 func TestDeclaredFlags(t *testing.T) {
-	webhook := func(s *fireoncev1.WebhookSettings) *fireoncev1.Connection {
-		return &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: s}}
+	webhook := func(s *connectionsv1.WebhookSettings) *connectionsv1.Connection {
+		return &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: s}}
 	}
-	no := webhook(&fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
-	upload := &fireoncev1.Connection{Connector: "tiktok", Settings: &fireoncev1.Connection_Tiktok{Tiktok: &fireoncev1.TikTokSettings{
-		Source: fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
+	no := webhook(&connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
+	upload := &connectionsv1.Connection{Connector: "tiktok", Settings: &connectionsv1.Connection_Tiktok{Tiktok: &connectionsv1.TikTokSettings{
+		Source: connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD,
 	}}}
 	for name, tt := range map[string]struct {
 		connector string
 		args      []string
-		want      *fireoncev1.Connection // nil: the flags are refused
+		want      *connectionsv1.Connection // nil: the flags are refused
 	}{
 		"a flag that goes with another":    {"webhook", []string{"--receiver-dedupes", "no", "--dedupes-in-flight"}, nil},
 		"switched off":                     {"webhook", []string{"--receiver-dedupes", "no", "--dedupes-in-flight=false"}, no},
@@ -33,7 +33,7 @@ func TestDeclaredFlags(t *testing.T) {
 		"no such word":                     {"tiktok", []string{"--source", "carrier pigeon"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := &fireoncev1.Connection{Connector: tt.connector}
+			got := &connectionsv1.Connection{Connector: tt.connector}
 			root := &cli.Command{Name: "fireonce", Flags: settingsFlags(anyPlatform), Action: func(_ context.Context, cmd *cli.Command) error {
 				return setSettings(cmd, got)
 			}}

@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/urfave/cli/v3"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
@@ -45,14 +46,14 @@ func (c *call) jobFilter() (*fireoncev1.JobFilter, error) {
 }
 
 // connectionFilter reads which connections are meant.
-func connectionFilter(cmd *cli.Command) (*fireoncev1.ConnectionFilter, error) {
-	filter := &fireoncev1.ConnectionFilter{}
+func connectionFilter(cmd *cli.Command) (*connectionsv1.ConnectionFilter, error) {
+	filter := &connectionsv1.ConnectionFilter{}
 	if cmd.Bool("held") {
 		if cmd.IsSet("state") {
 			return nil, exit.Usagef("give --held or --state, not both")
 		}
-		filter.States = []fireoncev1.ConnectionState{
-			fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, fireoncev1.ConnectionState_CONNECTION_STATE_PAUSED,
+		filter.States = []connectionsv1.ConnectionState{
+			connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, connectionsv1.ConnectionState_CONNECTION_STATE_PAUSED,
 		}
 	}
 	return filter, setFromFlags(cmd, filter, "state", "states", "connector", "connectors", "label", "labels",

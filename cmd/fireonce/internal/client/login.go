@@ -14,7 +14,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
@@ -57,10 +57,10 @@ func loginCommand() *cli.Command {
 // loginOf is a login under way.
 type loginOf struct {
 	*call
-	req   *fireoncev1.StartOAuthRequest
-	begun *fireoncev1.StartOAuthResponse
+	req   *connectionsv1.StartOAuthRequest
+	begun *connectionsv1.StartOAuthResponse
 	// before is the connection of a repeated login; nil: the login makes a new one.
-	before *fireoncev1.Connection
+	before *connectionsv1.Connection
 	// had is the fingerprint of the earlier credential of the key's connection; existed reports
 	// whether there was such a connection.
 	had     string
@@ -68,7 +68,7 @@ type loginOf struct {
 }
 
 func loginConnection(ctx context.Context, c *call) error {
-	l := &loginOf{call: c, req: &fireoncev1.StartOAuthRequest{App: c.cmd.String("app"), RedirectUrl: c.cmd.String("redirect-url")}}
+	l := &loginOf{call: c, req: &connectionsv1.StartOAuthRequest{App: c.cmd.String("app"), RedirectUrl: c.cmd.String("redirect-url")}}
 	if err := l.target(ctx); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (l *loginOf) target(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		l.req.Target = &fireoncev1.StartOAuthRequest_Create{Create: create}
+		l.req.Target = &connectionsv1.StartOAuthRequest_Create{Create: create}
 		l.req.App = cmp.Or(l.req.GetApp(), create.GetConnection().GetConnector())
 		return l.readPresent(ctx)
 	}
@@ -116,7 +116,7 @@ func (l *loginOf) target(ctx context.Context) error {
 	if l.before, err = l.connection(ctx, id, key); err != nil {
 		return err
 	}
-	l.req.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: l.before.GetConnectionId()}
+	l.req.Target = &connectionsv1.StartOAuthRequest_ConnectionId{ConnectionId: l.before.GetConnectionId()}
 	l.req.App = cmp.Or(l.req.GetApp(), l.before.GetConnector())
 	return nil
 }
@@ -150,7 +150,7 @@ func (l *loginOf) say(format string, args ...any) {
 var errNoLogin = errors.New("the login did not come back in time; nothing was changed that `fireonce connections list` does not show")
 
 // wait returns the result of the login.
-func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, error) {
+func (l *loginOf) wait(ctx context.Context) (*connectionsv1.CompleteOAuthResponse, error) {
 	if l.req.GetRedirectUrl() != "" {
 		l.say("Then paste here the whole URL at which the browser ends:")
 		return l.pasted(ctx)
@@ -167,7 +167,7 @@ func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, 
 		conn, err := l.look(ctx)
 		switch code := exit.Code(err); {
 		case conn != nil:
-			return &fireoncev1.CompleteOAuthResponse{Connection: conn, Created: l.before == nil && !l.existed}, nil
+			return &connectionsv1.CompleteOAuthResponse{Connection: conn, Created: l.before == nil && !l.existed}, nil
 		case err != nil && code != exit.Unavailable:
 			return nil, err
 		}
@@ -175,7 +175,7 @@ func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, 
 }
 
 // look reads whether the login has ended: then the connection exists, or has another credential.
-func (l *loginOf) look(ctx context.Context) (*fireoncev1.Connection, error) {
+func (l *loginOf) look(ctx context.Context) (*connectionsv1.Connection, error) {
 	if l.before != nil {
 		now, err := l.connection(ctx, l.before.GetConnectionId(), "")
 		if err != nil || now.GetCredentialFingerprint() == l.before.GetCredentialFingerprint() {
@@ -195,7 +195,7 @@ func (l *loginOf) look(ctx context.Context) (*fireoncev1.Connection, error) {
 }
 
 // pasted reads the URL at which the browser ended, and completes the login with it.
-func (l *loginOf) pasted(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, error) {
+func (l *loginOf) pasted(ctx context.Context) (*connectionsv1.CompleteOAuthResponse, error) {
 	text, err := l.line(ctx)
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (l *loginOf) line(ctx context.Context) (string, error) {
 
 // completion makes a request from the pasted URL, which must be of this login. The server compares
 // the URL with the login's redirect URL.
-func (l *loginOf) completion(text string) (*fireoncev1.CompleteOAuthRequest, error) {
+func (l *loginOf) completion(text string) (*connectionsv1.CompleteOAuthRequest, error) {
 	at, query, isURL := strings.Cut(text, "?")
 	query, _, _ = strings.Cut(query, "#")
 	q, err := url.ParseQuery(query)
@@ -249,7 +249,7 @@ func (l *loginOf) completion(text string) (*fireoncev1.CompleteOAuthRequest, err
 	case q.Get("code") == "":
 		return nil, errors.New("there is no code in this URL: log in again")
 	default:
-		return &fireoncev1.CompleteOAuthRequest{
+		return &connectionsv1.CompleteOAuthRequest{
 			State: l.begun.GetState(), Code: q.Get("code"), RedirectUrl: at, Issuer: q.Get("iss"),
 		}, nil
 	}

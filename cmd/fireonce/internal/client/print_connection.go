@@ -6,11 +6,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 )
 
-func (p *printer) connection(c *fireoncev1.Connection) {
+func (p *printer) connection(c *connectionsv1.Connection) {
 	p.fields(slices.Concat([]string{
 		"Key", c.GetIdempotencyKey(),
 		"Name", c.GetDisplayName(),
@@ -34,7 +35,7 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 }
 
 // shownSettings returns labels and values, in turn, of a connection's settings.
-func shownSettings(c *fireoncev1.Connection) []string {
+func shownSettings(c *connectionsv1.Connection) []string {
 	m := c.ProtoReflect()
 	field := m.WhichOneof(connectionSettings)
 	if field == nil {
@@ -46,7 +47,7 @@ func shownSettings(c *fireoncev1.Connection) []string {
 	return []string{"Settings", labelsLine(c.GetCustom().GetValues())}
 }
 
-func credentialLine(c *fireoncev1.Connection) string {
+func credentialLine(c *connectionsv1.Connection) string {
 	if c.GetCredentialFingerprint() == "" {
 		return "none"
 	}
@@ -60,7 +61,7 @@ func limit(n int32) string {
 	return "at most " + strconv.Itoa(int(n))
 }
 
-func (p *printer) connections(list []*fireoncev1.Connection) {
+func (p *printer) connections(list []*connectionsv1.Connection) {
 	const shown = 60
 	rows := [][]string{{"KEY", "NAME", "CONNECTOR", "CLASS", "STATE", "CAUSE", "NOTE", "CONNECTION"}}
 	for _, c := range list {

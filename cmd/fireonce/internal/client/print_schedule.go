@@ -9,11 +9,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
-func (p *printer) schedule(s *fireoncev1.Schedule) {
+func (p *printer) schedule(s *schedulesv1.Schedule) {
 	terms := s.GetPolicies()
 	p.fields(
 		"Key", s.GetIdempotencyKey(),
@@ -42,14 +43,14 @@ func (p *printer) schedule(s *fireoncev1.Schedule) {
 }
 
 // contentSource returns where a schedule's content comes from; empty: from the schedule itself.
-func contentSource(t *fireoncev1.JobTemplate) string {
+func contentSource(t *schedulesv1.JobTemplate) string {
 	if t.GetQueue() != nil {
 		return "from its queue: see fireonce schedules items"
 	}
 	return ""
 }
 
-func unlessSame(p *fireoncev1.SchedulePolicies) string {
+func unlessSame(p *schedulesv1.SchedulePolicies) string {
 	if p.GetOverlap() == p.GetWhileUnresolved() {
 		return ""
 	}
@@ -66,7 +67,7 @@ func within(d *durationpb.Duration) string {
 // ruleWords describe the rules that a spec and its exclusions may have.
 func ruleWords(of interface {
 	GetCronExpressions() []string
-	GetRecurrenceRules() []*fireoncev1.RecurrenceRule
+	GetRecurrenceRules() []*schedulesv1.RecurrenceRule
 }) (out []string) {
 	for _, c := range of.GetCronExpressions() {
 		out = append(out, "cron "+c)
@@ -77,7 +78,7 @@ func ruleWords(of interface {
 	return out
 }
 
-func specLine(s *fireoncev1.ScheduleSpec) string {
+func specLine(s *schedulesv1.ScheduleSpec) string {
 	out := ruleWords(s)
 	for _, i := range s.GetIntervals() {
 		out = append(out, "every "+duration.Format(i.GetEvery().AsDuration()))
@@ -91,7 +92,7 @@ func specLine(s *fireoncev1.ScheduleSpec) string {
 	return strings.Join(out, "; ")
 }
 
-func exclusionsLine(x *fireoncev1.ScheduleExclusions) string {
+func exclusionsLine(x *schedulesv1.ScheduleExclusions) string {
 	out := ruleWords(x)
 	for _, d := range x.GetDates() {
 		days := d.GetFirst()
@@ -107,7 +108,7 @@ func exclusionsLine(x *fireoncev1.ScheduleExclusions) string {
 }
 
 // countsLine omits counts of zero.
-func countsLine(c *fireoncev1.FiringCounts) string {
+func countsLine(c *schedulesv1.FiringCounts) string {
 	var out []string
 	for _, one := range []struct {
 		n    int64
@@ -124,7 +125,7 @@ func countsLine(c *fireoncev1.FiringCounts) string {
 	return strings.Join(out, ", ")
 }
 
-func (p *printer) schedules(list []*fireoncev1.Schedule) {
+func (p *printer) schedules(list []*schedulesv1.Schedule) {
 	rows := [][]string{{"KEY", "STATE", "CONNECTION", "TIMES", "ZONE", "NEXT", "SO FAR", "NAME", "SCHEDULE"}}
 	for _, s := range list {
 		rows = append(rows, []string{
@@ -152,13 +153,13 @@ func waits(f *fireoncev1.Firing) string {
 }
 
 // planned shows local times in the schedule's zone, as its user wrote them.
-func (p *printer) planned(heading string, list []*fireoncev1.PlannedFiring) {
+func (p *printer) planned(heading string, list []*schedulesv1.PlannedFiring) {
 	if len(list) == 0 {
 		return
 	}
 	p.section(heading)
 	rows := [][]string{{"NAME", "LOCAL TIME", "STARTS", "NOT AFTER", "MARK", ""}}
-	if slices.ContainsFunc(list, func(f *fireoncev1.PlannedFiring) bool { return f.GetItemId() != "" }) {
+	if slices.ContainsFunc(list, func(f *schedulesv1.PlannedFiring) bool { return f.GetItemId() != "" }) {
 		rows[0][5] = "ITEM"
 	}
 	for _, f := range list {
@@ -168,7 +169,7 @@ func (p *printer) planned(heading string, list []*fireoncev1.PlannedFiring) {
 		}
 		rows = append(rows, []string{f.GetName(), f.GetLocalTime(), stamp(f.GetFireTime()), stamp(f.GetStartDeadline()), mark, f.GetItemId()})
 	}
-	if !slices.ContainsFunc(list, func(f *fireoncev1.PlannedFiring) bool { return f.GetStartDeadline() != nil }) {
+	if !slices.ContainsFunc(list, func(f *schedulesv1.PlannedFiring) bool { return f.GetStartDeadline() != nil }) {
 		for i, row := range rows {
 			rows[i] = slices.Delete(row, 3, 4)
 		}

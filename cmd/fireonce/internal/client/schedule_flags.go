@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -44,9 +44,9 @@ func anySet(cmd *cli.Command, flags []cli.Flag) bool {
 func specGiven(cmd *cli.Command) bool { return anySet(cmd, specFlags()) }
 
 // spec reads when a schedule fires. The server validates it.
-func spec(cmd *cli.Command) (*fireoncev1.ScheduleSpec, error) {
+func spec(cmd *cli.Command) (*schedulesv1.ScheduleSpec, error) {
 	if cmd.IsSet("spec-file") {
-		out := &fireoncev1.ScheduleSpec{}
+		out := &schedulesv1.ScheduleSpec{}
 		return out, readJSON(cmd, "spec-file", maxSpecFile, out, `{"timeZone": "Europe/Vienna", "cronExpressions": ["0 9 * * 1-5"]}`)
 	}
 	if !cmd.IsSet("zone") {
@@ -58,7 +58,7 @@ func spec(cmd *cli.Command) (*fireoncev1.ScheduleSpec, error) {
 	if cmd.IsSet("phase") && !cmd.IsSet("every") {
 		return nil, exit.Usagef("--phase goes with --every")
 	}
-	out, except := &fireoncev1.ScheduleSpec{}, &fireoncev1.ScheduleExclusions{}
+	out, except := &schedulesv1.ScheduleSpec{}, &schedulesv1.ScheduleExclusions{}
 	if err := setFromFlags(cmd, out, "zone", "time_zone", "cron", "cron_expressions", "start", "start_time", "end", "end_time"); err != nil {
 		return nil, err
 	}
@@ -66,18 +66,18 @@ func spec(cmd *cli.Command) (*fireoncev1.ScheduleSpec, error) {
 		return nil, err
 	}
 	if cmd.IsSet("rrule") {
-		out.RecurrenceRules = []*fireoncev1.RecurrenceRule{{Rule: cmd.String("rrule"), Start: cmd.String("rrule-start")}}
+		out.RecurrenceRules = []*schedulesv1.RecurrenceRule{{Rule: cmd.String("rrule"), Start: cmd.String("rrule-start")}}
 	}
 	if cmd.IsSet("every") {
-		every := &fireoncev1.ScheduleInterval{}
+		every := &schedulesv1.ScheduleInterval{}
 		if err := setFromFlags(cmd, every); err != nil {
 			return nil, err
 		}
-		out.Intervals = []*fireoncev1.ScheduleInterval{every}
+		out.Intervals = []*schedulesv1.ScheduleInterval{every}
 	}
 	for _, days := range cmd.StringSlice("except-date") {
 		first, last, _ := strings.Cut(days, "..")
-		except.Dates = append(except.Dates, &fireoncev1.DateRange{First: first, Last: last})
+		except.Dates = append(except.Dates, &schedulesv1.DateRange{First: first, Last: last})
 	}
 	if proto.Size(except) > 0 {
 		out.Exclusions = except
@@ -108,7 +108,7 @@ func templateGiven(cmd *cli.Command) bool {
 }
 
 // setTemplate sets the fields of a schedule's jobs that flags name.
-func setTemplate(cmd *cli.Command, out *fireoncev1.JobTemplate) error {
+func setTemplate(cmd *cli.Command, out *schedulesv1.JobTemplate) error {
 	if cmd.IsSet("connection") {
 		setConnection(out, cmd.String("connection"))
 	}
@@ -127,13 +127,13 @@ func setTemplate(cmd *cli.Command, out *fireoncev1.JobTemplate) error {
 	case cmd.Bool("queue") && payloadGiven(cmd):
 		return exit.Usagef("give content with `fireonce schedules items add`, or leave --queue out")
 	case cmd.Bool("queue"):
-		out.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}
+		out.Content = &schedulesv1.JobTemplate_Queue{Queue: &schedulesv1.QueueContent{}}
 	case payloadGiven(cmd) || out.GetContent() == nil:
 		content, err := payload(cmd)
 		if err != nil {
 			return err
 		}
-		out.Content = &fireoncev1.JobTemplate_Payload{Payload: content}
+		out.Content = &schedulesv1.JobTemplate_Payload{Payload: content}
 	}
 	return nil
 }

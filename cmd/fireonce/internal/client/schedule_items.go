@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -56,7 +56,7 @@ func itemsCommand() *cli.Command {
 				Name: "remove", Usage: "take an item out", ArgsUsage: "SCHEDULE",
 				Flags: flags(item(), etagFlag("item")),
 				Action: action(func(ctx context.Context, c *call) error {
-					req, err := queueOf(c, &fireoncev1.RemoveScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
+					req, err := queueOf(c, &schedulesv1.RemoveScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
 					if err != nil {
 						return err
 					}
@@ -78,7 +78,7 @@ func queueOf[T proto.Message](c *call, req T) (T, error) {
 }
 
 func addItem(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &fireoncev1.AddScheduleItemRequest{})
+	req, err := queueOf(c, &schedulesv1.AddScheduleItemRequest{})
 	if err != nil {
 		return err
 	}
@@ -96,20 +96,20 @@ func addItem(ctx context.Context, c *call) error {
 }
 
 func listItems(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &fireoncev1.ListScheduleItemsRequest{IncludePayloads: true})
+	req, err := queueOf(c, &schedulesv1.ListScheduleItemsRequest{IncludePayloads: true})
 	if err != nil {
 		return err
 	}
 	if err := setFromFlags(c.cmd, req, "state", "states"); err != nil {
 		return err
 	}
-	return pages(ctx, c, c.Schedules.ListScheduleItems, req, func(page *fireoncev1.ListScheduleItemsResponse) {
+	return pages(ctx, c, c.Schedules.ListScheduleItems, req, func(page *schedulesv1.ListScheduleItemsResponse) {
 		c.out.items(page.GetItems())
 	})
 }
 
 func updateItem(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &fireoncev1.UpdateScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
+	req, err := queueOf(c, &schedulesv1.UpdateScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
 	if err != nil {
 		return err
 	}
@@ -124,18 +124,18 @@ func updateItem(ctx context.Context, c *call) error {
 }
 
 func moveItem(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &fireoncev1.MoveScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
+	req, err := queueOf(c, &schedulesv1.MoveScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
 	if err != nil {
 		return err
 	}
 	before, front, end := c.cmd.String("before"), c.cmd.Bool("front"), c.cmd.Bool("end")
 	switch {
 	case before != "" && !front && !end:
-		req.To = &fireoncev1.MoveScheduleItemRequest_BeforeItemId{BeforeItemId: before}
+		req.To = &schedulesv1.MoveScheduleItemRequest_BeforeItemId{BeforeItemId: before}
 	case front && before == "" && !end:
-		req.To = &fireoncev1.MoveScheduleItemRequest_Front{Front: true}
+		req.To = &schedulesv1.MoveScheduleItemRequest_Front{Front: true}
 	case end && before == "" && !front:
-		req.To = &fireoncev1.MoveScheduleItemRequest_End{End: true}
+		req.To = &schedulesv1.MoveScheduleItemRequest_End{End: true}
 	default:
 		return exit.Usagef("say where to, with one of --before, --front and --end")
 	}
@@ -144,12 +144,12 @@ func moveItem(ctx context.Context, c *call) error {
 
 // showItem prints the item of an answer.
 func showItem[R interface {
-	GetItem() *fireoncev1.ScheduleItem
+	GetItem() *schedulesv1.ScheduleItem
 }](c *call, resp R) {
-	c.out.items([]*fireoncev1.ScheduleItem{resp.GetItem()})
+	c.out.items([]*schedulesv1.ScheduleItem{resp.GetItem()})
 }
 
-func (p *printer) items(list []*fireoncev1.ScheduleItem) {
+func (p *printer) items(list []*schedulesv1.ScheduleItem) {
 	rows := [][]string{{"KEY", "PLACE", "STATE", "CONTENT", "NOTE", "JOB", "ITEM"}}
 	for _, i := range list {
 		place := ""

@@ -5,7 +5,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -93,7 +93,7 @@ func schedulesCommand() *cli.Command {
 				Name: "delete", Usage: "end a schedule for good; jobs that it made go on", ArgsUsage: "SCHEDULE",
 				Flags: flags(keyFlag("schedule"), etagFlag("schedule")),
 				Action: action(func(ctx context.Context, c *call) error {
-					return callOn(ctx, c, "schedule", c.Schedules.DeleteSchedule, &fireoncev1.DeleteScheduleRequest{}, showSchedule)
+					return callOn(ctx, c, "schedule", c.Schedules.DeleteSchedule, &schedulesv1.DeleteScheduleRequest{}, showSchedule)
 				}),
 			},
 			{
@@ -143,14 +143,14 @@ func scheduleFilterFlags() []cli.Flag {
 	}
 }
 
-func (c *call) scheduleFilter() (*fireoncev1.ScheduleFilter, error) {
-	out := &fireoncev1.ScheduleFilter{}
+func (c *call) scheduleFilter() (*schedulesv1.ScheduleFilter, error) {
+	out := &schedulesv1.ScheduleFilter{}
 	out.ConnectionIds, out.ConnectionKeys = idsAndKeys(c.cmd.StringSlice("connection"))
 	return out, setFromFlags(c.cmd, out, "state", "states", "cause", "pause_causes", "label", "labels")
 }
 
 func createSchedule(ctx context.Context, c *call) error {
-	req := &fireoncev1.CreateScheduleRequest{JobTemplate: &fireoncev1.JobTemplate{}}
+	req := &schedulesv1.CreateScheduleRequest{JobTemplate: &schedulesv1.JobTemplate{}}
 	err := setFromFlags(c.cmd, req, "name", "display_name", "label", "labels")
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func createSchedule(ctx context.Context, c *call) error {
 		return err
 	}
 	if anySet(c.cmd, policyFlags()) {
-		req.Policies = &fireoncev1.SchedulePolicies{}
+		req.Policies = &schedulesv1.SchedulePolicies{}
 		if err := setFromFlags(c.cmd, req.GetPolicies()); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func createSchedule(ctx context.Context, c *call) error {
 		c.hintContent(ctx, err, req.GetJobTemplate().GetPayload())
 		return c.tellRepeat(err, "schedule", "key", req.GetIdempotencyKey())
 	}
-	return printAnswer(c, resp, nil, func(c *call, resp *fireoncev1.CreateScheduleResponse) {
+	return printAnswer(c, resp, nil, func(c *call, resp *schedulesv1.CreateScheduleResponse) {
 		if !req.GetValidateOnly() {
 			c.out.schedule(resp.GetSchedule())
 		}
@@ -184,8 +184,8 @@ func createSchedule(ctx context.Context, c *call) error {
 }
 
 func getSchedule(ctx context.Context, c *call) error {
-	req := &fireoncev1.GetScheduleRequest{OmitPayload: !c.out.json}
-	return callOn(ctx, c, "schedule", c.Schedules.GetSchedule, req, func(c *call, resp *fireoncev1.GetScheduleResponse) {
+	req := &schedulesv1.GetScheduleRequest{OmitPayload: !c.out.json}
+	return callOn(ctx, c, "schedule", c.Schedules.GetSchedule, req, func(c *call, resp *schedulesv1.GetScheduleResponse) {
 		c.out.schedule(resp.GetSchedule())
 		c.out.firings("Last firings", resp.GetRecentFirings())
 		c.out.planned("Next firings", resp.GetNextFirings())
@@ -197,27 +197,27 @@ func listSchedules(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	req := &fireoncev1.ListSchedulesRequest{Filter: filter}
-	return pages(ctx, c, c.Schedules.ListSchedules, req, func(page *fireoncev1.ListSchedulesResponse) {
+	req := &schedulesv1.ListSchedulesRequest{Filter: filter}
+	return pages(ctx, c, c.Schedules.ListSchedules, req, func(page *schedulesv1.ListSchedulesResponse) {
 		c.out.schedules(page.GetSchedules())
 	})
 }
 
 func listFirings(ctx context.Context, c *call) error {
-	req, err := withName(c, "schedule", &fireoncev1.ListFiringsRequest{})
+	req, err := withName(c, "schedule", &schedulesv1.ListFiringsRequest{})
 	if err != nil {
 		return err
 	}
 	if err := setFromFlags(c.cmd, req, "outcome", "outcomes"); err != nil {
 		return err
 	}
-	return pages(ctx, c, c.Schedules.ListFirings, req, func(page *fireoncev1.ListFiringsResponse) {
+	return pages(ctx, c, c.Schedules.ListFirings, req, func(page *schedulesv1.ListFiringsResponse) {
 		c.out.firings("", page.GetFirings())
 	})
 }
 
 func previewSchedule(ctx context.Context, c *call) error {
-	req := &fireoncev1.PreviewScheduleRequest{Count: int32(c.cmd.Int("count"))}
+	req := &schedulesv1.PreviewScheduleRequest{Count: int32(c.cmd.Int("count"))}
 	err := setFromFlags(c.cmd, req, "from", "start_time", "until", "end_time")
 	if err != nil {
 		return err
@@ -230,11 +230,11 @@ func previewSchedule(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		req.Subject = &fireoncev1.PreviewScheduleRequest_Spec{Spec: given}
+		req.Subject = &schedulesv1.PreviewScheduleRequest_Spec{Spec: given}
 	} else if req, err = withName(c, "schedule", req); err != nil {
 		return err
 	}
-	return callAndPrint(ctx, c, c.Schedules.PreviewSchedule, req, func(c *call, resp *fireoncev1.PreviewScheduleResponse) {
+	return callAndPrint(ctx, c, c.Schedules.PreviewSchedule, req, func(c *call, resp *schedulesv1.PreviewScheduleResponse) {
 		if len(resp.GetFirings()) == 0 {
 			c.out.line("It does not fire in that time.")
 		}

@@ -7,13 +7,14 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 // asSeen is the present state of the schedule that a change is about.
-func (c *call) asSeen(ctx context.Context) (*fireoncev1.Schedule, error) {
-	req, err := withName(c, "schedule", &fireoncev1.GetScheduleRequest{})
+func (c *call) asSeen(ctx context.Context) (*schedulesv1.Schedule, error) {
+	req, err := withName(c, "schedule", &schedulesv1.GetScheduleRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func updateSchedule(ctx context.Context, c *call) error {
 		return err
 	}
 	resp, err := sendContent(ctx, c, req.GetJobTemplate().GetPayload(), c.Schedules.UpdateSchedule, req)
-	return printAnswer(c, resp, err, func(c *call, resp *fireoncev1.UpdateScheduleResponse) {
+	return printAnswer(c, resp, err, func(c *call, resp *schedulesv1.UpdateScheduleResponse) {
 		c.out.schedule(resp.GetSchedule())
 		c.out.planned("Next firings", resp.GetNextFirings())
 	})
@@ -42,8 +43,8 @@ func updateSchedule(ctx context.Context, c *call) error {
 
 // scheduleUpdate makes the change that flags describe, from a schedule's present state. Policies
 // and template fields without a flag stay.
-func (c *call) scheduleUpdate(seen *fireoncev1.Schedule) (*fireoncev1.UpdateScheduleRequest, error) {
-	req := named(&fireoncev1.UpdateScheduleRequest{
+func (c *call) scheduleUpdate(seen *schedulesv1.Schedule) (*schedulesv1.UpdateScheduleRequest, error) {
+	req := named(&schedulesv1.UpdateScheduleRequest{
 		Etag: seen.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{}, JobTemplate: seen.GetJobTemplate(), Policies: seen.GetPolicies(),
 	}, "schedule_id", seen.GetScheduleId(), "")
 	change := func(field string) { req.UpdateMask.Paths = append(req.UpdateMask.Paths, field) }
@@ -76,22 +77,22 @@ func (c *call) scheduleUpdate(seen *fireoncev1.Schedule) (*fireoncev1.UpdateSche
 }
 
 // showSchedule prints the schedule of an answer.
-func showSchedule[R interface{ GetSchedule() *fireoncev1.Schedule }](c *call, resp R) {
+func showSchedule[R interface{ GetSchedule() *schedulesv1.Schedule }](c *call, resp R) {
 	c.out.schedule(resp.GetSchedule())
 }
 
 func pauseSchedule(ctx context.Context, c *call) error {
 	if c.many() {
-		return bulkSchedules(ctx, c, c.Schedules.BulkPauseSchedules, &fireoncev1.BulkPauseSchedulesRequest{})
+		return bulkSchedules(ctx, c, c.Schedules.BulkPauseSchedules, &schedulesv1.BulkPauseSchedulesRequest{})
 	}
-	return callOn(ctx, c, "schedule", c.Schedules.PauseSchedule, &fireoncev1.PauseScheduleRequest{}, showSchedule)
+	return callOn(ctx, c, "schedule", c.Schedules.PauseSchedule, &schedulesv1.PauseScheduleRequest{}, showSchedule)
 }
 
 func resumeSchedule(ctx context.Context, c *call) error {
 	if c.many() {
-		return bulkSchedules(ctx, c, c.Schedules.BulkResumeSchedules, &fireoncev1.BulkResumeSchedulesRequest{})
+		return bulkSchedules(ctx, c, c.Schedules.BulkResumeSchedules, &schedulesv1.BulkResumeSchedulesRequest{})
 	}
-	return callOn(ctx, c, "schedule", c.Schedules.ResumeSchedule, &fireoncev1.ResumeScheduleRequest{}, showSchedule)
+	return callOn(ctx, c, "schedule", c.Schedules.ResumeSchedule, &schedulesv1.ResumeScheduleRequest{}, showSchedule)
 }
 
 // many reports whether a command is about all schedules that its filter selects.
@@ -101,7 +102,7 @@ func (c *call) many() bool {
 
 // bulkSchedules makes a call on the schedules that the filter selects, and sums its pages up.
 func bulkSchedules[Q proto.Message, R interface {
-	GetResult() *fireoncev1.BulkScheduleResult
+	GetResult() *schedulesv1.BulkScheduleResult
 }](ctx context.Context, c *call, method func(context.Context, Q) (R, error), req Q) error {
 	filter, err := c.scheduleFilter()
 	if err != nil {
@@ -110,7 +111,7 @@ func bulkSchedules[Q proto.Message, R interface {
 	if err := setFromFlags(c.cmd, req); err != nil { // --note
 		return err
 	}
-	dry, all := !c.cmd.Bool("confirm"), &fireoncev1.BulkScheduleResult{}
+	dry, all := !c.cmd.Bool("confirm"), &schedulesv1.BulkScheduleResult{}
 	defer c.out.progress.Clear()
 	for got, err := range bulkPages(ctx, filter, dry, method, req) {
 		if err != nil {
@@ -139,7 +140,7 @@ func bulkSchedules[Q proto.Message, R interface {
 }
 
 func triggerSchedule(ctx context.Context, c *call) error {
-	req, err := withName(c, "schedule", &fireoncev1.TriggerScheduleRequest{AllowOverlap: c.cmd.Bool("allow-overlap")})
+	req, err := withName(c, "schedule", &schedulesv1.TriggerScheduleRequest{AllowOverlap: c.cmd.Bool("allow-overlap")})
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func triggerSchedule(ctx context.Context, c *call) error {
 	if err != nil {
 		return c.tellRepeat(err, "job", "trigger-key", req.GetTriggerKey())
 	}
-	err = printAnswer(c, resp, nil, func(c *call, resp *fireoncev1.TriggerScheduleResponse) {
+	err = printAnswer(c, resp, nil, func(c *call, resp *schedulesv1.TriggerScheduleResponse) {
 		c.out.firings("", []*fireoncev1.Firing{resp.GetFiring()})
 	})
 	if err != nil || !c.cmd.Bool("watch") {
@@ -160,21 +161,21 @@ func triggerSchedule(ctx context.Context, c *call) error {
 }
 
 func skipFiring(ctx context.Context, c *call) error {
-	req := &fireoncev1.SkipFiringRequest{Name: c.cmd.String("firing")}
-	return callOn(ctx, c, "schedule", c.Schedules.SkipFiring, req, func(c *call, resp *fireoncev1.SkipFiringResponse) {
+	req := &schedulesv1.SkipFiringRequest{Name: c.cmd.String("firing")}
+	return callOn(ctx, c, "schedule", c.Schedules.SkipFiring, req, func(c *call, resp *schedulesv1.SkipFiringResponse) {
 		c.out.planned("Next firings", resp.GetNextFirings())
 	})
 }
 
 func backfillSchedule(ctx context.Context, c *call) error {
-	req, err := withName(c, "schedule", &fireoncev1.BackfillScheduleRequest{DryRun: !c.cmd.Bool("confirm")})
+	req, err := withName(c, "schedule", &schedulesv1.BackfillScheduleRequest{DryRun: !c.cmd.Bool("confirm")})
 	if err != nil {
 		return err
 	}
 	if err := setFromFlags(c.cmd, req, "from", "start_time", "until", "end_time"); err != nil {
 		return err
 	}
-	all := &fireoncev1.BackfillScheduleResponse{}
+	all := &schedulesv1.BackfillScheduleResponse{}
 	defer c.out.progress.Clear()
 	for resp, err := range Pages(ctx, c.Schedules.BackfillSchedule, req) {
 		if err != nil {

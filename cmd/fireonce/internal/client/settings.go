@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/platform"
 
@@ -18,7 +18,7 @@ import (
 // flag that no platform of the connection's declares is refused.
 
 // connectionSettings is the oneof of a connection's settings. Each member has its platform's name.
-var connectionSettings = (*fireoncev1.Connection)(nil).ProtoReflect().Descriptor().Oneofs().ByName("settings")
+var connectionSettings = (*connectionsv1.Connection)(nil).ProtoReflect().Descriptor().Oneofs().ByName("settings")
 
 // settingsFlags are the flags for settings, those of the platforms that a predicate selects and
 // --setting.
@@ -56,7 +56,7 @@ func withSetting(flag string) []string {
 }
 
 // setSettings sets the settings of a connection from the flags of its connector.
-func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
+func setSettings(cmd *cli.Command, conn *connectionsv1.Connection) error {
 	if err := flagsFit(cmd, conn.GetConnector()); err != nil {
 		return err
 	}
@@ -76,10 +76,10 @@ func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
 
 // setCustom sets the settings of a connector of the server's own. Only the server knows whether
 // it has one.
-func setCustom(cmd *cli.Command, conn *fireoncev1.Connection) error {
+func setCustom(cmd *cli.Command, conn *connectionsv1.Connection) error {
 	values, err := namedValues(cmd, "setting")
 	if len(values) > 0 {
-		conn.Settings = &fireoncev1.Connection_Custom{Custom: &fireoncev1.CustomSettings{Values: values}}
+		conn.Settings = &connectionsv1.Connection_Custom{Custom: &connectionsv1.CustomSettings{Values: values}}
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
@@ -29,14 +29,14 @@ func stats(ctx context.Context, c *call) error {
 	if c.cmd.String("by") != "" {
 		return series(ctx, c)
 	}
-	req := &fireoncev1.GetStatsRequest{Window: durationpb.New(c.cmd.Duration("window"))}
+	req := &adminv1.GetStatsRequest{Window: durationpb.New(c.cmd.Duration("window"))}
 	if name := c.cmd.String("connection"); name != "" {
 		setConnection(req, name)
 	}
-	return callAndPrint(ctx, c, c.Stats.GetStats, req, func(c *call, resp *fireoncev1.GetStatsResponse) { c.out.stats(resp) })
+	return callAndPrint(ctx, c, c.Stats.GetStats, req, func(c *call, resp *adminv1.GetStatsResponse) { c.out.stats(resp) })
 }
 
-func (p *printer) stats(s *fireoncev1.GetStatsResponse) {
+func (p *printer) stats(s *adminv1.GetStatsResponse) {
 	if why := s.GetQuarantineReason(); why != "" {
 		p.line("QUARANTINED: nothing is sent: %s", plain(why))
 	}
@@ -68,7 +68,7 @@ func (p *printer) stats(s *fireoncev1.GetStatsResponse) {
 }
 
 // quotas shows limits and how much of each is used.
-func (p *printer) quotas(all []*fireoncev1.GetStatsResponse_QuotaUse) {
+func (p *printer) quotas(all []*adminv1.GetStatsResponse_QuotaUse) {
 	if len(all) == 0 {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -46,16 +47,16 @@ func newTrial(name string, o receiver.Options) (*trial, error) {
 func subject(i int) string { return fmt.Sprintf("order-%04d", i) }
 
 func (l *trial) connect(ctx context.Context, api *client.API) error {
-	settings := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
+	settings := &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
 	if l.dedupes {
-		settings.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+		settings.ReceiverDedupes = connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		settings.KeyWindow = durationpb.New(24 * time.Hour)
 	}
-	resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
+	resp, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
 		IdempotencyKey: "demo-" + l.name,
-		Connection: &fireoncev1.Connection{
+		Connection: &connectionsv1.Connection{
 			Connector: "webhook", DisplayName: l.name,
-			Settings: &fireoncev1.Connection_Webhook{Webhook: settings},
+			Settings: &connectionsv1.Connection_Webhook{Webhook: settings},
 		},
 	})
 	l.connection = resp.GetConnection().GetConnectionId()

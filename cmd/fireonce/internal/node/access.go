@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -23,7 +23,7 @@ import (
 // itself. The flag alone decides: there is no fallback. Both implement AccessService, so that
 // commands do not differ.
 
-type access = fireoncev1connect.AccessServiceClient
+type access = adminv1connect.AccessServiceClient
 
 // accessFlags puts the flags of a command on keys before its own.
 func accessFlags(own ...cli.Flag) []cli.Flag {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -96,12 +96,12 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 }
 
 // newAPIKey reads the flags of a new key.
-func newAPIKey(cmd *cli.Command) (*fireoncev1.CreateApiKeyRequest, error) {
+func newAPIKey(cmd *cli.Command) (*adminv1.CreateApiKeyRequest, error) {
 	scopes, err := server.ParseScopes(cmd.String("scopes"))
 	if err != nil {
 		return nil, exit.Usagef("--scopes: %w", err)
 	}
-	req := &fireoncev1.CreateApiKeyRequest{
+	req := &adminv1.CreateApiKeyRequest{
 		ProjectId: cmd.String("project"), CreateProject: cmd.Bool("new-project"), Name: cmd.String("name"), Scopes: scopes,
 	}
 	if text := cmd.String("expires"); text != "" {
@@ -126,15 +126,15 @@ func parseLifetime(text string) (time.Duration, error) {
 
 func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 	return withAccess(ctx, cmd, nil, func(a access) error {
-		all := &fireoncev1.ListApiKeysResponse{}
-		req := &fireoncev1.ListApiKeysRequest{ProjectId: cmd.String("project"), PageSize: store.MaxBatch}
+		all := &adminv1.ListApiKeysResponse{}
+		req := &adminv1.ListApiKeysRequest{ProjectId: cmd.String("project"), PageSize: store.MaxBatch}
 		for page, err := range client.Pages(ctx, a.ListApiKeys, req) {
 			if err != nil {
 				return err
 			}
 			all.ApiKeys = append(all.ApiKeys, page.GetApiKeys()...)
 		}
-		slices.SortFunc(all.GetApiKeys(), func(a, b *fireoncev1.ApiKey) int {
+		slices.SortFunc(all.GetApiKeys(), func(a, b *adminv1.ApiKey) int {
 			return cmp.Or(cmp.Compare(a.GetProjectId(), b.GetProjectId()),
 				a.GetCreateTime().AsTime().Compare(b.GetCreateTime().AsTime()), cmp.Compare(a.GetApiKeyId(), b.GetApiKeyId()))
 		})
@@ -152,7 +152,7 @@ func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-func stateOf(k *fireoncev1.ApiKey) string {
+func stateOf(k *adminv1.ApiKey) string {
 	switch {
 	case k.GetRevokeTime() != nil:
 		return "revoked"
@@ -179,7 +179,7 @@ func revokeAPIKey(ctx context.Context, cmd *cli.Command) error {
 		return exit.Usagef("name the key by its id: the 16 digits after fo_")
 	}
 	return withAccess(ctx, cmd, nil, func(a access) error {
-		res, err := client.Ask(ctx, a.RevokeApiKey, &fireoncev1.RevokeApiKeyRequest{ApiKeyId: id})
+		res, err := client.Ask(ctx, a.RevokeApiKey, &adminv1.RevokeApiKeyRequest{ApiKeyId: id})
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/internal/vault"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -137,7 +137,7 @@ func removeKey(ctx context.Context, cmd *cli.Command) error {
 	}
 	load := func(Database) (*vault.Vault, error) { return vault.LoadKeyFile(file) }
 	return withAccess(ctx, cmd, load, func(a access) error {
-		known, err := client.Ask(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
+		known, err := client.Ask(ctx, a.ListSealingKeys, &adminv1.ListSealingKeysRequest{})
 		if err != nil {
 			return err
 		}
@@ -158,11 +158,11 @@ func removeKey(ctx context.Context, cmd *cli.Command) error {
 }
 
 // removable returns why a key is still needed.
-func removable(k *fireoncev1.SealingKey) error {
+func removable(k *adminv1.SealingKey) error {
 	switch {
 	case k.GetCredentialCount() > 0:
 		return exit.Usagef("key %s still seals %d credentials: run `fireonce keys rotate` first", k.GetSealingKeyId(), k.GetCredentialCount())
-	case k.GetRole() == fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_SEALS:
+	case k.GetRole() == adminv1.SealingKeyRole_SEALING_KEY_ROLE_SEALS:
 		return exit.Usagef("key %s is the one that seals: let another one seal first, and restart the servers", k.GetSealingKeyId())
 	case k.GetLoginCount() > 0:
 		return exit.Usagef("key %s still seals %d logins under way, which could not be completed without it: they end within 10 minutes",
@@ -190,14 +190,14 @@ func listKeys(ctx context.Context, cmd *cli.Command) error {
 }
 
 func printKeys(ctx context.Context, cmd *cli.Command, a access) error {
-	known, err := client.Ask(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
+	known, err := client.Ask(ctx, a.ListSealingKeys, &adminv1.ListSealingKeysRequest{})
 	if err != nil {
 		return err
 	}
 	missing, rows := 0, [][]string{{"KEY", "CREDENTIALS", "ROLE", "LOGINS"}}
 	for _, k := range known.GetSealingKeys() {
 		role := strings.ToLower(strings.TrimPrefix(k.GetRole().String(), "SEALING_KEY_ROLE_"))
-		if k.GetRole() == fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_MISSING {
+		if k.GetRole() == adminv1.SealingKeyRole_SEALING_KEY_ROLE_MISSING {
 			role = strings.ToUpper(role)
 			missing++
 		}
@@ -266,7 +266,7 @@ func reseal(ctx context.Context, a access) (resealed, error) {
 	var r resealed
 	for range resealPasses {
 		r.changed, r.failed = 0, nil
-		req := &fireoncev1.RotateSealingKeyRequest{}
+		req := &adminv1.RotateSealingKeyRequest{}
 		for page, err := range client.Pages(ctx, a.RotateSealingKey, req) {
 			if err != nil {
 				return r, err

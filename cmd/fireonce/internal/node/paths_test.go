@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
@@ -80,7 +81,7 @@ func TestConnectorsNamePathsOfRequests(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	submit := (&fireoncev1.ScheduleJobRequest{}).ProtoReflect().Descriptor()
-	create := (&fireoncev1.CreateConnectionRequest{}).ProtoReflect().Descriptor()
+	create := (&connectionsv1.CreateConnectionRequest{}).ProtoReflect().Descriptor()
 	for _, name := range registry.Names() {
 		code, _ := registry.Get(name)
 		seen := make(map[string]bool)
@@ -112,7 +113,7 @@ func TestConnectorsNamePathsOfRequests(t *testing.T) {
 
 // settingsMember is the member of Connection.settings that a connector takes; nil: none.
 func settingsMember(name string) protoreflect.FieldDescriptor {
-	return (&fireoncev1.Connection{}).ProtoReflect().Descriptor().Oneofs().ByName("settings").Fields().ByName(protoreflect.Name(name))
+	return (&connectionsv1.Connection{}).ProtoReflect().Descriptor().Oneofs().ByName("settings").Fields().ByName(protoreflect.Name(name))
 }
 
 // oddSettings are settings of a connector at random, encoded.
@@ -122,7 +123,7 @@ func oddSettings(t *testing.T, r *rand.Rand, name string) []byte {
 	if fd == nil {
 		return nil
 	}
-	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(fd).Message()
+	m := (&connectionsv1.Connection{}).ProtoReflect().NewField(fd).Message()
 	odd(r, m, 3)
 	return encoded(t, m.Interface())
 }
@@ -159,7 +160,7 @@ func oddConnection(t *testing.T, r *rand.Rand, code connector.Connector) error {
 	t.Helper()
 	cred := connector.Credential{}
 	if r.IntN(4) > 0 {
-		c := &fireoncev1.Credential{}
+		c := &connectionsv1.Credential{}
 		odd(r, c.ProtoReflect(), 3)
 		cred = connector.Credential{Version: 1, Data: encoded(t, c)}
 	}

@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -41,8 +41,8 @@ func projectsCommand() *cli.Command {
 
 func listProjects(ctx context.Context, cmd *cli.Command) error {
 	return withAccess(ctx, cmd, nil, func(a access) error {
-		all := &fireoncev1.ListProjectsResponse{}
-		for page, err := range client.Pages(ctx, a.ListProjects, &fireoncev1.ListProjectsRequest{PageSize: store.MaxBatch}) {
+		all := &adminv1.ListProjectsResponse{}
+		for page, err := range client.Pages(ctx, a.ListProjects, &adminv1.ListProjectsRequest{PageSize: store.MaxBatch}) {
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 	return withAccess(ctx, cmd, nil, func(a access) error {
 		shown := progress.New(cmd.Root().ErrWriter)
 		defer shown.Clear()
-		sum, req := &fireoncev1.EraseProjectResponse{}, &fireoncev1.EraseProjectRequest{ProjectId: project}
+		sum, req := &adminv1.EraseProjectResponse{}, &adminv1.EraseProjectRequest{ProjectId: project}
 		for part, err := range client.Pages(ctx, a.EraseProject, req) {
 			if err != nil {
 				return err
@@ -96,7 +96,7 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 }
 
 // eraseRest describes what is left, and the remedy.
-func eraseRest(project string, r *fireoncev1.EraseProjectResponse) error {
+func eraseRest(project string, r *adminv1.EraseProjectResponse) error {
 	if r.GetDone() {
 		return nil
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/firing"
@@ -117,7 +119,7 @@ func restoredSchedule(t *testing.T, db restorable) {
 
 	present := time.Now().Truncate(time.Minute)
 	backup := present.Add(-time.Hour)
-	spec := &fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * * *"}}
+	spec := &schedulesv1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * * *"}}
 	marshal := func(m proto.Message) []byte {
 		t.Helper()
 		b, err := proto.Marshal(m)
@@ -127,7 +129,7 @@ func restoredSchedule(t *testing.T, db restorable) {
 	id := newID()
 	ref := store.Ref{Project: "default", ID: id}
 	with(backup, func(s store.Store, _ *schedule.Scheduler) {
-		settings := marshal(&fireoncev1.WebhookSettings{})
+		settings := marshal(&connectionsv1.WebhookSettings{})
 		conn, _, err := s.CreateConnection(t.Context(), store.NewConnection{Key: "c", Connection: store.Connection{
 			ID: newID(), Project: "default", Connector: "webhook", Class: job.Opaque, Settings: settings,
 		}})
@@ -138,10 +140,10 @@ func restoredSchedule(t *testing.T, db restorable) {
 		ok(err)
 		_, _, err = s.CreateSchedule(t.Context(), store.NewSchedule{Schedule: store.Schedule{
 			ID: id, Project: "default", Key: "s", Connection: conn.ID, State: store.ScheduleActive, Cursor: cursor, Next: backup,
-			Spec: marshal(spec), Policies: marshal(&fireoncev1.SchedulePolicies{
-				Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
+			Spec: marshal(spec), Policies: marshal(&schedulesv1.SchedulePolicies{
+				Overlap: schedulesv1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
 			}),
-			Template: marshal(&fireoncev1.JobTemplate{Content: &fireoncev1.JobTemplate_Payload{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{
+			Template: marshal(&schedulesv1.JobTemplate{Content: &schedulesv1.JobTemplate_Payload{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{
 				Webhook: &fireoncev1.Webhook{Url: "https://example.com/"},
 			}}}}),
 		}})

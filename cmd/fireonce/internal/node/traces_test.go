@@ -26,9 +26,13 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/tracing"
 )
@@ -110,7 +114,7 @@ type traced struct {
 	stop func()
 }
 
-func startTraced(t *testing.T, settings *fireoncev1.WebhookSettings) *traced {
+func startTraced(t *testing.T, settings *connectionsv1.WebhookSettings) *traced {
 	t.Helper()
 	out := &traced{target: startTarget(t), logs: &bytes.Buffer{}}
 	n, err := Start(t.Context(), Config{
@@ -132,12 +136,12 @@ func startTraced(t *testing.T, settings *fireoncev1.WebhookSettings) *traced {
 		}
 	})
 	t.Cleanup(out.stop)
-	client := fireoncev1connect.NewConnectionServiceClient(http.DefaultClient, n.URL())
-	made, err := client.CreateConnection(calling(t.Context(), ""), &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "orders", Connection: &fireoncev1.Connection{
-			DisplayName: "orders", Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: settings},
+	client := connectionsv1connect.NewConnectionServiceClient(http.DefaultClient, n.URL())
+	made, err := client.CreateConnection(calling(t.Context(), ""), &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "orders", Connection: &connectionsv1.Connection{
+			DisplayName: "orders", Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: settings},
 		},
-		Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{secret}}}},
+		Credential: &connectionsv1.Credential{Kind: &connectionsv1.Credential_WebhookSecrets{WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{secret}}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +232,7 @@ func (n *traced) attemptOf(t *testing.T, id string) *fireoncev1.Attempt {
 
 // TestTraceReachesTheTarget: without an exporter, too, whichever way a job comes.
 func TestTraceReachesTheTarget(t *testing.T) {
-	n := startTraced(t, &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
+	n := startTraced(t, &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
 	for name, submit := range n.ways(t) {
 		t.Run(name, func(t *testing.T) {
 			given := "00-" + callers + "-" + parent + "-01"
@@ -272,7 +276,7 @@ func TestTraceReachesTheTarget(t *testing.T) {
 
 // TestTraceOfABatchAndATrigger: the jobs of every call have its trace.
 func TestTraceOfABatchAndATrigger(t *testing.T) {
-	n := startTraced(t, &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
+	n := startTraced(t, &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
 	given := "00-" + callers + "-" + parent + "-01"
 	jobs := fireoncev1connect.NewJobServiceClient(http.DefaultClient, n.URL())
 	_, err := jobs.BatchScheduleJobs(calling(t.Context(), given), &fireoncev1.BatchScheduleJobsRequest{
@@ -281,19 +285,19 @@ func TestTraceOfABatchAndATrigger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schedules := fireoncev1connect.NewScheduleServiceClient(http.DefaultClient, n.URL())
-	made, err := schedules.CreateSchedule(calling(t.Context(), ""), &fireoncev1.CreateScheduleRequest{
-		IdempotencyKey: "s", Spec: &fireoncev1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"0 0 1 1 *"}},
-		JobTemplate: &fireoncev1.JobTemplate{
-			Connection: &fireoncev1.JobTemplate_ConnectionId{ConnectionId: n.conn},
-			Content:    &fireoncev1.JobTemplate_Payload{Payload: n.request("").GetPayload()},
+	schedules := schedulesv1connect.NewScheduleServiceClient(http.DefaultClient, n.URL())
+	made, err := schedules.CreateSchedule(calling(t.Context(), ""), &schedulesv1.CreateScheduleRequest{
+		IdempotencyKey: "s", Spec: &schedulesv1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"0 0 1 1 *"}},
+		JobTemplate: &schedulesv1.JobTemplate{
+			Connection: &schedulesv1.JobTemplate_ConnectionId{ConnectionId: n.conn},
+			Content:    &schedulesv1.JobTemplate_Payload{Payload: n.request("").GetPayload()},
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fired, err := schedules.TriggerSchedule(calling(t.Context(), given), &fireoncev1.TriggerScheduleRequest{
-		Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: made.GetSchedule().GetScheduleId()}, TriggerKey: "now",
+	fired, err := schedules.TriggerSchedule(calling(t.Context(), given), &schedulesv1.TriggerScheduleRequest{
+		Schedule: &schedulesv1.TriggerScheduleRequest_ScheduleId{ScheduleId: made.GetSchedule().GetScheduleId()}, TriggerKey: "now",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -315,7 +319,7 @@ func TestTraceOfABatchAndATrigger(t *testing.T) {
 func TestSpansOfAJob(t *testing.T) {
 	c := startCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.Server.URL)
-	n := startTraced(t, &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
+	n := startTraced(t, &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
 	spans := make(map[string]string) // of the request to the target, by way
 	ways := n.ways(t)
 	for name, submit := range ways {
@@ -365,8 +369,8 @@ func TestSpansOfAJob(t *testing.T) {
 func TestSpansOfAClaimThatArms(t *testing.T) {
 	c := startCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.Server.URL)
-	n := startTraced(t, &fireoncev1.WebhookSettings{
-		ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
+	n := startTraced(t, &connectionsv1.WebhookSettings{
+		ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
 	})
 	var second *fireoncev1.Attempt
 	for _, key := range []string{"first", "second"} {
@@ -407,7 +411,7 @@ func TestCollectorIsAway(t *testing.T) {
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", away.URL)
-	n := startTraced(t, &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
+	n := startTraced(t, &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
 	if err := n.ways(t)["connect"]("a", ""); err != nil {
 		t.Fatal(err)
 	}

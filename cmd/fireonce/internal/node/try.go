@@ -8,7 +8,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/server"
 
@@ -49,13 +50,13 @@ func (n *Node) offerTry(ctx context.Context) string {
 	defer cancel()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	connections := fireoncev1connect.NewConnectionServiceClient(&http.Client{Transport: transport}, n.URL())
-	_, err := connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
+	connections := connectionsv1connect.NewConnectionServiceClient(&http.Client{Transport: transport}, n.URL())
+	_, err := connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
 		IdempotencyKey: tryKey,
-		Connection: &fireoncev1.Connection{
+		Connection: &connectionsv1.Connection{
 			Connector: "webhook", DisplayName: "For trying: the receiver of serve --dev",
-			Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(tryKeyWindow),
+			Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+				ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(tryKeyWindow),
 			}},
 		},
 	})

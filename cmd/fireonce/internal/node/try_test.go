@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -62,7 +62,7 @@ func TestTry(t *testing.T) {
 				t.Errorf("shown %q", text)
 			}
 		}
-		list, err := fireoncev1connect.NewConnectionServiceClient(http.DefaultClient, n.URL()).ListConnections(t.Context(), &fireoncev1.ListConnectionsRequest{})
+		list, err := connectionsv1connect.NewConnectionServiceClient(http.DefaultClient, n.URL()).ListConnections(t.Context(), &connectionsv1.ListConnectionsRequest{})
 		if err != nil || len(list.GetConnections()) != 1 {
 			t.Errorf("%v, %v", list, err)
 		}

@@ -3,7 +3,7 @@ package sandbox
 import (
 	"context"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 )
@@ -13,7 +13,7 @@ func connect(ctx context.Context, api *client.API, s *Sandbox) error {
 	for _, one := range s.sites {
 		connection, credential := one.Connection(one.base)
 		connection.DisplayName = "Sandbox: " + one.Title
-		if _, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
+		if _, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
 			IdempotencyKey: one.Name, Connection: connection, Credential: credential,
 		}); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/builtin/fakes"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
@@ -96,7 +97,7 @@ func (b *board) siteOf(ctx context.Context, api *client.API, id string) string {
 	if known {
 		return name
 	}
-	resp, err := api.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
+	resp, err := api.Connections.GetConnection(ctx, &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
 	if err != nil {
 		return ""
 	}

@@ -4,6 +4,8 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { TimeMark } from "./local_time_pb.js";
+import { file_fireonce_v1_local_time } from "./local_time_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/firing.proto.
  */
 export const file_fireonce_v1_firing: GenFile = /*@__PURE__*/
-  fileDesc("ChhmaXJlb25jZS92MS9maXJpbmcucHJvdG8SC2ZpcmVvbmNlLnYxIuoCCgZGaXJpbmcSDAoEbmFtZRgBIAEoCRIwCgxub21pbmFsX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmxvY2FsX3RpbWUYAyABKAkSIwoEbWFyaxgEIAEoDjIVLmZpcmVvbmNlLnYxLlRpbWVNYXJrEikKBm9yaWdpbhgFIAEoDjIZLmZpcmVvbmNlLnYxLkZpcmluZ09yaWdpbhIrCgdvdXRjb21lGAYgASgOMhouZmlyZW9uY2UudjEuRmlyaW5nT3V0Y29tZRIOCgZyZWFzb24YByABKAkSDgoGam9iX2lkGAggASgJEhcKD2Jsb2NraW5nX2pvYl9pZBgJIAEoCRILCgNydW4YCiABKAMSLwoLZGVjaWRlX3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGNvbnRlbnRfd2l0aGhlbGQYDCABKAgqcAoIVGltZU1hcmsSGQoVVElNRV9NQVJLX1VOU1BFQ0lGSUVEEAASFQoRVElNRV9NQVJLX1NISUZURUQQARIaChZUSU1FX01BUktfRklSU1RfT0ZfVFdPEAISFgoSVElNRV9NQVJLX1JFUEVBVEVEEAMqmAEKDEZpcmluZ09yaWdpbhIdChlGSVJJTkdfT1JJR0lOX1VOU1BFQ0lGSUVEEAASFgoSRklSSU5HX09SSUdJTl9USU1FEAESGgoWRklSSU5HX09SSUdJTl9DQVRDSF9VUBACEhkKFUZJUklOR19PUklHSU5fVFJJR0dFUhADEhoKFkZJUklOR19PUklHSU5fQkFDS0ZJTEwQBCrmAgoNRmlyaW5nT3V0Y29tZRIeChpGSVJJTkdfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhgKFEZJUklOR19PVVRDT01FX0ZJUkVEEAESGwoXRklSSU5HX09VVENPTUVfQlVGRkVSRUQQAhIlCiFGSVJJTkdfT1VUQ09NRV9TS0lQUEVEX0JZX09WRVJMQVAQAxIlCiFGSVJJTkdfT1VUQ09NRV9TS0lQUEVEX0JZX1JFUVVFU1QQBBIZChVGSVJJTkdfT1VUQ09NRV9NSVNTRUQQBRIcChhGSVJJTkdfT1VUQ09NRV9DT0FMRVNDRUQQBhIaChZGSVJJTkdfT1VUQ09NRV9SRUZVU0VEEAcSFwoTRklSSU5HX09VVENPTUVfSEVMRBAIEh0KGUZJUklOR19PVVRDT01FX05PX0NPTlRFTlQQCRIjCh9GSVJJTkdfT1VUQ09NRV9TS0lQUEVEX0JZX0xJTUlUEApCiwEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUILRmlyaW5nUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("ChhmaXJlb25jZS92MS9maXJpbmcucHJvdG8SC2ZpcmVvbmNlLnYxIuoCCgZGaXJpbmcSDAoEbmFtZRgBIAEoCRIwCgxub21pbmFsX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmxvY2FsX3RpbWUYAyABKAkSIwoEbWFyaxgEIAEoDjIVLmZpcmVvbmNlLnYxLlRpbWVNYXJrEikKBm9yaWdpbhgFIAEoDjIZLmZpcmVvbmNlLnYxLkZpcmluZ09yaWdpbhIrCgdvdXRjb21lGAYgASgOMhouZmlyZW9uY2UudjEuRmlyaW5nT3V0Y29tZRIOCgZyZWFzb24YByABKAkSDgoGam9iX2lkGAggASgJEhcKD2Jsb2NraW5nX2pvYl9pZBgJIAEoCRILCgNydW4YCiABKAMSLwoLZGVjaWRlX3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGNvbnRlbnRfd2l0aGhlbGQYDCABKAgqmAEKDEZpcmluZ09yaWdpbhIdChlGSVJJTkdfT1JJR0lOX1VOU1BFQ0lGSUVEEAASFgoSRklSSU5HX09SSUdJTl9USU1FEAESGgoWRklSSU5HX09SSUdJTl9DQVRDSF9VUBACEhkKFUZJUklOR19PUklHSU5fVFJJR0dFUhADEhoKFkZJUklOR19PUklHSU5fQkFDS0ZJTEwQBCrmAgoNRmlyaW5nT3V0Y29tZRIeChpGSVJJTkdfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhgKFEZJUklOR19PVVRDT01FX0ZJUkVEEAESGwoXRklSSU5HX09VVENPTUVfQlVGRkVSRUQQAhIlCiFGSVJJTkdfT1VUQ09NRV9TS0lQUEVEX0JZX09WRVJMQVAQAxIlCiFGSVJJTkdfT1VUQ09NRV9TS0lQUEVEX0JZX1JFUVVFU1QQBBIZChVGSVJJTkdfT1VUQ09NRV9NSVNTRUQQBRIcChhGSVJJTkdfT1VUQ09NRV9DT0FMRVNDRUQQBhIaChZGSVJJTkdfT1VUQ09NRV9SRUZVU0VEEAcSFwoTRklSSU5HX09VVENPTUVfSEVMRBAIEh0KGUZJUklOR19PVVRDT01FX05PX0NPTlRFTlQQCRIjCh9GSVJJTkdfT1VUQ09NRV9TS0lQUEVEX0JZX0xJTUlUEApCiwEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUILRmlyaW5nUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_local_time, file_google_protobuf_timestamp]);
 
 /**
  * The record of one firing. Of the firings that an outage leaves without a job, the newest
@@ -110,47 +112,6 @@ export const FiringSchema: GenMessage<Firing> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_firing, 0);
 
 /**
- * How a local time meets a daylight-saving change. Unspecified: it is an ordinary time.
- *
- * @generated from enum fireonce.v1.TimeMark
- */
-export enum TimeMark {
-  /**
-   * @generated from enum value: TIME_MARK_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The local time does not exist on that day. The firing takes place at the first
-   * instant after the gap.
-   *
-   * @generated from enum value: TIME_MARK_SHIFTED = 1;
-   */
-  SHIFTED = 1,
-
-  /**
-   * The local time occurs twice on that day; this is the first pass.
-   *
-   * @generated from enum value: TIME_MARK_FIRST_OF_TWO = 2;
-   */
-  FIRST_OF_TWO = 2,
-
-  /**
-   * The second pass of a local time that occurs twice, for a time that counts elapsed
-   * time, such as "*\/15 * * * *".
-   *
-   * @generated from enum value: TIME_MARK_REPEATED = 3;
-   */
-  REPEATED = 3,
-}
-
-/**
- * Describes the enum fireonce.v1.TimeMark.
- */
-export const TimeMarkSchema: GenEnum<TimeMark> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_firing, 0);
-
-/**
  * Why a firing took place. New values may be added.
  *
  * @generated from enum fireonce.v1.FiringOrigin
@@ -194,7 +155,7 @@ export enum FiringOrigin {
  * Describes the enum fireonce.v1.FiringOrigin.
  */
 export const FiringOriginSchema: GenEnum<FiringOrigin> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_firing, 1);
+  enumDesc(file_fireonce_v1_firing, 0);
 
 /**
  * The outcome of a firing. New values may be added; treat an unknown value as "made no
@@ -286,5 +247,5 @@ export enum FiringOutcome {
  * Describes the enum fireonce.v1.FiringOutcome.
  */
 export const FiringOutcomeSchema: GenEnum<FiringOutcome> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_firing, 2);
+  enumDesc(file_fireonce_v1_firing, 1);
 

@@ -4,18 +4,18 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ErrorDetail } from "./error_pb.js";
+import type { ItemError } from "./error_pb.js";
 import { file_fireonce_v1_error } from "./error_pb.js";
 import type { JobEvent } from "./event_pb.js";
 import { file_fireonce_v1_event } from "./event_pb.js";
-import type { TimeMark } from "./firing_pb.js";
-import { file_fireonce_v1_firing } from "./firing_pb.js";
-import type { Attempt, Delivery, EffectClass, ErasedJob, FailureKind, Job, JobState, Observation, Phase, Resolution_Decision, RetryPolicy, SkipIfPresent } from "./job_pb.js";
+import type { Attempt, Delivery, ErasedJob, Job, Observation, Resolution_Decision, RetryPolicy, SkipIfPresent } from "./job_pb.js";
 import { file_fireonce_v1_job } from "./job_pb.js";
+import type { JobFilter } from "./job_filter_pb.js";
+import { file_fireonce_v1_job_filter } from "./job_filter_pb.js";
+import type { LocalTime, TimeMark } from "./local_time_pb.js";
+import { file_fireonce_v1_local_time } from "./local_time_pb.js";
 import type { Payload } from "./payload_pb.js";
 import { file_fireonce_v1_payload } from "./payload_pb.js";
-import type { LocalTime } from "./schedule_pb.js";
-import { file_fireonce_v1_schedule } from "./schedule_pb.js";
 import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -24,7 +24,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/job_service.proto.
  */
 export const file_fireonce_v1_job_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch1maXJlb25jZS92MS9qb2Jfc2VydmljZS5wcm90bxILZmlyZW9uY2UudjEixwYKElNjaGVkdWxlSm9iUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSEgoKZGVyaXZlX2tleRgCIAEoCBIXCg1jb25uZWN0aW9uX2lkGAMgASgJSAASGAoOY29ubmVjdGlvbl9rZXkYBCABKAlIABIlCgdwYXlsb2FkGAUgASgLMhQuZmlyZW9uY2UudjEuUGF5bG9hZBIxCg1zY2hlZHVsZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgxzdGFydF93aW5kb3cYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoMcmV0cnlfcG9saWN5GAggASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSJwoIZGVsaXZlcnkYCSABKA4yFS5maXJlb25jZS52MS5EZWxpdmVyeRI7CgZsYWJlbHMYCiADKAsyKy5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlcXVlc3QuTGFiZWxzRW50cnkSEQoJdGltZV96b25lGAsgASgJEhkKD3JlcGx5X3RvX2pvYl9pZBgMIAEoCUgBEhYKDHJlcGx5X3RvX2tleRgNIAEoCUgBEhUKDXZhbGlkYXRlX29ubHkYDiABKAgSMgoPYXR0ZW1wdF90aW1lb3V0GA8gASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC3dhaXRfd2luZG93GBAgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCmVmZmVjdF9rZXkYESABKAkSKgoKbG9jYWxfdGltZRgSIAEoCzIWLmZpcmVvbmNlLnYxLkxvY2FsVGltZRIzCg9za2lwX2lmX3ByZXNlbnQYEyABKAsyGi5maXJlb25jZS52MS5Ta2lwSWZQcmVzZW50Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDAoKY29ubmVjdGlvbkIKCghyZXBseV90b0oECB4QH0oECB8QIEoECCAQIVIFZHJhZnRSDm5lZWRzX2FwcHJvdmFsUghjYWxsYmFjayKdAQoTU2NoZWR1bGVKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2ISDwoHY3JlYXRlZBgCIAEoCBImCgh3YXJuaW5ncxgDIAMoCzIULmZpcmVvbmNlLnYxLldhcm5pbmcSLgoPbG9jYWxfdGltZV9tYXJrGAQgASgOMhUuZmlyZW9uY2UudjEuVGltZU1hcmsiUQoHV2FybmluZxINCgVmaWVsZBgBIAEoCRImCgRjb2RlGAIgASgOMhguZmlyZW9uY2UudjEuV2FybmluZ0NvZGUSDwoHbWVzc2FnZRgDIAEoCSJtChhCYXRjaFNjaGVkdWxlSm9ic1JlcXVlc3QSMQoIcmVxdWVzdHMYASADKAsyHy5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlcXVlc3RKBAgCEANKBAgDEARSCGRlZmF1bHRzUghpZHNfb25seSLNAQoZQmF0Y2hTY2hlZHVsZUpvYnNSZXNwb25zZRI+CgdyZXN1bHRzGAEgAygLMi0uZmlyZW9uY2UudjEuQmF0Y2hTY2hlZHVsZUpvYnNSZXNwb25zZS5SZXN1bHQacAoGUmVzdWx0EjMKB3N1Y2Nlc3MYASABKAsyIC5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlc3BvbnNlSAASJwoFZXJyb3IYAiABKAsyFi5maXJlb25jZS52MS5JdGVtRXJyb3JIAEIICgZyZXN1bHQiVAoJSXRlbUVycm9yEgwKBGNvZGUYASABKAUSDwoHbWVzc2FnZRgCIAEoCRIoCgZkZXRhaWwYAyABKAsyGC5maXJlb25jZS52MS5FcnJvckRldGFpbCJZCg1HZXRKb2JSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEhQKDG9taXRfcGF5bG9hZBgDIAEoCEIFCgNqb2IiRgoOR2V0Sm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iEhUKDWV2ZW50c19jdXJzb3IYAiABKAkiigcKCUpvYkZpbHRlchIlCgZzdGF0ZXMYASADKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRIWCg5jb25uZWN0aW9uX2lkcxgCIAMoCRITCgtzY2hlZHVsZV9pZBgDIAEoCRI2ChJzY2hlZHVsZV90aW1lX2Zyb20YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjgKFHNjaGVkdWxlX3RpbWVfYmVmb3JlGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCgZsYWJlbHMYBiADKAsyIi5maXJlb25jZS52MS5Kb2JGaWx0ZXIuTGFiZWxzRW50cnkSDwoHam9iX2lkcxgHIAMoCRIXCg9jb25uZWN0aW9uX2tleXMYCCADKAkSHgoWaWRlbXBvdGVuY3lfa2V5X3ByZWZpeBgJIAEoCRIcChRpZGVtcG90ZW5jeV9rZXlfdGV4dBgKIAEoCRITCgtleHRlcm5hbF9pZBgLIAEoCRIRCglyZWNpcGllbnQYDCABKAkSLQoLZXJyb3Jfa2luZHMYDSADKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIwCg5lZmZlY3RfY2xhc3NlcxgOIAMoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEjQKEGNyZWF0ZV90aW1lX2Zyb20YDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEmNyZWF0ZV90aW1lX2JlZm9yZRgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZW5kX3RpbWVfZnJvbRgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPZW5kX3RpbWVfYmVmb3JlGBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCglzdGF0ZV9hZ2UYEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SIgoGcGhhc2VzGBQgAygOMhIuZmlyZW9uY2UudjEuUGhhc2USFAoMc2NoZWR1bGVfa2V5GBUgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFKBAgeEB9KBAgfECBSC2luY2lkZW50X2lkUgxkZXN0aW5hdGlvbnMihgEKD0xpc3RKb2JzUmVxdWVzdBImCgZmaWx0ZXIYASABKAsyFi5maXJlb25jZS52MS5Kb2JGaWx0ZXISJAoFb3JkZXIYAiABKA4yFS5maXJlb25jZS52MS5Kb2JPcmRlchIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCSJiChBMaXN0Sm9ic1Jlc3BvbnNlEh4KBGpvYnMYASADKAsyEC5maXJlb25jZS52MS5Kb2ISFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhUKDWV2ZW50c19jdXJzb3IYAyABKAkijQIKC0V2ZW50RmlsdGVyEg8KB2pvYl9pZHMYASADKAkSFgoOY29ubmVjdGlvbl9pZHMYAiADKAkSEwoLc2NoZWR1bGVfaWQYAyABKAkSNAoGbGFiZWxzGAQgAygLMiQuZmlyZW9uY2UudjEuRXZlbnRGaWx0ZXIuTGFiZWxzRW50cnkSEgoKZW5kZWRfb25seRgFIAEoCBIYChBpZGVtcG90ZW5jeV9rZXlzGAYgAygJEhcKD2Nvbm5lY3Rpb25fa2V5cxgHIAMoCRIUCgxzY2hlZHVsZV9rZXkYCCABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLXAQoWU3RyZWFtSm9iRXZlbnRzUmVxdWVzdBIoCgZmaWx0ZXIYASABKAsyGC5maXJlb25jZS52MS5FdmVudEZpbHRlchIWCgxhZnRlcl9jdXJzb3IYAiABKAlIABISCghmcm9tX25vdxgDIAEoCEgAEhgKDmZyb21fYmVnaW5uaW5nGAQgASgISAASEwoLaW5jbHVkZV9qb2IYBSABKAgSLwoMbWF4X2R1cmF0aW9uGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgcKBXN0YXJ0Ij8KF1N0cmVhbUpvYkV2ZW50c1Jlc3BvbnNlEiQKBWV2ZW50GAEgASgLMhUuZmlyZW9uY2UudjEuSm9iRXZlbnQifgoUTGlzdEpvYkV2ZW50c1JlcXVlc3QSKAoGZmlsdGVyGAEgASgLMhguZmlyZW9uY2UudjEuRXZlbnRGaWx0ZXISFAoMYWZ0ZXJfY3Vyc29yGAIgASgJEhEKCXBhZ2Vfc2l6ZRgDIAEoBRITCgtpbmNsdWRlX2pvYhgEIAEoCCJlChVMaXN0Sm9iRXZlbnRzUmVzcG9uc2USJQoGZXZlbnRzGAEgAygLMhUuZmlyZW9uY2UudjEuSm9iRXZlbnQSEwoLbmV4dF9jdXJzb3IYAiABKAkSEAoIaGFzX21vcmUYAyABKAgitgMKEFVwZGF0ZUpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCRIvCgt1cGRhdGVfbWFzaxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSOQoGbGFiZWxzGAYgAygLMikuZmlyZW9uY2UudjEuVXBkYXRlSm9iUmVxdWVzdC5MYWJlbHNFbnRyeRInCghkZWxpdmVyeRgHIAEoDjIVLmZpcmVvbmNlLnYxLkRlbGl2ZXJ5Ei4KDHJldHJ5X3BvbGljeRgIIAEoCzIYLmZpcmVvbmNlLnYxLlJldHJ5UG9saWN5EjIKD2F0dGVtcHRfdGltZW91dBgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIRCgl0aW1lX3pvbmUYCiABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIFCgNqb2IiMgoRVXBkYXRlSm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iImQKEENhbmNlbEpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCRIOCgZyZWFzb24YBCABKAlCBQoDam9iIkUKEUNhbmNlbEpvYlJlc3BvbnNlEh0KA2pvYhgBIAEoCzIQLmZpcmVvbmNlLnYxLkpvYhIRCglwcmV2ZW50ZWQYAiABKAgiVAoQRGVsZXRlSm9iUmVxdWVzdBIQCgZqb2JfaWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIMCgRldGFnGAMgASgJQgUKA2pvYiI4ChFEZWxldGVKb2JSZXNwb25zZRIjCgNqb2IYASABKAsyFi5maXJlb25jZS52MS5FcmFzZWRKb2Ii6AEKFFJlc2NoZWR1bGVKb2JSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEjEKDXNjaGVkdWxlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEioKCmxvY2FsX3RpbWUYBCABKAsyFi5maXJlb25jZS52MS5Mb2NhbFRpbWUSLwoMc3RhcnRfd2luZG93GAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBGV0YWcYBiABKAlCBQoDam9iImYKFVJlc2NoZWR1bGVKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2ISLgoPbG9jYWxfdGltZV9tYXJrGAIgASgOMhUuZmlyZW9uY2UudjEuVGltZU1hcmsiVAoQUnVuSm9iTm93UmVxdWVzdBIQCgZqb2JfaWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIMCgRldGFnGAMgASgJQgUKA2pvYiIyChFSdW5Kb2JOb3dSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2IiigEKD1JldHJ5Sm9iUmVxdWVzdBIQCgZqb2JfaWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIMCgRldGFnGAMgASgJEjUKEW5leHRfYXR0ZW1wdF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIFCgNqb2IiMQoQUmV0cnlKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2Ii3QEKEVJlc29sdmVKb2JSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEgwKBGV0YWcYAyABKAkSMgoIZGVjaXNpb24YBCABKA4yIC5maXJlb25jZS52MS5SZXNvbHV0aW9uLkRlY2lzaW9uEgwKBG5vdGUYBSABKAkSEwoLZXh0ZXJuYWxfaWQYBiABKAkSGwoTb3ZlcnJpZGVfcmVjb25jaWxlchgHIAEoCBISCgplZmZlY3Rfa2V5GAggASgJQgUKA2pvYiIzChJSZXNvbHZlSm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iIqQBChVCdWxrQ2FuY2VsSm9ic1JlcXVlc3QSJgoGZmlsdGVyGAEgASgLMhYuZmlyZW9uY2UudjEuSm9iRmlsdGVyEi4KCmFzX29mX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2RyeV9ydW4YAyABKAgSEgoKcGFnZV90b2tlbhgEIAEoCRIOCgZyZWFzb24YBSABKAkiQQoWQnVsa0NhbmNlbEpvYnNSZXNwb25zZRInCgZyZXN1bHQYASABKAsyFy5maXJlb25jZS52MS5CdWxrUmVzdWx0IpMBChRCdWxrUmV0cnlKb2JzUmVxdWVzdBImCgZmaWx0ZXIYASABKAsyFi5maXJlb25jZS52MS5Kb2JGaWx0ZXISLgoKYXNfb2ZfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZHJ5X3J1bhgDIAEoCBISCgpwYWdlX3Rva2VuGAQgASgJIkAKFUJ1bGtSZXRyeUpvYnNSZXNwb25zZRInCgZyZXN1bHQYASABKAsyFy5maXJlb25jZS52MS5CdWxrUmVzdWx0ItICChlCdWxrUmVzY2hlZHVsZUpvYnNSZXF1ZXN0EiYKBmZpbHRlchgBIAEoCzIWLmZpcmVvbmNlLnYxLkpvYkZpbHRlchIuCgphc19vZl90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdkcnlfcnVuGAMgASgIEhIKCnBhZ2VfdG9rZW4YBCABKAkSMQoNc2NoZWR1bGVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKgoKbG9jYWxfdGltZRgGIAEoCzIWLmZpcmVvbmNlLnYxLkxvY2FsVGltZRIoCgVkZWxheRgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIvCgxzdGFydF93aW5kb3cYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24idQoaQnVsa1Jlc2NoZWR1bGVKb2JzUmVzcG9uc2USJwoGcmVzdWx0GAEgASgLMhcuZmlyZW9uY2UudjEuQnVsa1Jlc3VsdBIuCg9sb2NhbF90aW1lX21hcmsYAiABKA4yFS5maXJlb25jZS52MS5UaW1lTWFyayL0AQoWQnVsa1Jlc29sdmVKb2JzUmVxdWVzdBImCgZmaWx0ZXIYASABKAsyFi5maXJlb25jZS52MS5Kb2JGaWx0ZXISLgoKYXNfb2ZfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZHJ5X3J1bhgDIAEoCBISCgpwYWdlX3Rva2VuGAQgASgJEjIKCGRlY2lzaW9uGAUgASgOMiAuZmlyZW9uY2UudjEuUmVzb2x1dGlvbi5EZWNpc2lvbhIMCgRub3RlGAYgASgJEhsKE292ZXJyaWRlX3JlY29uY2lsZXIYByABKAgiQgoXQnVsa1Jlc29sdmVKb2JzUmVzcG9uc2USJwoGcmVzdWx0GAEgASgLMhcuZmlyZW9uY2UudjEuQnVsa1Jlc3VsdCLSAQoKQnVsa1Jlc3VsdBIPCgdtYXRjaGVkGAEgASgFEg8KB2NoYW5nZWQYAiABKAUSFwoPY2hhbmdlZF9qb2JfaWRzGAMgAygJEhQKDGNoYW5nZWRfa2V5cxgHIAMoCRIqCghmYWlsdXJlcxgEIAMoCzIYLmZpcmVvbmNlLnYxLkJ1bGtGYWlsdXJlEhcKD25leHRfcGFnZV90b2tlbhgFIAEoCRIuCgphc19vZl90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJdCgtCdWxrRmFpbHVyZRIOCgZqb2JfaWQYASABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJEiUKBWVycm9yGAIgASgLMhYuZmlyZW9uY2UudjEuSXRlbUVycm9yInMKFkxpc3RKb2JBdHRlbXB0c1JlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAlCBQoDam9iIloKF0xpc3RKb2JBdHRlbXB0c1Jlc3BvbnNlEiYKCGF0dGVtcHRzGAEgAygLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkidwoaTGlzdEpvYk9ic2VydmF0aW9uc1JlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAlCBQoDam9iImYKG0xpc3RKb2JPYnNlcnZhdGlvbnNSZXNwb25zZRIuCgxvYnNlcnZhdGlvbnMYASADKAsyGC5maXJlb25jZS52MS5PYnNlcnZhdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkq0gEKC1dhcm5pbmdDb2RlEhwKGFdBUk5JTkdfQ09ERV9VTlNQRUNJRklFRBAAEh8KG1dBUk5JTkdfQ09ERV9NRURJQV9VTlVTQUJMRRABEiIKHldBUk5JTkdfQ09ERV9NRURJQV9VTlJFQUNIQUJMRRACEiIKHldBUk5JTkdfQ09ERV9QUkVERUNFU1NPUl9FTkRFRBADEh8KG1dBUk5JTkdfQ09ERV9XQUlUX1RPT19TSE9SVBAEEhsKF1dBUk5JTkdfQ09ERV9PVkVSX0xJTUlUEAUqiAEKCEpvYk9yZGVyEhkKFUpPQl9PUkRFUl9VTlNQRUNJRklFRBAAEiAKHEpPQl9PUkRFUl9TQ0hFRFVMRV9USU1FX0RFU0MQARIfChtKT0JfT1JERVJfU0NIRURVTEVfVElNRV9BU0MQAhIeChpKT0JfT1JERVJfQ1JFQVRFX1RJTUVfREVTQxADMsANCgpKb2JTZXJ2aWNlElUKC1NjaGVkdWxlSm9iEh8uZmlyZW9uY2UudjEuU2NoZWR1bGVKb2JSZXF1ZXN0GiAuZmlyZW9uY2UudjEuU2NoZWR1bGVKb2JSZXNwb25zZSIDkAICEmcKEUJhdGNoU2NoZWR1bGVKb2JzEiUuZmlyZW9uY2UudjEuQmF0Y2hTY2hlZHVsZUpvYnNSZXF1ZXN0GiYuZmlyZW9uY2UudjEuQmF0Y2hTY2hlZHVsZUpvYnNSZXNwb25zZSIDkAICEkYKBkdldEpvYhIaLmZpcmVvbmNlLnYxLkdldEpvYlJlcXVlc3QaGy5maXJlb25jZS52MS5HZXRKb2JSZXNwb25zZSIDkAIBEkwKCExpc3RKb2JzEhwuZmlyZW9uY2UudjEuTGlzdEpvYnNSZXF1ZXN0Gh0uZmlyZW9uY2UudjEuTGlzdEpvYnNSZXNwb25zZSIDkAIBEl4KD1N0cmVhbUpvYkV2ZW50cxIjLmZpcmVvbmNlLnYxLlN0cmVhbUpvYkV2ZW50c1JlcXVlc3QaJC5maXJlb25jZS52MS5TdHJlYW1Kb2JFdmVudHNSZXNwb25zZTABEk8KCVVwZGF0ZUpvYhIdLmZpcmVvbmNlLnYxLlVwZGF0ZUpvYlJlcXVlc3QaHi5maXJlb25jZS52MS5VcGRhdGVKb2JSZXNwb25zZSIDkAICEk8KCUNhbmNlbEpvYhIdLmZpcmVvbmNlLnYxLkNhbmNlbEpvYlJlcXVlc3QaHi5maXJlb25jZS52MS5DYW5jZWxKb2JSZXNwb25zZSIDkAICElsKDVJlc2NoZWR1bGVKb2ISIS5maXJlb25jZS52MS5SZXNjaGVkdWxlSm9iUmVxdWVzdBoiLmZpcmVvbmNlLnYxLlJlc2NoZWR1bGVKb2JSZXNwb25zZSIDkAICEk8KCVJ1bkpvYk5vdxIdLmZpcmVvbmNlLnYxLlJ1bkpvYk5vd1JlcXVlc3QaHi5maXJlb25jZS52MS5SdW5Kb2JOb3dSZXNwb25zZSIDkAICEkwKCFJldHJ5Sm9iEhwuZmlyZW9uY2UudjEuUmV0cnlKb2JSZXF1ZXN0Gh0uZmlyZW9uY2UudjEuUmV0cnlKb2JSZXNwb25zZSIDkAICElIKClJlc29sdmVKb2ISHi5maXJlb25jZS52MS5SZXNvbHZlSm9iUmVxdWVzdBofLmZpcmVvbmNlLnYxLlJlc29sdmVKb2JSZXNwb25zZSIDkAICEl4KDkJ1bGtDYW5jZWxKb2JzEiIuZmlyZW9uY2UudjEuQnVsa0NhbmNlbEpvYnNSZXF1ZXN0GiMuZmlyZW9uY2UudjEuQnVsa0NhbmNlbEpvYnNSZXNwb25zZSIDkAICElsKDUJ1bGtSZXRyeUpvYnMSIS5maXJlb25jZS52MS5CdWxrUmV0cnlKb2JzUmVxdWVzdBoiLmZpcmVvbmNlLnYxLkJ1bGtSZXRyeUpvYnNSZXNwb25zZSIDkAICEmoKEkJ1bGtSZXNjaGVkdWxlSm9icxImLmZpcmVvbmNlLnYxLkJ1bGtSZXNjaGVkdWxlSm9ic1JlcXVlc3QaJy5maXJlb25jZS52MS5CdWxrUmVzY2hlZHVsZUpvYnNSZXNwb25zZSIDkAICEmEKD0J1bGtSZXNvbHZlSm9icxIjLmZpcmVvbmNlLnYxLkJ1bGtSZXNvbHZlSm9ic1JlcXVlc3QaJC5maXJlb25jZS52MS5CdWxrUmVzb2x2ZUpvYnNSZXNwb25zZSIDkAICEk8KCURlbGV0ZUpvYhIdLmZpcmVvbmNlLnYxLkRlbGV0ZUpvYlJlcXVlc3QaHi5maXJlb25jZS52MS5EZWxldGVKb2JSZXNwb25zZSIDkAICEmEKD0xpc3RKb2JBdHRlbXB0cxIjLmZpcmVvbmNlLnYxLkxpc3RKb2JBdHRlbXB0c1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0Sm9iQXR0ZW1wdHNSZXNwb25zZSIDkAIBEm0KE0xpc3RKb2JPYnNlcnZhdGlvbnMSJy5maXJlb25jZS52MS5MaXN0Sm9iT2JzZXJ2YXRpb25zUmVxdWVzdBooLmZpcmVvbmNlLnYxLkxpc3RKb2JPYnNlcnZhdGlvbnNSZXNwb25zZSIDkAIBElsKDUxpc3RKb2JFdmVudHMSIS5maXJlb25jZS52MS5MaXN0Sm9iRXZlbnRzUmVxdWVzdBoiLmZpcmVvbmNlLnYxLkxpc3RKb2JFdmVudHNSZXNwb25zZSIDkAIBQo8BChVpby5naXRodWIuZmlyZW9uY2UudjFCD0pvYlNlcnZpY2VQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_error, file_fireonce_v1_event, file_fireonce_v1_firing, file_fireonce_v1_job, file_fireonce_v1_payload, file_fireonce_v1_schedule, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("Ch1maXJlb25jZS92MS9qb2Jfc2VydmljZS5wcm90bxILZmlyZW9uY2UudjEixwYKElNjaGVkdWxlSm9iUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSEgoKZGVyaXZlX2tleRgCIAEoCBIXCg1jb25uZWN0aW9uX2lkGAMgASgJSAASGAoOY29ubmVjdGlvbl9rZXkYBCABKAlIABIlCgdwYXlsb2FkGAUgASgLMhQuZmlyZW9uY2UudjEuUGF5bG9hZBIxCg1zY2hlZHVsZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgxzdGFydF93aW5kb3cYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoMcmV0cnlfcG9saWN5GAggASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSJwoIZGVsaXZlcnkYCSABKA4yFS5maXJlb25jZS52MS5EZWxpdmVyeRI7CgZsYWJlbHMYCiADKAsyKy5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlcXVlc3QuTGFiZWxzRW50cnkSEQoJdGltZV96b25lGAsgASgJEhkKD3JlcGx5X3RvX2pvYl9pZBgMIAEoCUgBEhYKDHJlcGx5X3RvX2tleRgNIAEoCUgBEhUKDXZhbGlkYXRlX29ubHkYDiABKAgSMgoPYXR0ZW1wdF90aW1lb3V0GA8gASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC3dhaXRfd2luZG93GBAgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCmVmZmVjdF9rZXkYESABKAkSKgoKbG9jYWxfdGltZRgSIAEoCzIWLmZpcmVvbmNlLnYxLkxvY2FsVGltZRIzCg9za2lwX2lmX3ByZXNlbnQYEyABKAsyGi5maXJlb25jZS52MS5Ta2lwSWZQcmVzZW50Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDAoKY29ubmVjdGlvbkIKCghyZXBseV90b0oECB4QH0oECB8QIEoECCAQIVIFZHJhZnRSDm5lZWRzX2FwcHJvdmFsUghjYWxsYmFjayKdAQoTU2NoZWR1bGVKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2ISDwoHY3JlYXRlZBgCIAEoCBImCgh3YXJuaW5ncxgDIAMoCzIULmZpcmVvbmNlLnYxLldhcm5pbmcSLgoPbG9jYWxfdGltZV9tYXJrGAQgASgOMhUuZmlyZW9uY2UudjEuVGltZU1hcmsiUQoHV2FybmluZxINCgVmaWVsZBgBIAEoCRImCgRjb2RlGAIgASgOMhguZmlyZW9uY2UudjEuV2FybmluZ0NvZGUSDwoHbWVzc2FnZRgDIAEoCSJtChhCYXRjaFNjaGVkdWxlSm9ic1JlcXVlc3QSMQoIcmVxdWVzdHMYASADKAsyHy5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlcXVlc3RKBAgCEANKBAgDEARSCGRlZmF1bHRzUghpZHNfb25seSLNAQoZQmF0Y2hTY2hlZHVsZUpvYnNSZXNwb25zZRI+CgdyZXN1bHRzGAEgAygLMi0uZmlyZW9uY2UudjEuQmF0Y2hTY2hlZHVsZUpvYnNSZXNwb25zZS5SZXN1bHQacAoGUmVzdWx0EjMKB3N1Y2Nlc3MYASABKAsyIC5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlc3BvbnNlSAASJwoFZXJyb3IYAiABKAsyFi5maXJlb25jZS52MS5JdGVtRXJyb3JIAEIICgZyZXN1bHQiWQoNR2V0Sm9iUmVxdWVzdBIQCgZqb2JfaWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIUCgxvbWl0X3BheWxvYWQYAyABKAhCBQoDam9iIkYKDkdldEpvYlJlc3BvbnNlEh0KA2pvYhgBIAEoCzIQLmZpcmVvbmNlLnYxLkpvYhIVCg1ldmVudHNfY3Vyc29yGAIgASgJIoYBCg9MaXN0Sm9ic1JlcXVlc3QSJgoGZmlsdGVyGAEgASgLMhYuZmlyZW9uY2UudjEuSm9iRmlsdGVyEiQKBW9yZGVyGAIgASgOMhUuZmlyZW9uY2UudjEuSm9iT3JkZXISEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkiYgoQTGlzdEpvYnNSZXNwb25zZRIeCgRqb2JzGAEgAygLMhAuZmlyZW9uY2UudjEuSm9iEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIVCg1ldmVudHNfY3Vyc29yGAMgASgJIo0CCgtFdmVudEZpbHRlchIPCgdqb2JfaWRzGAEgAygJEhYKDmNvbm5lY3Rpb25faWRzGAIgAygJEhMKC3NjaGVkdWxlX2lkGAMgASgJEjQKBmxhYmVscxgEIAMoCzIkLmZpcmVvbmNlLnYxLkV2ZW50RmlsdGVyLkxhYmVsc0VudHJ5EhIKCmVuZGVkX29ubHkYBSABKAgSGAoQaWRlbXBvdGVuY3lfa2V5cxgGIAMoCRIXCg9jb25uZWN0aW9uX2tleXMYByADKAkSFAoMc2NoZWR1bGVfa2V5GAggASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEi1wEKFlN0cmVhbUpvYkV2ZW50c1JlcXVlc3QSKAoGZmlsdGVyGAEgASgLMhguZmlyZW9uY2UudjEuRXZlbnRGaWx0ZXISFgoMYWZ0ZXJfY3Vyc29yGAIgASgJSAASEgoIZnJvbV9ub3cYAyABKAhIABIYCg5mcm9tX2JlZ2lubmluZxgEIAEoCEgAEhMKC2luY2x1ZGVfam9iGAUgASgIEi8KDG1heF9kdXJhdGlvbhgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIHCgVzdGFydCI/ChdTdHJlYW1Kb2JFdmVudHNSZXNwb25zZRIkCgVldmVudBgBIAEoCzIVLmZpcmVvbmNlLnYxLkpvYkV2ZW50In4KFExpc3RKb2JFdmVudHNSZXF1ZXN0EigKBmZpbHRlchgBIAEoCzIYLmZpcmVvbmNlLnYxLkV2ZW50RmlsdGVyEhQKDGFmdGVyX2N1cnNvchgCIAEoCRIRCglwYWdlX3NpemUYAyABKAUSEwoLaW5jbHVkZV9qb2IYBCABKAgiZQoVTGlzdEpvYkV2ZW50c1Jlc3BvbnNlEiUKBmV2ZW50cxgBIAMoCzIVLmZpcmVvbmNlLnYxLkpvYkV2ZW50EhMKC25leHRfY3Vyc29yGAIgASgJEhAKCGhhc19tb3JlGAMgASgIIrYDChBVcGRhdGVKb2JSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEgwKBGV0YWcYAyABKAkSLwoLdXBkYXRlX21hc2sYBCABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEiUKB3BheWxvYWQYBSABKAsyFC5maXJlb25jZS52MS5QYXlsb2FkEjkKBmxhYmVscxgGIAMoCzIpLmZpcmVvbmNlLnYxLlVwZGF0ZUpvYlJlcXVlc3QuTGFiZWxzRW50cnkSJwoIZGVsaXZlcnkYByABKA4yFS5maXJlb25jZS52MS5EZWxpdmVyeRIuCgxyZXRyeV9wb2xpY3kYCCABKAsyGC5maXJlb25jZS52MS5SZXRyeVBvbGljeRIyCg9hdHRlbXB0X3RpbWVvdXQYCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEQoJdGltZV96b25lGAogASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBQoDam9iIjIKEVVwZGF0ZUpvYlJlc3BvbnNlEh0KA2pvYhgBIAEoCzIQLmZpcmVvbmNlLnYxLkpvYiJkChBDYW5jZWxKb2JSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEgwKBGV0YWcYAyABKAkSDgoGcmVhc29uGAQgASgJQgUKA2pvYiJFChFDYW5jZWxKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2ISEQoJcHJldmVudGVkGAIgASgIIlQKEERlbGV0ZUpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCUIFCgNqb2IiOAoRRGVsZXRlSm9iUmVzcG9uc2USIwoDam9iGAEgASgLMhYuZmlyZW9uY2UudjEuRXJhc2VkSm9iIugBChRSZXNjaGVkdWxlSm9iUmVxdWVzdBIQCgZqb2JfaWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIxCg1zY2hlZHVsZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgpsb2NhbF90aW1lGAQgASgLMhYuZmlyZW9uY2UudjEuTG9jYWxUaW1lEi8KDHN0YXJ0X3dpbmRvdxgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRldGFnGAYgASgJQgUKA2pvYiJmChVSZXNjaGVkdWxlSm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iEi4KD2xvY2FsX3RpbWVfbWFyaxgCIAEoDjIVLmZpcmVvbmNlLnYxLlRpbWVNYXJrIlQKEFJ1bkpvYk5vd1JlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCUIFCgNqb2IiMgoRUnVuSm9iTm93UmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iIooBCg9SZXRyeUpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCRI1ChFuZXh0X2F0dGVtcHRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBQoDam9iIjEKEFJldHJ5Sm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iIt0BChFSZXNvbHZlSm9iUmVxdWVzdBIQCgZqb2JfaWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIMCgRldGFnGAMgASgJEjIKCGRlY2lzaW9uGAQgASgOMiAuZmlyZW9uY2UudjEuUmVzb2x1dGlvbi5EZWNpc2lvbhIMCgRub3RlGAUgASgJEhMKC2V4dGVybmFsX2lkGAYgASgJEhsKE292ZXJyaWRlX3JlY29uY2lsZXIYByABKAgSEgoKZWZmZWN0X2tleRgIIAEoCUIFCgNqb2IiMwoSUmVzb2x2ZUpvYlJlc3BvbnNlEh0KA2pvYhgBIAEoCzIQLmZpcmVvbmNlLnYxLkpvYiJzChZMaXN0Sm9iQXR0ZW1wdHNSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEhEKCXBhZ2Vfc2l6ZRgDIAEoBRISCgpwYWdlX3Rva2VuGAQgASgJQgUKA2pvYiJaChdMaXN0Sm9iQXR0ZW1wdHNSZXNwb25zZRImCghhdHRlbXB0cxgBIAMoCzIULmZpcmVvbmNlLnYxLkF0dGVtcHQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIncKGkxpc3RKb2JPYnNlcnZhdGlvbnNSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEhEKCXBhZ2Vfc2l6ZRgDIAEoBRISCgpwYWdlX3Rva2VuGAQgASgJQgUKA2pvYiJmChtMaXN0Sm9iT2JzZXJ2YXRpb25zUmVzcG9uc2USLgoMb2JzZXJ2YXRpb25zGAEgAygLMhguZmlyZW9uY2UudjEuT2JzZXJ2YXRpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJKtIBCgtXYXJuaW5nQ29kZRIcChhXQVJOSU5HX0NPREVfVU5TUEVDSUZJRUQQABIfChtXQVJOSU5HX0NPREVfTUVESUFfVU5VU0FCTEUQARIiCh5XQVJOSU5HX0NPREVfTUVESUFfVU5SRUFDSEFCTEUQAhIiCh5XQVJOSU5HX0NPREVfUFJFREVDRVNTT1JfRU5ERUQQAxIfChtXQVJOSU5HX0NPREVfV0FJVF9UT09fU0hPUlQQBBIbChdXQVJOSU5HX0NPREVfT1ZFUl9MSU1JVBAFKogBCghKb2JPcmRlchIZChVKT0JfT1JERVJfVU5TUEVDSUZJRUQQABIgChxKT0JfT1JERVJfU0NIRURVTEVfVElNRV9ERVNDEAESHwobSk9CX09SREVSX1NDSEVEVUxFX1RJTUVfQVNDEAISHgoaSk9CX09SREVSX0NSRUFURV9USU1FX0RFU0MQAzK0CgoKSm9iU2VydmljZRJVCgtTY2hlZHVsZUpvYhIfLmZpcmVvbmNlLnYxLlNjaGVkdWxlSm9iUmVxdWVzdBogLmZpcmVvbmNlLnYxLlNjaGVkdWxlSm9iUmVzcG9uc2UiA5ACAhJnChFCYXRjaFNjaGVkdWxlSm9icxIlLmZpcmVvbmNlLnYxLkJhdGNoU2NoZWR1bGVKb2JzUmVxdWVzdBomLmZpcmVvbmNlLnYxLkJhdGNoU2NoZWR1bGVKb2JzUmVzcG9uc2UiA5ACAhJGCgZHZXRKb2ISGi5maXJlb25jZS52MS5HZXRKb2JSZXF1ZXN0GhsuZmlyZW9uY2UudjEuR2V0Sm9iUmVzcG9uc2UiA5ACARJMCghMaXN0Sm9icxIcLmZpcmVvbmNlLnYxLkxpc3RKb2JzUmVxdWVzdBodLmZpcmVvbmNlLnYxLkxpc3RKb2JzUmVzcG9uc2UiA5ACARJeCg9TdHJlYW1Kb2JFdmVudHMSIy5maXJlb25jZS52MS5TdHJlYW1Kb2JFdmVudHNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuU3RyZWFtSm9iRXZlbnRzUmVzcG9uc2UwARJPCglVcGRhdGVKb2ISHS5maXJlb25jZS52MS5VcGRhdGVKb2JSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuVXBkYXRlSm9iUmVzcG9uc2UiA5ACAhJPCglDYW5jZWxKb2ISHS5maXJlb25jZS52MS5DYW5jZWxKb2JSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuQ2FuY2VsSm9iUmVzcG9uc2UiA5ACAhJbCg1SZXNjaGVkdWxlSm9iEiEuZmlyZW9uY2UudjEuUmVzY2hlZHVsZUpvYlJlcXVlc3QaIi5maXJlb25jZS52MS5SZXNjaGVkdWxlSm9iUmVzcG9uc2UiA5ACAhJPCglSdW5Kb2JOb3cSHS5maXJlb25jZS52MS5SdW5Kb2JOb3dSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuUnVuSm9iTm93UmVzcG9uc2UiA5ACAhJMCghSZXRyeUpvYhIcLmZpcmVvbmNlLnYxLlJldHJ5Sm9iUmVxdWVzdBodLmZpcmVvbmNlLnYxLlJldHJ5Sm9iUmVzcG9uc2UiA5ACAhJSCgpSZXNvbHZlSm9iEh4uZmlyZW9uY2UudjEuUmVzb2x2ZUpvYlJlcXVlc3QaHy5maXJlb25jZS52MS5SZXNvbHZlSm9iUmVzcG9uc2UiA5ACAhJPCglEZWxldGVKb2ISHS5maXJlb25jZS52MS5EZWxldGVKb2JSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuRGVsZXRlSm9iUmVzcG9uc2UiA5ACAhJhCg9MaXN0Sm9iQXR0ZW1wdHMSIy5maXJlb25jZS52MS5MaXN0Sm9iQXR0ZW1wdHNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuTGlzdEpvYkF0dGVtcHRzUmVzcG9uc2UiA5ACARJtChNMaXN0Sm9iT2JzZXJ2YXRpb25zEicuZmlyZW9uY2UudjEuTGlzdEpvYk9ic2VydmF0aW9uc1JlcXVlc3QaKC5maXJlb25jZS52MS5MaXN0Sm9iT2JzZXJ2YXRpb25zUmVzcG9uc2UiA5ACARJbCg1MaXN0Sm9iRXZlbnRzEiEuZmlyZW9uY2UudjEuTGlzdEpvYkV2ZW50c1JlcXVlc3QaIi5maXJlb25jZS52MS5MaXN0Sm9iRXZlbnRzUmVzcG9uc2UiA5ACAUKPAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQg9Kb2JTZXJ2aWNlUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_error, file_fireonce_v1_event, file_fireonce_v1_job, file_fireonce_v1_job_filter, file_fireonce_v1_local_time, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message fireonce.v1.ScheduleJobRequest
@@ -366,39 +366,6 @@ export const BatchScheduleJobsResponse_ResultSchema: GenMessage<BatchScheduleJob
   messageDesc(file_fireonce_v1_job_service, 4, 0);
 
 /**
- * Why one of the items or jobs of a call failed.
- *
- * @generated from message fireonce.v1.ItemError
- */
-export type ItemError = Message<"fireonce.v1.ItemError"> & {
-  /**
-   * google.rpc.Code.
-   *
-   * @generated from field: int32 code = 1;
-   */
-  code: number;
-
-  /**
-   * @generated from field: string message = 2;
-   */
-  message: string;
-
-  /**
-   * The detail that the item's own RPC would have sent. Always set.
-   *
-   * @generated from field: fireonce.v1.ErrorDetail detail = 3;
-   */
-  detail?: ErrorDetail;
-};
-
-/**
- * Describes the message fireonce.v1.ItemError.
- * Use `create(ItemErrorSchema)` to create a new message.
- */
-export const ItemErrorSchema: GenMessage<ItemError> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 5);
-
-/**
  * @generated from message fireonce.v1.GetJobRequest
  */
 export type GetJobRequest = Message<"fireonce.v1.GetJobRequest"> & {
@@ -434,7 +401,7 @@ export type GetJobRequest = Message<"fireonce.v1.GetJobRequest"> & {
  * Use `create(GetJobRequestSchema)` to create a new message.
  */
 export const GetJobRequestSchema: GenMessage<GetJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 6);
+  messageDesc(file_fireonce_v1_job_service, 5);
 
 /**
  * @generated from message fireonce.v1.GetJobResponse
@@ -458,170 +425,7 @@ export type GetJobResponse = Message<"fireonce.v1.GetJobResponse"> & {
  * Use `create(GetJobResponseSchema)` to create a new message.
  */
 export const GetJobResponseSchema: GenMessage<GetJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 7);
-
-/**
- * Selects jobs: all fields that are set must match; a list matches when one of
- * its values does.
- *
- * @generated from message fireonce.v1.JobFilter
- */
-export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
-  /**
-   * @generated from field: repeated fireonce.v1.JobState states = 1;
-   */
-  states: JobState[];
-
-  /**
-   * At most 50.
-   *
-   * @generated from field: repeated string connection_ids = 2;
-   */
-  connectionIds: string[];
-
-  /**
-   * @generated from field: string schedule_id = 3;
-   */
-  scheduleId: string;
-
-  /**
-   * schedule_time at or after this.
-   *
-   * @generated from field: google.protobuf.Timestamp schedule_time_from = 4;
-   */
-  scheduleTimeFrom?: Timestamp;
-
-  /**
-   * schedule_time before this.
-   *
-   * @generated from field: google.protobuf.Timestamp schedule_time_before = 5;
-   */
-  scheduleTimeBefore?: Timestamp;
-
-  /**
-   * All must match. At most 8.
-   *
-   * @generated from field: map<string, string> labels = 6;
-   */
-  labels: { [key: string]: string };
-
-  /**
-   * At most 100.
-   *
-   * @generated from field: repeated string job_ids = 7;
-   */
-  jobIds: string[];
-
-  /**
-   * Connections by their keys: one list with connection_ids. A key of no connection is
-   * NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
-   *
-   * @generated from field: repeated string connection_keys = 8;
-   */
-  connectionKeys: string[];
-
-  /**
-   * Beginning of the idempotency key, byte for byte; a whole key, too. Served by an index.
-   *
-   * @generated from field: string idempotency_key_prefix = 9;
-   */
-  idempotencyKeyPrefix: string;
-
-  /**
-   * A part of the idempotency key, byte for byte, at least 3 characters. There is no
-   * index for it: pages may be empty before the last one, so set other fields, too.
-   *
-   * @generated from field: string idempotency_key_text = 10;
-   */
-  idempotencyKeyText: string;
-
-  /**
-   * Effect.external_id, the whole of it: only jobs that have SUCCEEDED.
-   *
-   * @generated from field: string external_id = 11;
-   */
-  externalId: string;
-
-  /**
-   * The payload's recipient: an address in to, cc or bcc of an e-mail, in any case and
-   * without the name beside it, or the recipient_id of a direct message. The first 100 of
-   * a job are indexed. Needs the scope "payloads:read": an answer reveals a part of a
-   * payload.
-   *
-   * @generated from field: string recipient = 12;
-   */
-  recipient: string;
-
-  /**
-   * Kind of Job.last_error.
-   *
-   * @generated from field: repeated fireonce.v1.FailureKind error_kinds = 13;
-   */
-  errorKinds: FailureKind[];
-
-  /**
-   * @generated from field: repeated fireonce.v1.EffectClass effect_classes = 14;
-   */
-  effectClasses: EffectClass[];
-
-  /**
-   * create_time at or after this.
-   *
-   * @generated from field: google.protobuf.Timestamp create_time_from = 15;
-   */
-  createTimeFrom?: Timestamp;
-
-  /**
-   * create_time before this.
-   *
-   * @generated from field: google.protobuf.Timestamp create_time_before = 16;
-   */
-  createTimeBefore?: Timestamp;
-
-  /**
-   * end_time at or after this: only jobs that have ended.
-   *
-   * @generated from field: google.protobuf.Timestamp end_time_from = 17;
-   */
-  endTimeFrom?: Timestamp;
-
-  /**
-   * end_time before this: only jobs that have ended.
-   *
-   * @generated from field: google.protobuf.Timestamp end_time_before = 18;
-   */
-  endTimeBefore?: Timestamp;
-
-  /**
-   * The job has been in its state for at least this long, by the store's clock. At most 5
-   * years.
-   *
-   * @generated from field: google.protobuf.Duration state_age = 19;
-   */
-  stateAge?: Duration;
-
-  /**
-   * The states of these phases. With states, a job must match both.
-   *
-   * @generated from field: repeated fireonce.v1.Phase phases = 20;
-   */
-  phases: Phase[];
-
-  /**
-   * Instead of schedule_id: the key under which the schedule was created. A key of no schedule
-   * is NOT_FOUND / SCHEDULE_NOT_FOUND.
-   *
-   * @generated from field: string schedule_key = 21;
-   */
-  scheduleKey: string;
-};
-
-/**
- * Describes the message fireonce.v1.JobFilter.
- * Use `create(JobFilterSchema)` to create a new message.
- */
-export const JobFilterSchema: GenMessage<JobFilter> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 8);
+  messageDesc(file_fireonce_v1_job_service, 6);
 
 /**
  * @generated from message fireonce.v1.ListJobsRequest
@@ -657,7 +461,7 @@ export type ListJobsRequest = Message<"fireonce.v1.ListJobsRequest"> & {
  * Use `create(ListJobsRequestSchema)` to create a new message.
  */
 export const ListJobsRequestSchema: GenMessage<ListJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 9);
+  messageDesc(file_fireonce_v1_job_service, 7);
 
 /**
  * @generated from message fireonce.v1.ListJobsResponse
@@ -690,7 +494,7 @@ export type ListJobsResponse = Message<"fireonce.v1.ListJobsResponse"> & {
  * Use `create(ListJobsResponseSchema)` to create a new message.
  */
 export const ListJobsResponseSchema: GenMessage<ListJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 10);
+  messageDesc(file_fireonce_v1_job_service, 8);
 
 /**
  * Selects events: all fields that are set must match; a list matches when one of its
@@ -763,7 +567,7 @@ export type EventFilter = Message<"fireonce.v1.EventFilter"> & {
  * Use `create(EventFilterSchema)` to create a new message.
  */
 export const EventFilterSchema: GenMessage<EventFilter> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 11);
+  messageDesc(file_fireonce_v1_job_service, 9);
 
 /**
  * @generated from message fireonce.v1.StreamJobEventsRequest
@@ -827,7 +631,7 @@ export type StreamJobEventsRequest = Message<"fireonce.v1.StreamJobEventsRequest
  * Use `create(StreamJobEventsRequestSchema)` to create a new message.
  */
 export const StreamJobEventsRequestSchema: GenMessage<StreamJobEventsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 12);
+  messageDesc(file_fireonce_v1_job_service, 10);
 
 /**
  * @generated from message fireonce.v1.StreamJobEventsResponse
@@ -844,7 +648,7 @@ export type StreamJobEventsResponse = Message<"fireonce.v1.StreamJobEventsRespon
  * Use `create(StreamJobEventsResponseSchema)` to create a new message.
  */
 export const StreamJobEventsResponseSchema: GenMessage<StreamJobEventsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 13);
+  messageDesc(file_fireonce_v1_job_service, 11);
 
 /**
  * @generated from message fireonce.v1.ListJobEventsRequest
@@ -886,7 +690,7 @@ export type ListJobEventsRequest = Message<"fireonce.v1.ListJobEventsRequest"> &
  * Use `create(ListJobEventsRequestSchema)` to create a new message.
  */
 export const ListJobEventsRequestSchema: GenMessage<ListJobEventsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 14);
+  messageDesc(file_fireonce_v1_job_service, 12);
 
 /**
  * @generated from message fireonce.v1.ListJobEventsResponse
@@ -921,7 +725,7 @@ export type ListJobEventsResponse = Message<"fireonce.v1.ListJobEventsResponse">
  * Use `create(ListJobEventsResponseSchema)` to create a new message.
  */
 export const ListJobEventsResponseSchema: GenMessage<ListJobEventsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 15);
+  messageDesc(file_fireonce_v1_job_service, 13);
 
 /**
  * @generated from message fireonce.v1.UpdateJobRequest
@@ -1009,7 +813,7 @@ export type UpdateJobRequest = Message<"fireonce.v1.UpdateJobRequest"> & {
  * Use `create(UpdateJobRequestSchema)` to create a new message.
  */
 export const UpdateJobRequestSchema: GenMessage<UpdateJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 16);
+  messageDesc(file_fireonce_v1_job_service, 14);
 
 /**
  * @generated from message fireonce.v1.UpdateJobResponse
@@ -1026,7 +830,7 @@ export type UpdateJobResponse = Message<"fireonce.v1.UpdateJobResponse"> & {
  * Use `create(UpdateJobResponseSchema)` to create a new message.
  */
 export const UpdateJobResponseSchema: GenMessage<UpdateJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 17);
+  messageDesc(file_fireonce_v1_job_service, 15);
 
 /**
  * @generated from message fireonce.v1.CancelJobRequest
@@ -1069,7 +873,7 @@ export type CancelJobRequest = Message<"fireonce.v1.CancelJobRequest"> & {
  * Use `create(CancelJobRequestSchema)` to create a new message.
  */
 export const CancelJobRequestSchema: GenMessage<CancelJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 18);
+  messageDesc(file_fireonce_v1_job_service, 16);
 
 /**
  * @generated from message fireonce.v1.CancelJobResponse
@@ -1094,7 +898,7 @@ export type CancelJobResponse = Message<"fireonce.v1.CancelJobResponse"> & {
  * Use `create(CancelJobResponseSchema)` to create a new message.
  */
 export const CancelJobResponseSchema: GenMessage<CancelJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 19);
+  messageDesc(file_fireonce_v1_job_service, 17);
 
 /**
  * @generated from message fireonce.v1.DeleteJobRequest
@@ -1130,7 +934,7 @@ export type DeleteJobRequest = Message<"fireonce.v1.DeleteJobRequest"> & {
  * Use `create(DeleteJobRequestSchema)` to create a new message.
  */
 export const DeleteJobRequestSchema: GenMessage<DeleteJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 20);
+  messageDesc(file_fireonce_v1_job_service, 18);
 
 /**
  * @generated from message fireonce.v1.DeleteJobResponse
@@ -1147,7 +951,7 @@ export type DeleteJobResponse = Message<"fireonce.v1.DeleteJobResponse"> & {
  * Use `create(DeleteJobResponseSchema)` to create a new message.
  */
 export const DeleteJobResponseSchema: GenMessage<DeleteJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 21);
+  messageDesc(file_fireonce_v1_job_service, 19);
 
 /**
  * @generated from message fireonce.v1.RescheduleJobRequest
@@ -1206,7 +1010,7 @@ export type RescheduleJobRequest = Message<"fireonce.v1.RescheduleJobRequest"> &
  * Use `create(RescheduleJobRequestSchema)` to create a new message.
  */
 export const RescheduleJobRequestSchema: GenMessage<RescheduleJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 22);
+  messageDesc(file_fireonce_v1_job_service, 20);
 
 /**
  * @generated from message fireonce.v1.RescheduleJobResponse
@@ -1230,7 +1034,7 @@ export type RescheduleJobResponse = Message<"fireonce.v1.RescheduleJobResponse">
  * Use `create(RescheduleJobResponseSchema)` to create a new message.
  */
 export const RescheduleJobResponseSchema: GenMessage<RescheduleJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 23);
+  messageDesc(file_fireonce_v1_job_service, 21);
 
 /**
  * @generated from message fireonce.v1.RunJobNowRequest
@@ -1266,7 +1070,7 @@ export type RunJobNowRequest = Message<"fireonce.v1.RunJobNowRequest"> & {
  * Use `create(RunJobNowRequestSchema)` to create a new message.
  */
 export const RunJobNowRequestSchema: GenMessage<RunJobNowRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 24);
+  messageDesc(file_fireonce_v1_job_service, 22);
 
 /**
  * @generated from message fireonce.v1.RunJobNowResponse
@@ -1283,7 +1087,7 @@ export type RunJobNowResponse = Message<"fireonce.v1.RunJobNowResponse"> & {
  * Use `create(RunJobNowResponseSchema)` to create a new message.
  */
 export const RunJobNowResponseSchema: GenMessage<RunJobNowResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 25);
+  messageDesc(file_fireonce_v1_job_service, 23);
 
 /**
  * @generated from message fireonce.v1.RetryJobRequest
@@ -1328,7 +1132,7 @@ export type RetryJobRequest = Message<"fireonce.v1.RetryJobRequest"> & {
  * Use `create(RetryJobRequestSchema)` to create a new message.
  */
 export const RetryJobRequestSchema: GenMessage<RetryJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 26);
+  messageDesc(file_fireonce_v1_job_service, 24);
 
 /**
  * @generated from message fireonce.v1.RetryJobResponse
@@ -1345,7 +1149,7 @@ export type RetryJobResponse = Message<"fireonce.v1.RetryJobResponse"> & {
  * Use `create(RetryJobResponseSchema)` to create a new message.
  */
 export const RetryJobResponseSchema: GenMessage<RetryJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 27);
+  messageDesc(file_fireonce_v1_job_service, 25);
 
 /**
  * @generated from message fireonce.v1.ResolveJobRequest
@@ -1418,7 +1222,7 @@ export type ResolveJobRequest = Message<"fireonce.v1.ResolveJobRequest"> & {
  * Use `create(ResolveJobRequestSchema)` to create a new message.
  */
 export const ResolveJobRequestSchema: GenMessage<ResolveJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 28);
+  messageDesc(file_fireonce_v1_job_service, 26);
 
 /**
  * @generated from message fireonce.v1.ResolveJobResponse
@@ -1435,401 +1239,7 @@ export type ResolveJobResponse = Message<"fireonce.v1.ResolveJobResponse"> & {
  * Use `create(ResolveJobResponseSchema)` to create a new message.
  */
 export const ResolveJobResponseSchema: GenMessage<ResolveJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 29);
-
-/**
- * @generated from message fireonce.v1.BulkCancelJobsRequest
- */
-export type BulkCancelJobsRequest = Message<"fireonce.v1.BulkCancelJobsRequest"> & {
-  /**
-   * At least one of its fields must be set. Without states it selects all jobs that the
-   * call can act on.
-   *
-   * @generated from field: fireonce.v1.JobFilter filter = 1;
-   */
-  filter?: JobFilter;
-
-  /**
-   * When set, only jobs that have not changed since then are touched.
-   *
-   * @generated from field: google.protobuf.Timestamp as_of_time = 2;
-   */
-  asOfTime?: Timestamp;
-
-  /**
-   * Report what would happen, change nothing.
-   *
-   * @generated from field: bool dry_run = 3;
-   */
-  dryRun: boolean;
-
-  /**
-   * From the previous answer, with everything else unchanged.
-   *
-   * @generated from field: string page_token = 4;
-   */
-  pageToken: string;
-
-  /**
-   * One line, at most 500 characters. Shown in the events.
-   *
-   * @generated from field: string reason = 5;
-   */
-  reason: string;
-};
-
-/**
- * Describes the message fireonce.v1.BulkCancelJobsRequest.
- * Use `create(BulkCancelJobsRequestSchema)` to create a new message.
- */
-export const BulkCancelJobsRequestSchema: GenMessage<BulkCancelJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 30);
-
-/**
- * @generated from message fireonce.v1.BulkCancelJobsResponse
- */
-export type BulkCancelJobsResponse = Message<"fireonce.v1.BulkCancelJobsResponse"> & {
-  /**
-   * @generated from field: fireonce.v1.BulkResult result = 1;
-   */
-  result?: BulkResult;
-};
-
-/**
- * Describes the message fireonce.v1.BulkCancelJobsResponse.
- * Use `create(BulkCancelJobsResponseSchema)` to create a new message.
- */
-export const BulkCancelJobsResponseSchema: GenMessage<BulkCancelJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 31);
-
-/**
- * @generated from message fireonce.v1.BulkRetryJobsRequest
- */
-export type BulkRetryJobsRequest = Message<"fireonce.v1.BulkRetryJobsRequest"> & {
-  /**
-   * At least one of its fields must be set. Without states it selects all jobs that the
-   * call can act on.
-   *
-   * @generated from field: fireonce.v1.JobFilter filter = 1;
-   */
-  filter?: JobFilter;
-
-  /**
-   * Only jobs that have not changed since then are touched: copy it from the answer of
-   * the dry run, and keep it when the call is repeated, so that no job is processed
-   * twice. Required unless dry_run is set.
-   *
-   * @generated from field: google.protobuf.Timestamp as_of_time = 2;
-   */
-  asOfTime?: Timestamp;
-
-  /**
-   * Report what would happen, change nothing.
-   *
-   * @generated from field: bool dry_run = 3;
-   */
-  dryRun: boolean;
-
-  /**
-   * From the previous answer, with everything else unchanged.
-   *
-   * @generated from field: string page_token = 4;
-   */
-  pageToken: string;
-};
-
-/**
- * Describes the message fireonce.v1.BulkRetryJobsRequest.
- * Use `create(BulkRetryJobsRequestSchema)` to create a new message.
- */
-export const BulkRetryJobsRequestSchema: GenMessage<BulkRetryJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 32);
-
-/**
- * @generated from message fireonce.v1.BulkRetryJobsResponse
- */
-export type BulkRetryJobsResponse = Message<"fireonce.v1.BulkRetryJobsResponse"> & {
-  /**
-   * @generated from field: fireonce.v1.BulkResult result = 1;
-   */
-  result?: BulkResult;
-};
-
-/**
- * Describes the message fireonce.v1.BulkRetryJobsResponse.
- * Use `create(BulkRetryJobsResponseSchema)` to create a new message.
- */
-export const BulkRetryJobsResponseSchema: GenMessage<BulkRetryJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 33);
-
-/**
- * @generated from message fireonce.v1.BulkRescheduleJobsRequest
- */
-export type BulkRescheduleJobsRequest = Message<"fireonce.v1.BulkRescheduleJobsRequest"> & {
-  /**
-   * At least one of its fields must be set. Without states it selects all jobs that the
-   * call can act on.
-   *
-   * @generated from field: fireonce.v1.JobFilter filter = 1;
-   */
-  filter?: JobFilter;
-
-  /**
-   * Only jobs that have not changed since then are touched: copy it from the answer of
-   * the dry run, and keep it when the call is repeated, so that no job is processed
-   * twice. Required unless dry_run is set.
-   *
-   * @generated from field: google.protobuf.Timestamp as_of_time = 2;
-   */
-  asOfTime?: Timestamp;
-
-  /**
-   * Report what would happen, change nothing.
-   *
-   * @generated from field: bool dry_run = 3;
-   */
-  dryRun: boolean;
-
-  /**
-   * From the previous answer, with everything else unchanged.
-   *
-   * @generated from field: string page_token = 4;
-   */
-  pageToken: string;
-
-  /**
-   * The new time of all jobs, under the bounds of RescheduleJob.
-   *
-   * @generated from field: google.protobuf.Timestamp schedule_time = 5;
-   */
-  scheduleTime?: Timestamp;
-
-  /**
-   * Instead: on the clocks of a zone.
-   *
-   * @generated from field: fireonce.v1.LocalTime local_time = 6;
-   */
-  localTime?: LocalTime;
-
-  /**
-   * Instead: each job's own schedule_time, later by this; negative: earlier. At most 5 years.
-   *
-   * @generated from field: google.protobuf.Duration delay = 7;
-   */
-  delay?: Duration;
-
-  /**
-   * As in RescheduleJobRequest.
-   *
-   * @generated from field: google.protobuf.Duration start_window = 8;
-   */
-  startWindow?: Duration;
-};
-
-/**
- * Describes the message fireonce.v1.BulkRescheduleJobsRequest.
- * Use `create(BulkRescheduleJobsRequestSchema)` to create a new message.
- */
-export const BulkRescheduleJobsRequestSchema: GenMessage<BulkRescheduleJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 34);
-
-/**
- * @generated from message fireonce.v1.BulkRescheduleJobsResponse
- */
-export type BulkRescheduleJobsResponse = Message<"fireonce.v1.BulkRescheduleJobsResponse"> & {
-  /**
-   * @generated from field: fireonce.v1.BulkResult result = 1;
-   */
-  result?: BulkResult;
-
-  /**
-   * How the request's local_time meets a daylight-saving change.
-   *
-   * @generated from field: fireonce.v1.TimeMark local_time_mark = 2;
-   */
-  localTimeMark: TimeMark;
-};
-
-/**
- * Describes the message fireonce.v1.BulkRescheduleJobsResponse.
- * Use `create(BulkRescheduleJobsResponseSchema)` to create a new message.
- */
-export const BulkRescheduleJobsResponseSchema: GenMessage<BulkRescheduleJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 35);
-
-/**
- * @generated from message fireonce.v1.BulkResolveJobsRequest
- */
-export type BulkResolveJobsRequest = Message<"fireonce.v1.BulkResolveJobsRequest"> & {
-  /**
-   * At least one of its fields must be set. Without states it selects all jobs that the
-   * call can act on.
-   *
-   * @generated from field: fireonce.v1.JobFilter filter = 1;
-   */
-  filter?: JobFilter;
-
-  /**
-   * Only jobs that have not changed since then are touched: copy it from the answer of
-   * the dry run, and keep it when the call is repeated, so that no job is processed
-   * twice. Required unless dry_run is set.
-   *
-   * @generated from field: google.protobuf.Timestamp as_of_time = 2;
-   */
-  asOfTime?: Timestamp;
-
-  /**
-   * Report what would happen, change nothing.
-   *
-   * @generated from field: bool dry_run = 3;
-   */
-  dryRun: boolean;
-
-  /**
-   * From the previous answer, with everything else unchanged.
-   *
-   * @generated from field: string page_token = 4;
-   */
-  pageToken: string;
-
-  /**
-   * @generated from field: fireonce.v1.Resolution.Decision decision = 5;
-   */
-  decision: Resolution_Decision;
-
-  /**
-   * Why, for the record. 1 to 1,000 characters, may have several lines.
-   *
-   * @generated from field: string note = 6;
-   */
-  note: string;
-
-  /**
-   * Also jobs in AMBIGUOUS, although the reconciler is still looking.
-   *
-   * @generated from field: bool override_reconciler = 7;
-   */
-  overrideReconciler: boolean;
-};
-
-/**
- * Describes the message fireonce.v1.BulkResolveJobsRequest.
- * Use `create(BulkResolveJobsRequestSchema)` to create a new message.
- */
-export const BulkResolveJobsRequestSchema: GenMessage<BulkResolveJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 36);
-
-/**
- * @generated from message fireonce.v1.BulkResolveJobsResponse
- */
-export type BulkResolveJobsResponse = Message<"fireonce.v1.BulkResolveJobsResponse"> & {
-  /**
-   * @generated from field: fireonce.v1.BulkResult result = 1;
-   */
-  result?: BulkResult;
-};
-
-/**
- * Describes the message fireonce.v1.BulkResolveJobsResponse.
- * Use `create(BulkResolveJobsResponseSchema)` to create a new message.
- */
-export const BulkResolveJobsResponseSchema: GenMessage<BulkResolveJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 37);
-
-/**
- * The result of a call on many jobs, or with dry_run what it would be.
- *
- * @generated from message fireonce.v1.BulkResult
- */
-export type BulkResult = Message<"fireonce.v1.BulkResult"> & {
-  /**
-   * Jobs that the filter selects and that this call has read, less those that have
-   * changed since as_of_time.
-   *
-   * @generated from field: int32 matched = 1;
-   */
-  matched: number;
-
-  /**
-   * Of these, changed now; with dry_run: would be changed. Jobs that are neither changed
-   * nor among the failures are already as requested.
-   *
-   * @generated from field: int32 changed = 2;
-   */
-  changed: number;
-
-  /**
-   * The changed jobs, or those that would be changed. At most 500.
-   *
-   * @generated from field: repeated string changed_job_ids = 3;
-   */
-  changedJobIds: string[];
-
-  /**
-   * Their idempotency keys, in the same order.
-   *
-   * @generated from field: repeated string changed_keys = 7;
-   */
-  changedKeys: string[];
-
-  /**
-   * The refused jobs, each with its reason. At most 500.
-   *
-   * @generated from field: repeated fireonce.v1.BulkFailure failures = 4;
-   */
-  failures: BulkFailure[];
-
-  /**
-   * There may be more jobs: call again with this page_token. Empty: done.
-   *
-   * @generated from field: string next_page_token = 5;
-   */
-  nextPageToken: string;
-
-  /**
-   * When the jobs were read, by the store's clock. Pass the dry run's as as_of_time; if
-   * that took several calls, the first one's.
-   *
-   * @generated from field: google.protobuf.Timestamp as_of_time = 6;
-   */
-  asOfTime?: Timestamp;
-};
-
-/**
- * Describes the message fireonce.v1.BulkResult.
- * Use `create(BulkResultSchema)` to create a new message.
- */
-export const BulkResultSchema: GenMessage<BulkResult> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 38);
-
-/**
- * One job that a bulk call could not change.
- *
- * @generated from message fireonce.v1.BulkFailure
- */
-export type BulkFailure = Message<"fireonce.v1.BulkFailure"> & {
-  /**
-   * @generated from field: string job_id = 1;
-   */
-  jobId: string;
-
-  /**
-   * @generated from field: string idempotency_key = 3;
-   */
-  idempotencyKey: string;
-
-  /**
-   * @generated from field: fireonce.v1.ItemError error = 2;
-   */
-  error?: ItemError;
-};
-
-/**
- * Describes the message fireonce.v1.BulkFailure.
- * Use `create(BulkFailureSchema)` to create a new message.
- */
-export const BulkFailureSchema: GenMessage<BulkFailure> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 39);
+  messageDesc(file_fireonce_v1_job_service, 27);
 
 /**
  * @generated from message fireonce.v1.ListJobAttemptsRequest
@@ -1872,7 +1282,7 @@ export type ListJobAttemptsRequest = Message<"fireonce.v1.ListJobAttemptsRequest
  * Use `create(ListJobAttemptsRequestSchema)` to create a new message.
  */
 export const ListJobAttemptsRequestSchema: GenMessage<ListJobAttemptsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 40);
+  messageDesc(file_fireonce_v1_job_service, 28);
 
 /**
  * @generated from message fireonce.v1.ListJobAttemptsResponse
@@ -1898,7 +1308,7 @@ export type ListJobAttemptsResponse = Message<"fireonce.v1.ListJobAttemptsRespon
  * Use `create(ListJobAttemptsResponseSchema)` to create a new message.
  */
 export const ListJobAttemptsResponseSchema: GenMessage<ListJobAttemptsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 41);
+  messageDesc(file_fireonce_v1_job_service, 29);
 
 /**
  * @generated from message fireonce.v1.ListJobObservationsRequest
@@ -1941,7 +1351,7 @@ export type ListJobObservationsRequest = Message<"fireonce.v1.ListJobObservation
  * Use `create(ListJobObservationsRequestSchema)` to create a new message.
  */
 export const ListJobObservationsRequestSchema: GenMessage<ListJobObservationsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 42);
+  messageDesc(file_fireonce_v1_job_service, 30);
 
 /**
  * @generated from message fireonce.v1.ListJobObservationsResponse
@@ -1967,7 +1377,7 @@ export type ListJobObservationsResponse = Message<"fireonce.v1.ListJobObservatio
  * Use `create(ListJobObservationsResponseSchema)` to create a new message.
  */
 export const ListJobObservationsResponseSchema: GenMessage<ListJobObservationsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 43);
+  messageDesc(file_fireonce_v1_job_service, 31);
 
 /**
  * Subject of a warning. New values may be added.
@@ -2298,60 +1708,6 @@ export const JobService: GenService<{
     methodKind: "unary";
     input: typeof ResolveJobRequestSchema;
     output: typeof ResolveJobResponseSchema;
-  },
-  /**
-   * CancelJob for every job that a filter selects, at most 500 in a call: call again with
-   * next_page_token until it is empty. Each job is decided separately; a job that changes
-   * meanwhile is judged as it is then, and left alone if the filter no longer selects it.
-   * Newest job first. Without states in the filter these are the jobs that have not
-   * ended, and the replies that are CANCELED because the job that they reply to had
-   * ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
-   * refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND,
-   * SCHEDULE_NOT_FOUND: the filter names a key of none.
-   *
-   * @generated from rpc fireonce.v1.JobService.BulkCancelJobs
-   */
-  bulkCancelJobs: {
-    methodKind: "unary";
-    input: typeof BulkCancelJobsRequestSchema;
-    output: typeof BulkCancelJobsResponseSchema;
-  },
-  /**
-   * RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
-   * that is CANCELED because the job that it replies to had ended, in the same way, but
-   * oldest job first: a reply follows the job that it replies to, also across pages. A
-   * dry run, which changes nothing, lists a reply among the failures if that job is on an
-   * earlier page.
-   *
-   * @generated from rpc fireonce.v1.JobService.BulkRetryJobs
-   */
-  bulkRetryJobs: {
-    methodKind: "unary";
-    input: typeof BulkRetryJobsRequestSchema;
-    output: typeof BulkRetryJobsResponseSchema;
-  },
-  /**
-   * RescheduleJob for every SCHEDULED or RETRYING job that a filter selects, in the same way: to
-   * one time, or each by the same delay. A job whose new time has passed, or is too far ahead, is
-   * among the failures.
-   *
-   * @generated from rpc fireonce.v1.JobService.BulkRescheduleJobs
-   */
-  bulkRescheduleJobs: {
-    methodKind: "unary";
-    input: typeof BulkRescheduleJobsRequestSchema;
-    output: typeof BulkRescheduleJobsResponseSchema;
-  },
-  /**
-   * ResolveJob with one decision for every job that a filter selects, in the
-   * same way.
-   *
-   * @generated from rpc fireonce.v1.JobService.BulkResolveJobs
-   */
-  bulkResolveJobs: {
-    methodKind: "unary";
-    input: typeof BulkResolveJobsRequestSchema;
-    output: typeof BulkResolveJobsResponseSchema;
   },
   /**
    * Erases a job that has ended: payload, labels, key, answers, texts and history are

@@ -4,6 +4,18 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { BlueskyOptions } from "./bluesky_pb.js";
+import { file_fireonce_v1_bluesky } from "./bluesky_pb.js";
+import type { MastodonOptions } from "./mastodon_pb.js";
+import { file_fireonce_v1_mastodon } from "./mastodon_pb.js";
+import type { MediaRef } from "./media_pb.js";
+import { file_fireonce_v1_media } from "./media_pb.js";
+import type { SlackOptions } from "./slack_pb.js";
+import { file_fireonce_v1_slack } from "./slack_pb.js";
+import type { TikTokOptions } from "./tiktok_pb.js";
+import { file_fireonce_v1_tiktok } from "./tiktok_pb.js";
+import type { XOptions } from "./x_pb.js";
+import { file_fireonce_v1_x } from "./x_pb.js";
 import type { Value } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +24,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/payload.proto.
  */
 export const file_fireonce_v1_payload: GenFile = /*@__PURE__*/
-  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSK2AgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgGIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kSgQIBxAIUgl0b29sX2NhbGwi2wIKClNvY2lhbFBvc3QSDAoEdGV4dBgBIAEoCRIkCgVtZWRpYRgCIAMoCzIVLmZpcmVvbmNlLnYxLk1lZGlhUmVmEhMKC3JlcGx5X3RvX2lkGAMgASgJEhAKCGxhbmd1YWdlGAQgASgJEjAKCG1hc3RvZG9uGAUgASgLMhwuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zSAASLAoGdGlrdG9rGAYgASgLMhouZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9uc0gAEiIKAXgYByABKAsyFS5maXJlb25jZS52MS5YT3B0aW9uc0gAEi4KB2JsdWVza3kYCCABKAsyGy5maXJlb25jZS52MS5CbHVlc2t5T3B0aW9uc0gAEioKBXNsYWNrGAkgASgLMhkuZmlyZW9uY2UudjEuU2xhY2tPcHRpb25zSABCEgoQcGxhdGZvcm1fb3B0aW9ucyKEAgoPTWFzdG9kb25PcHRpb25zEjsKCnZpc2liaWxpdHkYASABKA4yJy5maXJlb25jZS52MS5NYXN0b2Rvbk9wdGlvbnMuVmlzaWJpbGl0eRIXCg9jb250ZW50X3dhcm5pbmcYAiABKAkSEQoJc2Vuc2l0aXZlGAMgASgIIocBCgpWaXNpYmlsaXR5EhoKFlZJU0lCSUxJVFlfVU5TUEVDSUZJRUQQABIVChFWSVNJQklMSVRZX1BVQkxJQxABEhcKE1ZJU0lCSUxJVFlfVU5MSVNURUQQAhIWChJWSVNJQklMSVRZX1BSSVZBVEUQAxIVChFWSVNJQklMSVRZX0RJUkVDVBAEIvMCCg1UaWtUb2tPcHRpb25zEjMKB3ByaXZhY3kYASABKA4yIi5maXJlb25jZS52MS5UaWtUb2tPcHRpb25zLlByaXZhY3kSFwoPZGlzYWJsZV9jb21tZW50GAIgASgIEhQKDGRpc2FibGVfZHVldBgDIAEoCBIWCg5kaXNhYmxlX3N0aXRjaBgEIAEoCBIXCg9icmFuZGVkX2NvbnRlbnQYBSABKAgSEQoJb3duX2JyYW5kGAYgASgIEhoKEmNvdmVyX3RpbWVzdGFtcF9tcxgHIAEoBSKdAQoHUHJpdmFjeRIXChNQUklWQUNZX1VOU1BFQ0lGSUVEEAASHgoaUFJJVkFDWV9QVUJMSUNfVE9fRVZFUllPTkUQARIhCh1QUklWQUNZX01VVFVBTF9GT0xMT1dfRlJJRU5EUxACEh8KG1BSSVZBQ1lfRk9MTE9XRVJfT0ZfQ1JFQVRPUhADEhUKEVBSSVZBQ1lfU0VMRl9PTkxZEAQijwIKCFhPcHRpb25zEjsKDnJlcGx5X3NldHRpbmdzGAEgASgOMiMuZmlyZW9uY2UudjEuWE9wdGlvbnMuUmVwbHlTZXR0aW5ncxIVCg1xdW90ZV9wb3N0X2lkGAIgASgJIq4BCg1SZXBseVNldHRpbmdzEh4KGlJFUExZX1NFVFRJTkdTX1VOU1BFQ0lGSUVEEAASHAoYUkVQTFlfU0VUVElOR1NfRk9MTE9XSU5HEAESIgoeUkVQTFlfU0VUVElOR1NfTUVOVElPTkVEX1VTRVJTEAISHgoaUkVQTFlfU0VUVElOR1NfU1VCU0NSSUJFUlMQAxIbChdSRVBMWV9TRVRUSU5HU19WRVJJRklFRBAEIusBCg5CbHVlc2t5T3B0aW9ucxIRCglxdW90ZV91cmkYASABKAkSEQoJcXVvdGVfY2lkGAIgASgJEhMKC3NlbGZfbGFiZWxzGAMgAygJEi4KBGNhcmQYBCABKAsyIC5maXJlb25jZS52MS5CbHVlc2t5T3B0aW9ucy5DYXJkEg8KB25vX2NhcmQYBSABKAgaXQoEQ2FyZBILCgN1cmwYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSJAoFdGh1bWIYBCABKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZiJICgxTbGFja09wdGlvbnMSDwoHY2hhbm5lbBgBIAEoCRIXCg9yZXBseV9icm9hZGNhc3QYAiABKAgSDgoGdW5mdXJsGAMgASgIIjMKDURpcmVjdE1lc3NhZ2USFAoMcmVjaXBpZW50X2lkGAEgASgJEgwKBHRleHQYAiABKAkiYAoITWVkaWFSZWYSCwoDdXJsGAEgASgJEg4KBnNoYTI1NhgCIAEoDBISCgptZWRpYV90eXBlGAMgASgJEhAKCGFsdF90ZXh0GAQgASgJEhEKCWZpbGVfbmFtZRgFIAEoCSK0AgoFRW1haWwSDgoGc2VuZGVyGAEgASgJEgoKAnRvGAIgAygJEgoKAmNjGAMgAygJEgsKA2JjYxgEIAMoCRIQCghyZXBseV90bxgFIAMoCRIPCgdzdWJqZWN0GAYgASgJEhEKCXRleHRfYm9keRgHIAEoCRIRCglodG1sX2JvZHkYCCABKAkSKgoLYXR0YWNobWVudHMYCSADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhIpCgdoZWFkZXJzGAogAygLMhguZmlyZW9uY2UudjEuRW1haWxIZWFkZXISEwoLaW5fcmVwbHlfdG8YCyABKAkSEgoKcmVmZXJlbmNlcxgMIAMoCRItCgt1bnN1YnNjcmliZRgNIAEoCzIYLmZpcmVvbmNlLnYxLlVuc3Vic2NyaWJlIioKC0VtYWlsSGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiPQoLVW5zdWJzY3JpYmUSCwoDdXJsGAEgASgJEg4KBm1haWx0bxgCIAEoCRIRCglvbmVfY2xpY2sYAyABKAgiswEKB1dlYmhvb2sSCwoDdXJsGAEgASgJEg4KBGJvZHkYAiABKAxIABITCglib2R5X3RleHQYAyABKAlIABIrCglib2R5X2pzb24YBiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVIABIUCgxjb250ZW50X3R5cGUYBCABKAkSKAoHaGVhZGVycxgFIAMoCzIXLmZpcmVvbmNlLnYxLkh0dHBIZWFkZXJCCQoHY29udGVudCL5AQoLSHR0cFJlcXVlc3QSJwoGbWV0aG9kGAEgASgOMhcuZmlyZW9uY2UudjEuSHR0cE1ldGhvZBILCgN1cmwYAiABKAkSKAoHaGVhZGVycxgDIAMoCzIXLmZpcmVvbmNlLnYxLkh0dHBIZWFkZXISDgoEYm9keRgEIAEoDEgAEhMKCWJvZHlfdGV4dBgFIAEoCUgAEisKCWJvZHlfanNvbhgIIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAEhQKDGNvbnRlbnRfdHlwZRgGIAEoCRIXCg9pZF9qc29uX3BvaW50ZXIYByABKAlCCQoHY29udGVudCIpCgpIdHRwSGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiQwoNQ3VzdG9tUGF5bG9hZBIOCgZzY2hlbWEYASABKAkSFAoMY29udGVudF90eXBlGAIgASgJEgwKBGRhdGEYAyABKAwqmAEKCkh0dHBNZXRob2QSGwoXSFRUUF9NRVRIT0RfVU5TUEVDSUZJRUQQABIUChBIVFRQX01FVEhPRF9QT1NUEAESEwoPSFRUUF9NRVRIT0RfUFVUEAISFQoRSFRUUF9NRVRIT0RfUEFUQ0gQAxIWChJIVFRQX01FVEhPRF9ERUxFVEUQBBITCg9IVFRQX01FVEhPRF9HRVQQBUKMAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQgxQYXlsb2FkUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_google_protobuf_struct]);
+  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSK2AgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgGIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kSgQIBxAIUgl0b29sX2NhbGwi2wIKClNvY2lhbFBvc3QSDAoEdGV4dBgBIAEoCRIkCgVtZWRpYRgCIAMoCzIVLmZpcmVvbmNlLnYxLk1lZGlhUmVmEhMKC3JlcGx5X3RvX2lkGAMgASgJEhAKCGxhbmd1YWdlGAQgASgJEjAKCG1hc3RvZG9uGAUgASgLMhwuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zSAASLAoGdGlrdG9rGAYgASgLMhouZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9uc0gAEiIKAXgYByABKAsyFS5maXJlb25jZS52MS5YT3B0aW9uc0gAEi4KB2JsdWVza3kYCCABKAsyGy5maXJlb25jZS52MS5CbHVlc2t5T3B0aW9uc0gAEioKBXNsYWNrGAkgASgLMhkuZmlyZW9uY2UudjEuU2xhY2tPcHRpb25zSABCEgoQcGxhdGZvcm1fb3B0aW9ucyIzCg1EaXJlY3RNZXNzYWdlEhQKDHJlY2lwaWVudF9pZBgBIAEoCRIMCgR0ZXh0GAIgASgJIrQCCgVFbWFpbBIOCgZzZW5kZXIYASABKAkSCgoCdG8YAiADKAkSCgoCY2MYAyADKAkSCwoDYmNjGAQgAygJEhAKCHJlcGx5X3RvGAUgAygJEg8KB3N1YmplY3QYBiABKAkSEQoJdGV4dF9ib2R5GAcgASgJEhEKCWh0bWxfYm9keRgIIAEoCRIqCgthdHRhY2htZW50cxgJIAMoCzIVLmZpcmVvbmNlLnYxLk1lZGlhUmVmEikKB2hlYWRlcnMYCiADKAsyGC5maXJlb25jZS52MS5FbWFpbEhlYWRlchITCgtpbl9yZXBseV90bxgLIAEoCRISCgpyZWZlcmVuY2VzGAwgAygJEi0KC3Vuc3Vic2NyaWJlGA0gASgLMhguZmlyZW9uY2UudjEuVW5zdWJzY3JpYmUiKgoLRW1haWxIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSI9CgtVbnN1YnNjcmliZRILCgN1cmwYASABKAkSDgoGbWFpbHRvGAIgASgJEhEKCW9uZV9jbGljaxgDIAEoCCKzAQoHV2ViaG9vaxILCgN1cmwYASABKAkSDgoEYm9keRgCIAEoDEgAEhMKCWJvZHlfdGV4dBgDIAEoCUgAEisKCWJvZHlfanNvbhgGIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAEhQKDGNvbnRlbnRfdHlwZRgEIAEoCRIoCgdoZWFkZXJzGAUgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlckIJCgdjb250ZW50IvkBCgtIdHRwUmVxdWVzdBInCgZtZXRob2QYASABKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEgsKA3VybBgCIAEoCRIoCgdoZWFkZXJzGAMgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlchIOCgRib2R5GAQgASgMSAASEwoJYm9keV90ZXh0GAUgASgJSAASKwoJYm9keV9qc29uGAggASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlSAASFAoMY29udGVudF90eXBlGAYgASgJEhcKD2lkX2pzb25fcG9pbnRlchgHIAEoCUIJCgdjb250ZW50IikKCkh0dHBIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJDCg1DdXN0b21QYXlsb2FkEg4KBnNjaGVtYRgBIAEoCRIUCgxjb250ZW50X3R5cGUYAiABKAkSDAoEZGF0YRgDIAEoDCqYAQoKSHR0cE1ldGhvZBIbChdIVFRQX01FVEhPRF9VTlNQRUNJRklFRBAAEhQKEEhUVFBfTUVUSE9EX1BPU1QQARITCg9IVFRQX01FVEhPRF9QVVQQAhIVChFIVFRQX01FVEhPRF9QQVRDSBADEhYKEkhUVFBfTUVUSE9EX0RFTEVURRAEEhMKD0hUVFBfTUVUSE9EX0dFVBAFQowBChVpby5naXRodWIuZmlyZW9uY2UudjFCDFBheWxvYWRQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_bluesky, file_fireonce_v1_mastodon, file_fireonce_v1_media, file_fireonce_v1_slack, file_fireonce_v1_tiktok, file_fireonce_v1_x, file_google_protobuf_struct]);
 
 /**
  * The content of a job. Exactly one kind is set. Adding a kind is a
@@ -165,368 +177,6 @@ export const SocialPostSchema: GenMessage<SocialPost> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 1);
 
 /**
- * Options of a post on Mastodon and compatible servers.
- *
- * @generated from message fireonce.v1.MastodonOptions
- */
-export type MastodonOptions = Message<"fireonce.v1.MastodonOptions"> & {
-  /**
-   * @generated from field: fireonce.v1.MastodonOptions.Visibility visibility = 1;
-   */
-  visibility: MastodonOptions_Visibility;
-
-  /**
-   * Shown instead of the post until the reader opens it.
-   *
-   * @generated from field: string content_warning = 2;
-   */
-  contentWarning: string;
-
-  /**
-   * Hide the media until the reader opens it.
-   *
-   * @generated from field: bool sensitive = 3;
-   */
-  sensitive: boolean;
-};
-
-/**
- * Describes the message fireonce.v1.MastodonOptions.
- * Use `create(MastodonOptionsSchema)` to create a new message.
- */
-export const MastodonOptionsSchema: GenMessage<MastodonOptions> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 2);
-
-/**
- * Who sees the post.
- *
- * @generated from enum fireonce.v1.MastodonOptions.Visibility
- */
-export enum MastodonOptions_Visibility {
-  /**
-   * The account's own default.
-   *
-   * @generated from enum value: VISIBILITY_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * @generated from enum value: VISIBILITY_PUBLIC = 1;
-   */
-  PUBLIC = 1,
-
-  /**
-   * Public, but not in the public timelines.
-   *
-   * @generated from enum value: VISIBILITY_UNLISTED = 2;
-   */
-  UNLISTED = 2,
-
-  /**
-   * Followers only.
-   *
-   * @generated from enum value: VISIBILITY_PRIVATE = 3;
-   */
-  PRIVATE = 3,
-
-  /**
-   * Only mentioned accounts.
-   *
-   * @generated from enum value: VISIBILITY_DIRECT = 4;
-   */
-  DIRECT = 4,
-}
-
-/**
- * Describes the enum fireonce.v1.MastodonOptions.Visibility.
- */
-export const MastodonOptions_VisibilitySchema: GenEnum<MastodonOptions_Visibility> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_payload, 2, 0);
-
-/**
- * Options of a post on TikTok.
- *
- * @generated from message fireonce.v1.TikTokOptions
- */
-export type TikTokOptions = Message<"fireonce.v1.TikTokOptions"> & {
-  /**
-   * @generated from field: fireonce.v1.TikTokOptions.Privacy privacy = 1;
-   */
-  privacy: TikTokOptions_Privacy;
-
-  /**
-   * @generated from field: bool disable_comment = 2;
-   */
-  disableComment: boolean;
-
-  /**
-   * @generated from field: bool disable_duet = 3;
-   */
-  disableDuet: boolean;
-
-  /**
-   * @generated from field: bool disable_stitch = 4;
-   */
-  disableStitch: boolean;
-
-  /**
-   * It advertises another party's product; TikTok requires that this is disclosed.
-   *
-   * @generated from field: bool branded_content = 5;
-   */
-  brandedContent: boolean;
-
-  /**
-   * It advertises the account's own business; TikTok requires that this is disclosed.
-   *
-   * @generated from field: bool own_brand = 6;
-   */
-  ownBrand: boolean;
-
-  /**
-   * The frame that is shown as the cover, milliseconds from the start. 0: the
-   * platform's choice.
-   *
-   * @generated from field: int32 cover_timestamp_ms = 7;
-   */
-  coverTimestampMs: number;
-};
-
-/**
- * Describes the message fireonce.v1.TikTokOptions.
- * Use `create(TikTokOptionsSchema)` to create a new message.
- */
-export const TikTokOptionsSchema: GenMessage<TikTokOptions> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 3);
-
-/**
- * The audience of the post. It has no default, because TikTok requires the account's
- * owner to choose.
- *
- * @generated from enum fireonce.v1.TikTokOptions.Privacy
- */
-export enum TikTokOptions_Privacy {
-  /**
-   * @generated from enum value: PRIVACY_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * @generated from enum value: PRIVACY_PUBLIC_TO_EVERYONE = 1;
-   */
-  PUBLIC_TO_EVERYONE = 1,
-
-  /**
-   * @generated from enum value: PRIVACY_MUTUAL_FOLLOW_FRIENDS = 2;
-   */
-  MUTUAL_FOLLOW_FRIENDS = 2,
-
-  /**
-   * @generated from enum value: PRIVACY_FOLLOWER_OF_CREATOR = 3;
-   */
-  FOLLOWER_OF_CREATOR = 3,
-
-  /**
-   * @generated from enum value: PRIVACY_SELF_ONLY = 4;
-   */
-  SELF_ONLY = 4,
-}
-
-/**
- * Describes the enum fireonce.v1.TikTokOptions.Privacy.
- */
-export const TikTokOptions_PrivacySchema: GenEnum<TikTokOptions_Privacy> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_payload, 3, 0);
-
-/**
- * Options of a post on X.
- *
- * @generated from message fireonce.v1.XOptions
- */
-export type XOptions = Message<"fireonce.v1.XOptions"> & {
-  /**
-   * @generated from field: fireonce.v1.XOptions.ReplySettings reply_settings = 1;
-   */
-  replySettings: XOptions_ReplySettings;
-
-  /**
-   * The id of the post that this one quotes.
-   *
-   * @generated from field: string quote_post_id = 2;
-   */
-  quotePostId: string;
-};
-
-/**
- * Describes the message fireonce.v1.XOptions.
- * Use `create(XOptionsSchema)` to create a new message.
- */
-export const XOptionsSchema: GenMessage<XOptions> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 4);
-
-/**
- * Who may reply.
- *
- * @generated from enum fireonce.v1.XOptions.ReplySettings
- */
-export enum XOptions_ReplySettings {
-  /**
-   * Everyone.
-   *
-   * @generated from enum value: REPLY_SETTINGS_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * @generated from enum value: REPLY_SETTINGS_FOLLOWING = 1;
-   */
-  FOLLOWING = 1,
-
-  /**
-   * @generated from enum value: REPLY_SETTINGS_MENTIONED_USERS = 2;
-   */
-  MENTIONED_USERS = 2,
-
-  /**
-   * @generated from enum value: REPLY_SETTINGS_SUBSCRIBERS = 3;
-   */
-  SUBSCRIBERS = 3,
-
-  /**
-   * @generated from enum value: REPLY_SETTINGS_VERIFIED = 4;
-   */
-  VERIFIED = 4,
-}
-
-/**
- * Describes the enum fireonce.v1.XOptions.ReplySettings.
- */
-export const XOptions_ReplySettingsSchema: GenEnum<XOptions_ReplySettings> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_payload, 4, 0);
-
-/**
- * Options of a post on Bluesky.
- *
- * @generated from message fireonce.v1.BlueskyOptions
- */
-export type BlueskyOptions = Message<"fireonce.v1.BlueskyOptions"> & {
-  /**
-   * The post that this one quotes: its AT URI and its CID. Both or none.
-   *
-   * @generated from field: string quote_uri = 1;
-   */
-  quoteUri: string;
-
-  /**
-   * @generated from field: string quote_cid = 2;
-   */
-  quoteCid: string;
-
-  /**
-   * The author's own content warnings, e.g. "sexual", "graphic-media".
-   *
-   * @generated from field: repeated string self_labels = 3;
-   */
-  selfLabels: string[];
-
-  /**
-   * The post's card. Not with media. Unset: a post with a link, and without media, a quote
-   * and no_card, has a card of its first link. The page is read just before each attempt,
-   * as far as the server fetches media; if that fails, the post has no card.
-   *
-   * @generated from field: fireonce.v1.BlueskyOptions.Card card = 4;
-   */
-  card?: BlueskyOptions_Card;
-
-  /**
-   * The post has no card.
-   *
-   * @generated from field: bool no_card = 5;
-   */
-  noCard: boolean;
-};
-
-/**
- * Describes the message fireonce.v1.BlueskyOptions.
- * Use `create(BlueskyOptionsSchema)` to create a new message.
- */
-export const BlueskyOptionsSchema: GenMessage<BlueskyOptions> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 5);
-
-/**
- * A card below the text, of a page that it leads to.
- *
- * @generated from message fireonce.v1.BlueskyOptions.Card
- */
-export type BlueskyOptions_Card = Message<"fireonce.v1.BlueskyOptions.Card"> & {
-  /**
-   * The page: an http or https URL.
-   *
-   * @generated from field: string url = 1;
-   */
-  url: string;
-
-  /**
-   * @generated from field: string title = 2;
-   */
-  title: string;
-
-  /**
-   * @generated from field: string description = 3;
-   */
-  description: string;
-
-  /**
-   * The card's picture: an image of at most 1,000,000 bytes. Optional.
-   *
-   * @generated from field: fireonce.v1.MediaRef thumb = 4;
-   */
-  thumb?: MediaRef;
-};
-
-/**
- * Describes the message fireonce.v1.BlueskyOptions.Card.
- * Use `create(BlueskyOptions_CardSchema)` to create a new message.
- */
-export const BlueskyOptions_CardSchema: GenMessage<BlueskyOptions_Card> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 5, 0);
-
-/**
- * Options of a post on Slack.
- *
- * @generated from message fireonce.v1.SlackOptions
- */
-export type SlackOptions = Message<"fireonce.v1.SlackOptions"> & {
-  /**
-   * The conversation, by its id. Empty: the connection's.
-   *
-   * @generated from field: string channel = 1;
-   */
-  channel: string;
-
-  /**
-   * Show a reply in the conversation too, not only in its thread.
-   *
-   * @generated from field: bool reply_broadcast = 2;
-   */
-  replyBroadcast: boolean;
-
-  /**
-   * Show previews of linked pages and media.
-   *
-   * @generated from field: bool unfurl = 3;
-   */
-  unfurl: boolean;
-};
-
-/**
- * Describes the message fireonce.v1.SlackOptions.
- * Use `create(SlackOptionsSchema)` to create a new message.
- */
-export const SlackOptionsSchema: GenMessage<SlackOptions> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 6);
-
-/**
  * A private message to a person or a conversation.
  *
  * @generated from message fireonce.v1.DirectMessage
@@ -552,58 +202,7 @@ export type DirectMessage = Message<"fireonce.v1.DirectMessage"> & {
  * Use `create(DirectMessageSchema)` to create a new message.
  */
 export const DirectMessageSchema: GenMessage<DirectMessage> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 7);
-
-/**
- * A picture, a video or a file, kept elsewhere.
- *
- * @generated from message fireonce.v1.MediaRef
- */
-export type MediaRef = Message<"fireonce.v1.MediaRef"> & {
-  /**
-   * http or https. Must be fetchable at send time, not only at schedule time.
-   * Without user info, white space or control characters.
-   *
-   * @generated from field: string url = 1;
-   */
-  url: string;
-
-  /**
-   * SHA-256 of the bytes, 32 bytes. When set, a mismatch at send time fails the
-   * job before anything is sent.
-   *
-   * @generated from field: bytes sha256 = 2;
-   */
-  sha256: Uint8Array;
-
-  /**
-   * E.g. "image/png". Empty: as the file's host reports it.
-   *
-   * @generated from field: string media_type = 3;
-   */
-  mediaType: string;
-
-  /**
-   * Alternative text, for readers who cannot see it. At most 2,000 characters.
-   *
-   * @generated from field: string alt_text = 4;
-   */
-  altText: string;
-
-  /**
-   * The name shown to the reader of an e-mail. Empty: the last part of the URL.
-   *
-   * @generated from field: string file_name = 5;
-   */
-  fileName: string;
-};
-
-/**
- * Describes the message fireonce.v1.MediaRef.
- * Use `create(MediaRefSchema)` to create a new message.
- */
-export const MediaRefSchema: GenMessage<MediaRef> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 8);
+  messageDesc(file_fireonce_v1_payload, 2);
 
 /**
  * An e-mail. Addresses are "ada@example.org" or "Ada <ada@example.org>", at
@@ -711,7 +310,7 @@ export type Email = Message<"fireonce.v1.Email"> & {
  * Use `create(EmailSchema)` to create a new message.
  */
 export const EmailSchema: GenMessage<Email> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 9);
+  messageDesc(file_fireonce_v1_payload, 3);
 
 /**
  * One header of an e-mail.
@@ -738,7 +337,7 @@ export type EmailHeader = Message<"fireonce.v1.EmailHeader"> & {
  * Use `create(EmailHeaderSchema)` to create a new message.
  */
 export const EmailHeaderSchema: GenMessage<EmailHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 10);
+  messageDesc(file_fireonce_v1_payload, 4);
 
 /**
  * How a recipient asks for no more e-mails: the headers List-Unsubscribe (RFC 2369, section 3.2) and
@@ -777,7 +376,7 @@ export type Unsubscribe = Message<"fireonce.v1.Unsubscribe"> & {
  * Use `create(UnsubscribeSchema)` to create a new message.
  */
 export const UnsubscribeSchema: GenMessage<Unsubscribe> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 11);
+  messageDesc(file_fireonce_v1_payload, 5);
 
 /**
  * A signed POST (Standard Webhooks): the headers webhook-id (the effect key),
@@ -863,7 +462,7 @@ export type Webhook = Message<"fireonce.v1.Webhook"> & {
  * Use `create(WebhookSchema)` to create a new message.
  */
 export const WebhookSchema: GenMessage<Webhook> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 12);
+  messageDesc(file_fireonce_v1_payload, 6);
 
 /**
  * A plain HTTP request, for example a payment call. Each attempt is one request;
@@ -945,7 +544,7 @@ export type HttpRequest = Message<"fireonce.v1.HttpRequest"> & {
  * Use `create(HttpRequestSchema)` to create a new message.
  */
 export const HttpRequestSchema: GenMessage<HttpRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 13);
+  messageDesc(file_fireonce_v1_payload, 7);
 
 /**
  * One header of a request.
@@ -971,7 +570,7 @@ export type HttpHeader = Message<"fireonce.v1.HttpHeader"> & {
  * Use `create(HttpHeaderSchema)` to create a new message.
  */
 export const HttpHeaderSchema: GenMessage<HttpHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 14);
+  messageDesc(file_fireonce_v1_payload, 8);
 
 /**
  * A payload that only its connector understands.
@@ -1004,7 +603,7 @@ export type CustomPayload = Message<"fireonce.v1.CustomPayload"> & {
  * Use `create(CustomPayloadSchema)` to create a new message.
  */
 export const CustomPayloadSchema: GenMessage<CustomPayload> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 15);
+  messageDesc(file_fireonce_v1_payload, 9);
 
 /**
  * The method of an HttpRequest.

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 
@@ -13,9 +13,9 @@ import (
 func Fake() fake.Fake {
 	return fake.Fake{
 		Name: "payments", Connector: "http", Title: "Payments", About: "An API that charges, and drops an Idempotency-Key that it has seen.", New: sandboxed,
-		Connection: func(at string) (*fireoncev1.Connection, *fireoncev1.Credential) {
-			return &fireoncev1.Connection{Connector: "http", Settings: &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{
-				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
+		Connection: func(at string) (*connectionsv1.Connection, *connectionsv1.Credential) {
+			return &connectionsv1.Connection{Connector: "http", Settings: &connectionsv1.Connection_Http{Http: &connectionsv1.HttpSettings{
+				ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
 				Origins: []string{at}, IdJsonPointers: []string{"/data/id"},
 			}}}, fake.Bearer()
 		},

@@ -1,7 +1,7 @@
 package mastodontest
 
 import (
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 
@@ -10,9 +10,9 @@ func Fake() fake.Fake {
 	return fake.Fake{
 		Name: "mastodon", Connector: "mastodon", Title: "Mastodon", New: sandboxed,
 		About: "Drops an idempotency key that it has seen: an unknown outcome is sent again under its key.",
-		Connection: func(at string) (*fireoncev1.Connection, *fireoncev1.Credential) {
-			return &fireoncev1.Connection{Connector: "mastodon", Settings: &fireoncev1.Connection_Mastodon{
-				Mastodon: &fireoncev1.MastodonSettings{BaseUrl: at},
+		Connection: func(at string) (*connectionsv1.Connection, *connectionsv1.Credential) {
+			return &connectionsv1.Connection{Connector: "mastodon", Settings: &connectionsv1.Connection_Mastodon{
+				Mastodon: &connectionsv1.MastodonSettings{BaseUrl: at},
 			}}, fake.Bearer()
 		},
 	}

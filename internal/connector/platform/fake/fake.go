@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 )
 
 // Fake is the fake of one platform.
@@ -24,7 +24,7 @@ type Fake struct {
 	// New makes the fake. Nil: the sandbox starts it itself, since it does not speak HTTP.
 	New func(Host) Platform
 	// Connection returns a connection to the fake at an address, and its credential.
-	Connection func(at string) (*fireoncev1.Connection, *fireoncev1.Credential)
+	Connection func(at string) (*connectionsv1.Connection, *connectionsv1.Credential)
 }
 
 // Host is what a fake has from the sandbox.
@@ -119,8 +119,8 @@ func Of[A any](r Refusal, reply, unauthorized, rateLimit A) A {
 }
 
 // Bearer is the credential of an account whose fake takes any token.
-func Bearer() *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "sandbox-token"}}}
+func Bearer() *connectionsv1.Credential {
+	return &connectionsv1.Credential{Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: "sandbox-token"}}}
 }
 
 // Path returns a URI's path.

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/connectorv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -54,8 +55,8 @@ func (s Service) suite(t *testing.T, secure bool) connectortest.Suite {
 	kind := s.Payload.ProtoReflect().WhichOneof(s.Payload.ProtoReflect().Descriptor().Oneofs().ByName("kind"))
 	return connectortest.Suite{
 		Secure: secure, Class: s.Class, Secrets: []string{Secret, Token}, Table: table,
-		Credential: connector.Credential{Version: 3, Data: Encode(t, &fireoncev1.Credential{
-			Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: Secret}},
+		Credential: connector.Credential{Version: 3, Data: Encode(t, &connectionsv1.Credential{
+			Kind: &connectionsv1.Credential_BearerToken{BearerToken: &connectionsv1.BearerToken{Token: Secret}},
 		})},
 		New: func(tb testing.TB, sender *transport.Sender) connector.Connector {
 			return split{Connector: s.Dial(tb), tb: tb, sender: sender}
@@ -63,7 +64,7 @@ func (s Service) suite(t *testing.T, secure bool) connectortest.Suite {
 		Request: func(base string) connector.Request {
 			return connector.Request{
 				EffectKey: effectKey, PayloadKind: string(kind.Name()), Payload: Encode(t, s.Payload),
-				Settings: Encode(t, &fireoncev1.CustomSettings{Values: map[string]string{"base_url": base}}),
+				Settings: Encode(t, &connectionsv1.CustomSettings{Values: map[string]string{"base_url": base}}),
 			}
 		},
 		Success:  answer(t, Published("e1")),
@@ -122,7 +123,7 @@ type split struct {
 }
 
 func (s split) there(o connector.Opening) *remote.Connector {
-	var settings fireoncev1.CustomSettings
+	var settings connectionsv1.CustomSettings
 	if err := proto.Unmarshal(o.Settings, &settings); err != nil {
 		s.tb.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package resendtest
 import (
 	"strings"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 
@@ -11,8 +11,8 @@ import (
 func Fake() fake.Fake {
 	return fake.Fake{
 		Name: "resend", Connector: "resend", Title: "Resend", About: "Sends e-mails, and drops an idempotency key that it has seen.", New: sandboxed,
-		Connection: func(string) (*fireoncev1.Connection, *fireoncev1.Credential) {
-			return &fireoncev1.Connection{Connector: "resend"}, fake.Bearer()
+		Connection: func(string) (*connectionsv1.Connection, *connectionsv1.Credential) {
+			return &connectionsv1.Connection{Connector: "resend"}, fake.Bearer()
 		},
 	}
 }

@@ -1,7 +1,7 @@
 package slacktest
 
 import (
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 
@@ -10,9 +10,9 @@ func Fake() fake.Fake {
 	return fake.Fake{
 		Name: "slack", Connector: "slack", Title: "Slack", New: sandboxed,
 		About: "Takes no idempotency key: an unknown outcome is looked up by the job's id, which is in each message.",
-		Connection: func(string) (*fireoncev1.Connection, *fireoncev1.Credential) {
-			return &fireoncev1.Connection{Connector: "slack", Settings: &fireoncev1.Connection_Slack{
-				Slack: &fireoncev1.SlackSettings{Channel: "C0123456789"},
+		Connection: func(string) (*connectionsv1.Connection, *connectionsv1.Credential) {
+			return &connectionsv1.Connection{Connector: "slack", Settings: &connectionsv1.Connection_Slack{
+				Slack: &connectionsv1.SlackSettings{Channel: "C0123456789"},
 			}}, fake.Bearer()
 		},
 	}

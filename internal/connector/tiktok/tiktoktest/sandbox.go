@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 
@@ -14,9 +14,9 @@ func Fake() fake.Fake {
 	return fake.Fake{
 		Name: "tiktok", Connector: "tiktok", Title: "TikTok", New: sandboxed,
 		About: "Works in two phases: it names the video first, and an unknown outcome is polled by that name.",
-		Connection: func(string) (*fireoncev1.Connection, *fireoncev1.Credential) {
-			return &fireoncev1.Connection{Connector: "tiktok", Settings: &fireoncev1.Connection_Tiktok{Tiktok: &fireoncev1.TikTokSettings{
-				Source: fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
+		Connection: func(string) (*connectionsv1.Connection, *connectionsv1.Credential) {
+			return &connectionsv1.Connection{Connector: "tiktok", Settings: &connectionsv1.Connection_Tiktok{Tiktok: &connectionsv1.TikTokSettings{
+				Source: connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD,
 			}}}, fake.Bearer()
 		},
 	}

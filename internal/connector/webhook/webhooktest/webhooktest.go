@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 
@@ -26,11 +26,11 @@ func Fake() fake.Fake {
 	return fake.Fake{
 		Name: "orders", Connector: "webhook", Title: "Webhooks", New: sandboxed,
 		About: "A receiver of your own: it checks the signature, and drops a webhook-id that it has seen.",
-		Connection: func(string) (*fireoncev1.Connection, *fireoncev1.Credential) {
-			return &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-					ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
-				}}}, &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
-					WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{secret}},
+		Connection: func(string) (*connectionsv1.Connection, *connectionsv1.Credential) {
+			return &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+					ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
+				}}}, &connectionsv1.Credential{Kind: &connectionsv1.Credential_WebhookSecrets{
+					WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{secret}},
 				}}
 		},
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 )
 
@@ -12,8 +12,8 @@ import (
 func Fake() fake.Fake {
 	return fake.Fake{
 		Name: "x", Connector: "x", Title: "X", About: "Takes no idempotency key: an unknown outcome is looked up on the account.", New: sandboxed,
-		Connection: func(string) (*fireoncev1.Connection, *fireoncev1.Credential) {
-			return &fireoncev1.Connection{Connector: "x", Settings: &fireoncev1.Connection_X{X: &fireoncev1.XSettings{}}}, fake.Bearer()
+		Connection: func(string) (*connectionsv1.Connection, *connectionsv1.Credential) {
+			return &connectionsv1.Connection{Connector: "x", Settings: &connectionsv1.Connection_X{X: &connectionsv1.XSettings{}}}, fake.Bearer()
 		},
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
@@ -134,31 +136,31 @@ func (f *fireonce) store(ctx context.Context, requests []*fireoncev1.ScheduleJob
 
 // connect makes the connections: one receiver, or some accounts of a feed.
 func (f *fireonce) connect(ctx context.Context) ([]string, error) {
-	var all []*fireoncev1.Connection
+	var all []*connectionsv1.Connection
 	switch f.face {
 	case platform.FaceFeed:
 		for i := range fireonceAccounts {
-			all = append(all, &fireoncev1.Connection{Connector: "feed", Settings: &fireoncev1.Connection_Feed{
-				Feed: &fireoncev1.FeedSettings{
+			all = append(all, &connectionsv1.Connection{Connector: "feed", Settings: &connectionsv1.Connection_Feed{
+				Feed: &connectionsv1.FeedSettings{
 					BaseUrl: f.platform + "/feed/" + strconv.Itoa(i), ReadLag: durationpb.New(time.Duration(f.faults.ReadLag)),
 				},
 			}})
 		}
 	case platform.FaceKeyed:
-		all = append(all, webhook(&fireoncev1.WebhookSettings{
-			ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(fireonceWindow),
+		all = append(all, webhook(&connectionsv1.WebhookSettings{
+			ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(fireonceWindow),
 		}))
 	default:
-		all = append(all, webhook(&fireoncev1.WebhookSettings{
-			ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO,
+		all = append(all, webhook(&connectionsv1.WebhookSettings{
+			ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO,
 		}))
 	}
 	ids := make([]string, len(all))
 	for i, c := range all {
 		c.DisplayName = f.face + "-" + strconv.Itoa(i)
-		c.Limits = &fireoncev1.ConnectionLimits{MaxInFlight: int32(f.senders)}
+		c.Limits = &connectionsv1.ConnectionLimits{MaxInFlight: int32(f.senders)}
 		callCtx, cancel := context.WithTimeout(ctx, callTimeout)
-		resp, err := f.api.Connections.CreateConnection(callCtx, &fireoncev1.CreateConnectionRequest{
+		resp, err := f.api.Connections.CreateConnection(callCtx, &connectionsv1.CreateConnectionRequest{
 			IdempotencyKey: c.DisplayName, Connection: c,
 		})
 		cancel()
@@ -170,8 +172,8 @@ func (f *fireonce) connect(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-func webhook(s *fireoncev1.WebhookSettings) *fireoncev1.Connection {
-	return &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: s}}
+func webhook(s *connectionsv1.WebhookSettings) *connectionsv1.Connection {
+	return &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: s}}
 }
 
 func (f *fireonce) payload(subject string) (*fireoncev1.Payload, error) {
@@ -187,7 +189,7 @@ func (f *fireonce) payload(subject string) (*fireoncev1.Payload, error) {
 func (f *fireonce) atRest(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	resp, err := f.api.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{})
+	resp, err := f.api.Stats.GetStats(ctx, &adminv1.GetStatsRequest{})
 	n := 0
 	for _, c := range resp.GetStateCounts() {
 		if verdictOf(c.GetState()) != tally.Unfinished {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -62,8 +63,8 @@ func openLocal(ctx context.Context, t task) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := proto.Marshal(&fireoncev1.WebhookSettings{
-		ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(keyWindow),
+	settings, err := proto.Marshal(&connectionsv1.WebhookSettings{
+		ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(keyWindow),
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

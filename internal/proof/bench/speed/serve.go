@@ -20,6 +20,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1grpc"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1grpc"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/store"
@@ -117,11 +121,11 @@ func (s *served) dial(lines int) error {
 func (s *served) connect(ctx context.Context) error {
 	// As in process, the bound bounds nothing that is measured. What bounds requests is
 	// the senders: a job that was answered is under way until that is recorded.
-	c, err := fireoncev1grpc.NewConnectionServiceClient(s.lines[0]).CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "bench", Connection: &fireoncev1.Connection{
-			Connector: "webhook", DisplayName: "bench", Limits: &fireoncev1.ConnectionLimits{MaxInFlight: int32(max(s.Senders, store.MaxBatch))},
-			Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(keyWindow),
+	c, err := connectionsv1grpc.NewConnectionServiceClient(s.lines[0]).CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "bench", Connection: &connectionsv1.Connection{
+			Connector: "webhook", DisplayName: "bench", Limits: &connectionsv1.ConnectionLimits{MaxInFlight: int32(max(s.Senders, store.MaxBatch))},
+			Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+				ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(keyWindow),
 			}},
 		},
 	}, grpc.WaitForReady(true))
@@ -180,7 +184,7 @@ func (s *served) many(ctx context.Context, at time.Time, from, to int) error {
 
 // stored wants so many jobs that wait for their time.
 func (s *served) stored(ctx context.Context, want int) error {
-	resp, err := fireoncev1grpc.NewStatsServiceClient(s.lines[0]).GetStats(ctx, &fireoncev1.GetStatsRequest{})
+	resp, err := adminv1grpc.NewStatsServiceClient(s.lines[0]).GetStats(ctx, &adminv1.GetStatsRequest{})
 	if err != nil {
 		return err
 	}

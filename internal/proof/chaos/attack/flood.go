@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 )
@@ -111,9 +112,9 @@ func (c *campaign) connection(ctx context.Context, api *fleet.API) (id string, e
 }
 
 func makeConnection(ctx context.Context, api *fleet.API, key string) (id string, err error) {
-	resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: key, Connection: &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
-			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
+	resp, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: key, Connection: &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{
+			Webhook: &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
 		}},
 	})
 	return resp.GetConnection().GetConnectionId(), err

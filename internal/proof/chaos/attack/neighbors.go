@@ -11,7 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
@@ -71,25 +73,25 @@ func NewNeighbor(ctx context.Context, url, key string) (_ *Neighbor, err error) 
 	}
 	n.server.Serve(http.HandlerFunc(n.trap))
 	for i := range silentHooks {
-		hook, err := n.connect(ctx, fmt.Sprint("neighbor-", i), &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
-			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
+		hook, err := n.connect(ctx, fmt.Sprint("neighbor-", i), &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{
+			Webhook: &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
 		}})
 		if err != nil {
 			return nil, err
 		}
 		n.hooks = append(n.hooks, hook)
 	}
-	n.mail, err = n.connect(ctx, "neighbor-mail", &fireoncev1.Connection{Connector: "smtp", Settings: &fireoncev1.Connection_Smtp{
+	n.mail, err = n.connect(ctx, "neighbor-mail", &connectionsv1.Connection{Connector: "smtp", Settings: &connectionsv1.Connection_Smtp{
 		// No relay listens there; attachments are fetched before.
-		Smtp: &fireoncev1.SmtpSettings{Host: "127.0.0.1", Port: 9, Security: fireoncev1.SmtpSettings_SECURITY_NONE},
+		Smtp: &connectionsv1.SmtpSettings{Host: "127.0.0.1", Port: 9, Security: connectionsv1.SmtpSettings_SECURITY_NONE},
 	}})
 	return n, err
 }
 
 // connect makes a connection that may have more jobs under way than a server has senders.
-func (n *Neighbor) connect(ctx context.Context, key string, c *fireoncev1.Connection) (id string, err error) {
-	c.Limits = &fireoncev1.ConnectionLimits{MaxInFlight: ownLimit}
-	made, err := n.api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: c})
+func (n *Neighbor) connect(ctx context.Context, key string, c *connectionsv1.Connection) (id string, err error) {
+	c.Limits = &connectionsv1.ConnectionLimits{MaxInFlight: ownLimit}
+	made, err := n.api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{IdempotencyKey: key, Connection: c})
 	return made.GetConnection().GetConnectionId(), err
 }
 
@@ -221,17 +223,17 @@ func previewCostly(ctx context.Context, n *Neighbor, _ int) error {
 	for i := range hours {
 		hours[i] = fmt.Sprint(i)
 	}
-	spec := &fireoncev1.ScheduleSpec{
+	spec := &schedulesv1.ScheduleSpec{
 		TimeZone: "UTC", CronExpressions: []string{"* * * * *", "0 0 31 12 *"}, Jitter: durationpb.New(30 * time.Second),
-		Exclusions: &fireoncev1.ScheduleExclusions{},
+		Exclusions: &schedulesv1.ScheduleExclusions{},
 	}
 	for i := range 5 {
-		spec.Exclusions.RecurrenceRules = append(spec.Exclusions.RecurrenceRules, &fireoncev1.RecurrenceRule{
+		spec.Exclusions.RecurrenceRules = append(spec.Exclusions.RecurrenceRules, &schedulesv1.RecurrenceRule{
 			Rule: fmt.Sprintf("FREQ=DAILY;BYHOUR=%s;BYSECOND=%d", strings.Join(hours, ","), 30+i), Start: "1970-01-01T00:00:30",
 		})
 	}
-	_, err := n.api.Schedules.PreviewSchedule(ctx, &fireoncev1.PreviewScheduleRequest{
-		Subject: &fireoncev1.PreviewScheduleRequest_Spec{Spec: spec}, Count: 1000,
+	_, err := n.api.Schedules.PreviewSchedule(ctx, &schedulesv1.PreviewScheduleRequest{
+		Subject: &schedulesv1.PreviewScheduleRequest_Spec{Spec: spec}, Count: 1000,
 		StartTime: timestamppb.New(time.Date(2150, 1, 1, 0, 0, 0, 0, time.UTC)),
 	})
 	return err

@@ -9,15 +9,18 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 )
 
 // API is a server's services, over Connect.
 type API struct {
 	Jobs        fireoncev1connect.JobServiceClient
-	Connections fireoncev1connect.ConnectionServiceClient
-	Schedules   fireoncev1connect.ScheduleServiceClient
-	Stats       fireoncev1connect.StatsServiceClient
+	Connections connectionsv1connect.ConnectionServiceClient
+	Schedules   schedulesv1connect.ScheduleServiceClient
+	Stats       adminv1connect.StatsServiceClient
 }
 
 const (
@@ -42,9 +45,9 @@ func NewAPI(hc *http.Client, server, key string) *API {
 	limit, signIn := connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(bearer(key))
 	return &API{
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, server, limit, signIn),
-		Connections: fireoncev1connect.NewConnectionServiceClient(hc, server, limit, signIn),
-		Schedules:   fireoncev1connect.NewScheduleServiceClient(hc, server, limit, signIn),
-		Stats:       fireoncev1connect.NewStatsServiceClient(hc, server, limit, signIn),
+		Connections: connectionsv1connect.NewConnectionServiceClient(hc, server, limit, signIn),
+		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, server, limit, signIn),
+		Stats:       adminv1connect.NewStatsServiceClient(hc, server, limit, signIn),
 	}
 }
 

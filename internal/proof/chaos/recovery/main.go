@@ -25,6 +25,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
@@ -115,7 +116,7 @@ type row struct {
 // class is one kind of target, and its jobs.
 type class struct {
 	name, path string
-	connection *fireoncev1.Connection
+	connection *connectionsv1.Connection
 	payload    func(n int) *fireoncev1.Payload
 	effects    func() int
 	ids        []string
@@ -174,10 +175,10 @@ func startTargets(requests int) (*targets, error) {
 }
 
 func (t *targets) classes() []*class {
-	yes, day := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, durationpb.New(24*time.Hour)
-	hook := func(name, path string, s *fireoncev1.WebhookSettings) *class {
+	yes, day := connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, durationpb.New(24*time.Hour)
+	hook := func(name, path string, s *connectionsv1.WebhookSettings) *class {
 		return &class{
-			name: name, path: path, connection: &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: s}},
+			name: name, path: path, connection: &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: s}},
 			payload: func(n int) *fireoncev1.Payload {
 				return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 					Url: fmt.Sprintf("%s/%s/%d", t.http.URL, path, n), Content: &fireoncev1.Webhook_BodyText{BodyText: "{}"},
@@ -187,11 +188,11 @@ func (t *targets) classes() []*class {
 		}
 	}
 	return []*class{
-		hook("KEYED, dedupes in flight", "flight", &fireoncev1.WebhookSettings{ReceiverDedupes: yes, KeyWindow: day, DedupesInFlight: true}),
-		hook("KEYED, not in flight", "keyed", &fireoncev1.WebhookSettings{ReceiverDedupes: yes, KeyWindow: day}),
+		hook("KEYED, dedupes in flight", "flight", &connectionsv1.WebhookSettings{ReceiverDedupes: yes, KeyWindow: day, DedupesInFlight: true}),
+		hook("KEYED, not in flight", "keyed", &connectionsv1.WebhookSettings{ReceiverDedupes: yes, KeyWindow: day}),
 		{
 			name: "OBSERVABLE, read lag 0", path: "feed",
-			connection: &fireoncev1.Connection{Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{
+			connection: &connectionsv1.Connection{Connector: "feed", Settings: &connectionsv1.Connection_Feed{Feed: &connectionsv1.FeedSettings{
 				BaseUrl: t.feed.URL(), ReadLag: durationpb.New(0),
 			}}},
 			payload: func(n int) *fireoncev1.Payload {
@@ -204,7 +205,7 @@ func (t *targets) classes() []*class {
 				return n
 			},
 		},
-		hook("OPAQUE", "opaque", &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}),
+		hook("OPAQUE", "opaque", &connectionsv1.WebhookSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO}),
 	}
 }
 
@@ -253,7 +254,7 @@ func measure(ctx context.Context, o fleet.Options, jobs int) ([]row, error) {
 
 func (c *class) submit(ctx context.Context, f *fleet.Fleet, jobs int) error {
 	return f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
-		conn, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: c.path, Connection: c.connection})
+		conn, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{IdempotencyKey: c.path, Connection: c.connection})
 		if err != nil {
 			return err
 		}
