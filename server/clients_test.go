@@ -143,13 +143,14 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 	f.tb.Cleanup(h.CloseIdleConnections)
 	jobs := fireoncev1connect.NewJobServiceClient(h, "http://"+f.addr, opts...)
 	conns := connectionsv1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)
+	bulk := adminv1connect.NewBulkServiceClient(h, "http://"+f.addr, opts...)
 	stats := adminv1connect.NewStatsServiceClient(h, "http://"+f.addr, opts...)
 	access := adminv1connect.NewAccessServiceClient(h, "http://"+f.addr, opts...)
 	schedules := schedulesv1connect.NewScheduleServiceClient(h, "http://"+f.addr, opts...)
 	servers := adminv1connect.NewServerServiceClient(h, "http://"+f.addr, opts...)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
-			return callMethod(ctx, []any{jobs, conns, stats, access, schedules, servers}, procedure, req, res)
+			return callMethod(ctx, []any{jobs, conns, bulk, stats, access, schedules, servers}, procedure, req, res)
 		},
 		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
 			s, err := jobs.StreamJobEvents(ctx, req)

@@ -12,10 +12,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -157,11 +157,8 @@ func TestNoPatternIsShown(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []protoreflect.FullName{"fireonce.v1", "fireonce.admin.v1"} {
-		protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(file protoreflect.FileDescriptor) bool {
-			walk(file.Messages())
-			return true
-		})
+	for file := range contract.Files() {
+		walk(file.Messages())
 	}
 	if patterns < 40 {
 		t.Errorf("only %d patterns were found", patterns)

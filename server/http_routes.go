@@ -44,8 +44,9 @@ const TryPath = "/try"
 
 // services are the names that health and reflection tell about.
 var services = []string{
-	fireoncev1connect.JobServiceName, connectionsv1connect.ConnectionServiceName, adminv1connect.StatsServiceName,
-	adminv1connect.AccessServiceName, schedulesv1connect.ScheduleServiceName, adminv1connect.ServerServiceName,
+	fireoncev1connect.JobServiceName, schedulesv1connect.ScheduleServiceName, connectionsv1connect.ConnectionServiceName,
+	adminv1connect.BulkServiceName, adminv1connect.StatsServiceName, adminv1connect.AccessServiceName,
+	adminv1connect.ServerServiceName,
 }
 
 // HTTPServer makes the server for the address: see NewHTTPServer.
@@ -94,6 +95,7 @@ func (s *Server) routes() http.Handler {
 	api(fireoncev1connect.NewJobServiceHandler(s.services.Jobs, options...))
 	api(connectionsv1connect.NewConnectionServiceHandler(s.services.Connections, options...))
 	api(schedulesv1connect.NewScheduleServiceHandler(s.services.Schedules, options...))
+	api(adminv1connect.NewBulkServiceHandler(s.services.Bulk, options...))
 	api(adminv1connect.NewStatsServiceHandler(s.services.Stats, options...))
 	api(adminv1connect.NewAccessServiceHandler(s.services.Access, options...))
 	api(adminv1connect.NewServerServiceHandler(s.services.Servers, options...))

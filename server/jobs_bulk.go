@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/job"
@@ -22,6 +23,12 @@ import (
 // what the call itself does. Retries go from the oldest job on: a reply comes
 // after the job that it replies to. A job that moved between read and write is read
 // again through the filter: one that is no longer selected is left alone.
+
+// bulkService answers fireonce.admin.v1.BulkService, by what decides the calls on one job.
+type bulkService struct {
+	adminv1connect.UnimplementedBulkServiceHandler
+	*jobService
+}
 
 // bulkJobsRequest is a request to change many jobs.
 type bulkJobsRequest interface {
@@ -44,7 +51,7 @@ type bulkJobs struct {
 }
 
 // BulkCancelJobs implements the RPC.
-func (s *jobService) BulkCancelJobs(ctx context.Context, req *adminv1.BulkCancelJobsRequest) (*adminv1.BulkCancelJobsResponse, error) {
+func (s *bulkService) BulkCancelJobs(ctx context.Context, req *adminv1.BulkCancelJobsRequest) (*adminv1.BulkCancelJobsResponse, error) {
 	out, err := s.bulk(ctx, req, bulkJobs{
 		item: fireoncev1connect.JobServiceCancelJobProcedure, ask: always(job.CancelAsked{}), reason: req.GetReason(),
 		acts: []job.State{
@@ -56,7 +63,7 @@ func (s *jobService) BulkCancelJobs(ctx context.Context, req *adminv1.BulkCancel
 }
 
 // BulkRetryJobs implements the RPC.
-func (s *jobService) BulkRetryJobs(ctx context.Context, req *adminv1.BulkRetryJobsRequest) (*adminv1.BulkRetryJobsResponse, error) {
+func (s *bulkService) BulkRetryJobs(ctx context.Context, req *adminv1.BulkRetryJobsRequest) (*adminv1.BulkRetryJobsResponse, error) {
 	out, err := s.bulk(ctx, req, bulkJobs{
 		item: fireoncev1connect.JobServiceRetryJobProcedure, ask: always(job.RetryAsked{}),
 		acts: []job.State{job.Failed, job.Canceled, job.Expired}, order: store.ByCreatedAsc,
@@ -65,7 +72,7 @@ func (s *jobService) BulkRetryJobs(ctx context.Context, req *adminv1.BulkRetryJo
 }
 
 // BulkRescheduleJobs implements the RPC.
-func (s *jobService) BulkRescheduleJobs(ctx context.Context, req *adminv1.BulkRescheduleJobsRequest) (*adminv1.BulkRescheduleJobsResponse, error) {
+func (s *bulkService) BulkRescheduleJobs(ctx context.Context, req *adminv1.BulkRescheduleJobsRequest) (*adminv1.BulkRescheduleJobsResponse, error) {
 	at, mark, err := s.requestedTime(req)
 	if err != nil {
 		return nil, err
@@ -88,7 +95,7 @@ func (s *jobService) BulkRescheduleJobs(ctx context.Context, req *adminv1.BulkRe
 }
 
 // BulkResolveJobs implements the RPC.
-func (s *jobService) BulkResolveJobs(ctx context.Context, req *adminv1.BulkResolveJobsRequest) (*adminv1.BulkResolveJobsResponse, error) {
+func (s *bulkService) BulkResolveJobs(ctx context.Context, req *adminv1.BulkResolveJobsRequest) (*adminv1.BulkResolveJobsResponse, error) {
 	acts := []job.State{job.NeedsResolution}
 	if req.GetOverrideReconciler() {
 		acts = append(acts, job.Ambiguous)
@@ -105,8 +112,8 @@ func (s *jobService) BulkResolveJobs(ctx context.Context, req *adminv1.BulkResol
 }
 
 // bulk runs one call on one page.
-func (s *jobService) bulk(ctx context.Context, req bulkJobsRequest, b bulkJobs) (*adminv1.BulkResult, error) {
-	r := &bulkRun{jobs: s, call: b, dryRun: req.GetDryRun(), who: callerOf(ctx), out: &adminv1.BulkResult{}}
+func (s *bulkService) bulk(ctx context.Context, req bulkJobsRequest, b bulkJobs) (*adminv1.BulkResult, error) {
+	r := &bulkRun{jobs: s.jobService, call: b, dryRun: req.GetDryRun(), who: callerOf(ctx), out: &adminv1.BulkResult{}}
 	p, err := s.tokens.readPage(bulkPages, r.who.project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err

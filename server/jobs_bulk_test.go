@@ -87,7 +87,7 @@ func TestBulkRefusals(t *testing.T) {
 			{"BulkResolveJobs", &adminv1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Note: "n"}, 0},
 			{"BulkResolveJobs", &adminv1.BulkResolveJobsRequest{Filter: anyJob(), Decision: sent, Note: "n"}, 0},
 		} {
-			err := c.call(t.Context(), jobsPath+tt.procedure, tt.req, answerOf(tt.procedure))
+			err := c.call(t.Context(), bulkPath+tt.procedure, tt.req, answerOf(tt.procedure))
 			if tt.want != 0 {
 				wantReason(t, err, tt.want)
 			} else if e := new(wireError); !asWire(err, &e) || e.code != connect.CodeInvalidArgument {

@@ -22,6 +22,7 @@ import (
 const (
 	jobsPath    = "/fireonce.v1.JobService/"
 	connsPath   = "/fireonce.connections.v1.ConnectionService/"
+	bulkPath    = "/fireonce.admin.v1.BulkService/"
 	statsPath   = "/fireonce.admin.v1.StatsService/"
 	accessPath  = "/fireonce.admin.v1.AccessService/"
 	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"

@@ -269,9 +269,10 @@ func New(cfg Config) (*Server, error) {
 	if s.rules, err = contract.Rules(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
+	jobs := &jobService{Server: s}
 	s.services = Services{
-		Jobs: &jobService{Server: s}, Connections: &connectionService{Server: s}, Schedules: &scheduleService{Server: s},
-		Stats: newStatsService(s), Access: &accessService{Server: s}, Servers: &serverService{Server: s},
+		Jobs: jobs, Connections: &connectionService{Server: s}, Schedules: &scheduleService{Server: s},
+		Bulk: &bulkService{jobService: jobs}, Stats: newStatsService(s), Access: &accessService{Server: s}, Servers: &serverService{Server: s},
 	}
 	s.handler = s.routes()
 	s.cfg.Metrics.Gauge("streams", "Event streams that are open.", nil, func() float64 { return float64(s.streams.count()) })

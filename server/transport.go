@@ -31,6 +31,7 @@ type Services struct {
 	Jobs        fireoncev1connect.JobServiceHandler
 	Connections connectionsv1connect.ConnectionServiceHandler
 	Schedules   schedulesv1connect.ScheduleServiceHandler
+	Bulk        adminv1connect.BulkServiceHandler
 	Stats       adminv1connect.StatsServiceHandler
 	Access      adminv1connect.AccessServiceHandler
 	Servers     adminv1connect.ServerServiceHandler

@@ -51,7 +51,7 @@ func requestWritten(a job.Attempt) bool {
 func observationToWire(o job.Observation) *fireoncev1.Observation {
 	return &fireoncev1.Observation{
 		Number: int32(o.Number), Attempt: int32(o.Attempt), Time: timeToWire(o.BegunAt), Verdict: fireoncev1.Observation_Verdict(o.Verdict),
-		Detail: text(o.Detail),
+		Detail:     text(o.Detail),
 		ExternalId: text(o.ExternalID), ExternalUrl: text(o.ExternalURL),
 	}
 }

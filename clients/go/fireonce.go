@@ -12,9 +12,10 @@
 // unknown whether it arrived, [Detail] returns the typed cause of an error, and
 // [Client.Events] follows a project's events across lost connections.
 //
-// The module has all generated Go code of the contract: fireoncev1 for clients, with gRPC's
-// own stubs in fireoncev1grpc, adminv1 for operators, and connectorv1 for connectors. One program may use all of
-// them, and the server has them from here. The messages carry the contract's rules: with
+// The module has all generated Go code of the contract: fireoncev1 for what schedules jobs,
+// schedulesv1, connectionsv1 and adminv1 for the other services ([Service]), each with Connect's
+// clients and gRPC's own stubs in packages below, and connectorv1 for connectors. One program may
+// use all of them, and the server has them from here. The messages carry the contract's rules: with
 // buf.build/go/protovalidate, a program can check a request as the server does before it calls.
 package fireonce
 
@@ -27,8 +28,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
-	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
@@ -56,12 +55,11 @@ type Options struct {
 
 // Client calls one server. All its methods may be called concurrently.
 type Client struct {
-	Jobs        fireoncev1connect.JobServiceClient
-	Connections connectionsv1connect.ConnectionServiceClient
-	Stats       adminv1connect.StatsServiceClient
-	Access      adminv1connect.AccessServiceClient
-	Servers     adminv1connect.ServerServiceClient
+	Jobs fireoncev1connect.JobServiceClient
 
+	server   string
+	http     connect.HTTPClient
+	options  []connect.ClientOption
 	patience time.Duration
 }
 
@@ -86,14 +84,19 @@ func New(server string, o Options) (*Client, error) {
 	options := append([]connect.ClientOption{connect.WithInterceptors(
 		repeater{timeout: o.Timeout, patience: o.Patience}, authorizer(o.APIKey),
 	)}, o.Connect...)
-	return &Client{
-		Jobs:        fireoncev1connect.NewJobServiceClient(o.HTTPClient, server, options...),
-		Connections: connectionsv1connect.NewConnectionServiceClient(o.HTTPClient, server, options...),
-		Stats:       adminv1connect.NewStatsServiceClient(o.HTTPClient, server, options...),
-		Access:      adminv1connect.NewAccessServiceClient(o.HTTPClient, server, options...),
-		Servers:     adminv1connect.NewServerServiceClient(o.HTTPClient, server, options...),
-		patience:    o.Patience,
-	}, nil
+	c := &Client{server: server, http: o.HTTPClient, options: options, patience: o.Patience}
+	c.Jobs = Service(c, fireoncev1connect.NewJobServiceClient)
+	return c, nil
+}
+
+// Service returns a client of another service of the server, which calls as c does: with its key,
+// and again while it is unknown whether a call arrived.
+//
+//	connections := fireonce.Service(client, connectionsv1connect.NewConnectionServiceClient)
+//
+// A program that schedules jobs alone has none of the others' code.
+func Service[T any](c *Client, newClient func(connect.HTTPClient, string, ...connect.ClientOption) T) T {
+	return newClient(c.http, c.server, c.options...)
 }
 
 // Detail returns the typed cause of an error: a reason to switch on, values by name, and

@@ -181,7 +181,7 @@ func TestDecisionsAreNotRepeated(t *testing.T) {
 	}
 	s := &server{schedule: func(int) error { return code(connect.CodeUnavailable) }}
 	client := s.start(t, fireonce.Options{})
-	if _, err := client.Access.CreateApiKey(t.Context(), &adminv1.CreateApiKeyRequest{}); connect.CodeOf(err) != connect.CodeUnavailable || len(s.requests) != 1 {
+	if _, err := fireonce.Service(client, adminv1connect.NewAccessServiceClient).CreateApiKey(t.Context(), &adminv1.CreateApiKeyRequest{}); connect.CodeOf(err) != connect.CodeUnavailable || len(s.requests) != 1 {
 		t.Errorf("%v after %d calls", err, len(s.requests))
 	}
 	s = &server{schedule: func(int) error { return code(connect.CodeUnavailable) }}

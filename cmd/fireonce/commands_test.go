@@ -117,10 +117,12 @@ func TestCommandsReadErrors(t *testing.T) {
 	}
 }
 
-// clientsPage is docs/clients.md with the commands of each language, which begin with those for all.
+// clientsPage is docs/clients.md with the commands of each language, behind those for all, and the
+// commands between the two for the package of jobs alone.
 type clientsPage struct {
-	text     string
-	commands map[string]string
+	text      string
+	commands  map[string][2]string
+	jobsAlone string
 }
 
 func readClientsPage(t *testing.T, root string) clientsPage {
@@ -129,14 +131,15 @@ func readClientsPage(t *testing.T, root string) clientsPage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := clientsPage{text: string(text), commands: make(map[string]string)}
+	page := clientsPage{text: string(text), commands: make(map[string][2]string)}
 	_, commands, _ := strings.Cut(page.text, "\n## Commands\n")
 	commands, _, _ = strings.Cut(commands, "\n## ")
 	sections := strings.Split(commands, "\n### ")
 	first := shellBlocks(sections[0])
-	if len(first) != 1 {
+	if len(first) != 2 {
 		t.Fatalf("the commands for all languages are %q", first)
 	}
+	page.jobsAlone = first[1]
 	for _, section := range sections[1:] {
 		language, _, _ := strings.Cut(section, "\n")
 		if strings.HasSuffix(language, " (not run by our tests)") {
@@ -146,7 +149,7 @@ func readClientsPage(t *testing.T, root string) clientsPage {
 		if len(blocks) != 1 {
 			t.Fatalf("%s has %d blocks", language, len(blocks))
 		}
-		page.commands[language] = first[0] + blocks[0]
+		page.commands[language] = [2]string{first[0], blocks[0]}
 	}
 	return page
 }
@@ -158,9 +161,70 @@ func shellBlocks(text string) (blocks []string) {
 	return blocks
 }
 
+// TestCommandsOfJobsAlone runs them for the package of jobs alone. The client has none of the other
+// packages, and needs none: it compiles.
+func TestCommandsOfJobsAlone(t *testing.T) {
+	long(t)
+	prepared(t, func(t *testing.T, root string) program {
+		t.Helper()
+		page := readClientsPage(t, root)
+		for language, files := range commandFiles {
+			if language == "With buf" {
+				continue // its command does not name files
+			}
+			t.Run(language, func(t *testing.T) {
+				t.Parallel()
+				commands := page.commands[language]
+				dir := filepath.Join(generate(t, root, "gen/proto", language, commands[0]+page.jobsAlone+commands[1]), "client")
+				for name := range files {
+					_, err := os.Stat(filepath.Join(dir, name))
+					if other := strings.Contains(strings.ToLower(name), "connector"); other == (err == nil) {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				for _, other := range []string{"connections", "schedules", "admin", "connector"} {
+					for _, name := range []string{"fireonce/" + other, "io/github/fireonce/" + other, other + "v1"} {
+						if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+							t.Errorf("%s was generated, too", name)
+						}
+					}
+				}
+				compileJobsAlone(t, root, language, dir)
+			})
+		}
+		return program{}
+	})
+}
+
+// compileJobsAlone compiles a client in languages that need no more for it than the other tests.
+func compileJobsAlone(t *testing.T, root, language, client string) {
+	t.Helper()
+	switch language {
+	case "Go": // with the client's own code, which needs no other package either
+		for _, name := range clientFiles {
+			copyFile(t, filepath.Join(root, "clients", "go", name), filepath.Join(client, name))
+		}
+		runIn(t, client, "go", "build", "./...")
+	case "Python":
+		runIn(t, client, findPython(t), "-c", "from fireonce.v1 import job_service_pb2_grpc")
+	case "TypeScript":
+		tsc, _ := findTypescript(t, root)
+		copyFile(t, filepath.Join(root, "examples", "typescript", "package.json"), filepath.Join(client, "package.json"))
+		runIn(t, client, tsc, "--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck", "fireonce/v1/job_service_pb.ts")
+	default:
+	}
+}
+
 // generateAlone copies one folder of the contract into an empty one as proto, runs a language's
 // commands of docs/clients.md there, and returns it: the client is in its folder client.
 func generateAlone(t *testing.T, root, folder, language string) string {
+	t.Helper()
+	commands := readClientsPage(t, root).commands[language]
+	return generate(t, root, folder, language, commands[0]+commands[1])
+}
+
+// generate is generateAlone with commands.
+func generate(t *testing.T, root, folder, language, script string) string {
 	t.Helper()
 	tools := filepath.Join(root, ".tools", "bin")
 	for _, tool := range []string{
@@ -171,7 +235,6 @@ func generateAlone(t *testing.T, root, folder, language string) string {
 			missing(t, "protoc with the plugins of gRPC and Go, and buf", err)
 		}
 	}
-	script := readClientsPage(t, root).commands[language]
 	if script == "" {
 		t.Fatalf("no commands for %s", language)
 	}

@@ -102,11 +102,14 @@ func startTour(t *testing.T, args ...string) (server, silent string) {
 	return p.url, strings.TrimSuffix(r.URL(""), "/")
 }
 
+// clientFiles are the Go client's own, which stand above the generated packages.
+var clientFiles = []string{"authorize.go", "events.go", "fireonce.go", "repeat.go", "go.mod", "go.sum"}
+
 // goTour builds the tour with the client's own code and the generated packages.
 func goTour(t *testing.T, root string) program {
 	t.Helper()
 	dir := generateAlone(t, root, "gen/proto", "Go")
-	for _, name := range []string{"authorize.go", "events.go", "fireonce.go", "repeat.go", "go.mod", "go.sum"} {
+	for _, name := range clientFiles {
 		copyFile(t, filepath.Join(root, "clients", "go", name), filepath.Join(dir, "client", name))
 	}
 	copyFile(t, filepath.Join(root, "examples", "go.work.sum"), filepath.Join(dir, "go.work.sum"))

@@ -144,8 +144,8 @@ func documentedAs(t *testing.T, s *otlp.Span) {
 		t.Fatal(err)
 	}
 	name := s.GetName()
-	if strings.HasPrefix(name, "fireonce.v1.") {
-		name = "fireonce.v1.SERVICE/METHOD"
+	if strings.HasPrefix(name, "fireonce.") && strings.Contains(name, "Service/") {
+		name = "fireonce.PACKAGE.SERVICE/METHOD"
 	}
 	row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(name) + "` \\|.*$").FindString(string(text))
 	var has []string

@@ -20,6 +20,7 @@ import (
 
 	fireonce "github.com/fireonce/fireonce/clients/go"
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
@@ -116,7 +117,8 @@ func (o *orders) connect(ctx context.Context) (string, error) {
 			WebhookSecrets: &connectionsv1.WebhookSecrets{Secrets: []string{secret}},
 		}}
 	}
-	made, err := o.client.Connections.CreateConnection(ctx, req)
+	connections := fireonce.Service(o.client, connectionsv1connect.NewConnectionServiceClient)
+	made, err := connections.CreateConnection(ctx, req)
 	return made.GetConnection().GetIdempotencyKey(), err
 }
 

@@ -8,11 +8,13 @@
 
 declare(strict_types=1);
 
+use Fireonce\Connections\V1\Connection;
+use Fireonce\Connections\V1\CreateConnectionRequest;
+use Fireonce\Connections\V1\CreateConnectionResponse;
+use Fireonce\Connections\V1\ReceiverDedupes;
+use Fireonce\Connections\V1\WebhookSettings;
 use Fireonce\V1\CancelJobRequest;
 use Fireonce\V1\CancelJobResponse;
-use Fireonce\V1\Connection;
-use Fireonce\V1\CreateConnectionRequest;
-use Fireonce\V1\CreateConnectionResponse;
 use Fireonce\V1\ErrorDetail;
 use Fireonce\V1\ErrorReason;
 use Fireonce\V1\EventFilter;
@@ -22,7 +24,6 @@ use Fireonce\V1\Job;
 use Fireonce\V1\JobEvent;
 use Fireonce\V1\JobState;
 use Fireonce\V1\Payload;
-use Fireonce\V1\ReceiverDedupes;
 use Fireonce\V1\Resolution\Decision;
 use Fireonce\V1\ResolveJobRequest;
 use Fireonce\V1\ResolveJobResponse;
@@ -31,7 +32,6 @@ use Fireonce\V1\ScheduleJobResponse;
 use Fireonce\V1\StreamJobEventsRequest;
 use Fireonce\V1\StreamJobEventsResponse;
 use Fireonce\V1\Webhook;
-use Fireonce\V1\WebhookSettings;
 use Google\Protobuf\Duration;
 use Google\Protobuf\Internal\Message;
 use Google\Protobuf\Timestamp;
@@ -89,7 +89,7 @@ final class Client
     public function events(StreamJobEventsRequest $request): Generator
     {
         $message = $request->serializeToString();
-        $stream = $this->post('JobService/StreamJobEvents', 'application/connect+proto', pack('CN', 0, strlen($message)) . $message, 60);
+        $stream = $this->post('fireonce.v1.JobService/StreamJobEvents', 'application/connect+proto', pack('CN', 0, strlen($message)) . $message, 60);
         try {
             while (true) {
                 ['flags' => $flags, 'length' => $length] = unpack('Cflags/Nlength', self::read($stream, 5));
@@ -117,7 +117,7 @@ final class Client
         if ($this->key !== '') {
             $headers[] = 'Authorization: Bearer ' . $this->key;
         }
-        $stream = @fopen("$this->server/fireonce.v1.$method", 'r', false, stream_context_create(['http' => [
+        $stream = @fopen("$this->server/$method", 'r', false, stream_context_create(['http' => [
             'method' => 'POST', 'protocol_version' => 1.1, 'header' => $headers, 'content' => $body,
             'timeout' => $seconds, 'ignore_errors' => true, 'follow_location' => 0,
         ]]));
@@ -173,7 +173,7 @@ function event(Client $client, string $job, string $cursor): JobEvent
 
 function tour(Client $client, string $receiver): void
 {
-    $connection = $client->call('ConnectionService/CreateConnection', new CreateConnectionRequest([
+    $connection = $client->call('fireonce.connections.v1.ConnectionService/CreateConnection', new CreateConnectionRequest([
         'idempotency_key' => 'tour',
         'connection' => new Connection([
             'connector' => 'webhook',
@@ -186,8 +186,8 @@ function tour(Client $client, string $receiver): void
         'payload' => new Payload(['webhook' => new Webhook(['url' => $receiver . $path, 'body_text' => $body])]),
         ...$more,
     ]);
-    $schedule = fn (ScheduleJobRequest $asked) => $client->call('JobService/ScheduleJob', $asked, new ScheduleJobResponse());
-    $get = fn (string $key): Job => $client->call('JobService/GetJob', new GetJobRequest(['idempotency_key' => $key]), new GetJobResponse())->getJob();
+    $schedule = fn (ScheduleJobRequest $asked) => $client->call('fireonce.v1.JobService/ScheduleJob', $asked, new ScheduleJobResponse());
+    $get = fn (string $key): Job => $client->call('fireonce.v1.JobService/GetJob', new GetJobRequest(['idempotency_key' => $key]), new GetJobResponse())->getJob();
     $yes = fn (bool $is): string => $is ? 'true' : 'false';
 
     $tomorrow = ['schedule_time' => new Timestamp(['seconds' => time() + 86400])];
@@ -207,7 +207,7 @@ function tour(Client $client, string $receiver): void
 
     $event = event($client, $job, '');
     echo 'event ', $event->getJobChanged()->getSequence(), ' ', state($event->getJobChanged()->getNewState()), "\n";
-    $canceled = $client->call('JobService/CancelJob', new CancelJobRequest(['idempotency_key' => 'tour-later']), new CancelJobResponse());
+    $canceled = $client->call('fireonce.v1.JobService/CancelJob', new CancelJobRequest(['idempotency_key' => 'tour-later']), new CancelJobResponse());
     echo 'canceled prevented=', $yes($canceled->getPrevented()), "\n";
     $event = event($client, $job, $event->getCursor());
     echo 'event ', $event->getJobChanged()->getSequence(), ' ', state($event->getJobChanged()->getNewState()), "\n";
@@ -220,7 +220,7 @@ function tour(Client $client, string $receiver): void
     } while ($event->getJobChanged()->getNewState() !== JobState::JOB_STATE_NEEDS_RESOLUTION);
     $unknown = $get('tour-silent');
     echo 'unknown ', state($unknown->getState()), "\n";
-    $resolved = $client->call('JobService/ResolveJob', new ResolveJobRequest([
+    $resolved = $client->call('fireonce.v1.JobService/ResolveJob', new ResolveJobRequest([
         'idempotency_key' => 'tour-silent', 'etag' => $unknown->getEtag(),
         'decision' => Decision::DECISION_SENT, 'note' => 'seen at the receiver',
     ]), new ResolveJobResponse());

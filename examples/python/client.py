@@ -18,13 +18,8 @@ from urllib.parse import urlsplit
 import grpc
 from google.rpc import status_pb2
 
-from fireonce.v1 import (
-    connection_service_pb2_grpc,
-    error_pb2,
-    event_pb2,
-    job_service_pb2,
-    job_service_pb2_grpc,
-)
+from fireonce.connections.v1 import connection_service_pb2_grpc
+from fireonce.v1 import error_pb2, event_pb2, job_service_pb2, job_service_pb2_grpc
 
 # Whether the call arrived is unknown. Every call that changes something may be
 # repeated after these: all of them are idempotent.

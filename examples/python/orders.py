@@ -11,7 +11,8 @@ import sys
 
 import grpc
 
-from fireonce.v1 import connection_service_pb2, error_pb2, job_pb2, job_service_pb2
+from fireonce.connections.v1 import connection_service_pb2, receiver_pb2
+from fireonce.v1 import error_pb2, job_pb2, job_service_pb2
 
 from client import Client, enum_name, error_detail
 
@@ -24,7 +25,7 @@ def connect(client: Client, secret: str) -> str:
     connection.display_name = "orders"
     # The receiver drops a webhook-id that it has seen in the last 24 hours, so an
     # unknown outcome can be settled by sending again.
-    connection.webhook.receiver_dedupes = connection_service_pb2.RECEIVER_DEDUPES_YES
+    connection.webhook.receiver_dedupes = receiver_pb2.RECEIVER_DEDUPES_YES
     connection.webhook.key_window.FromSeconds(24 * 60 * 60)
     if secret:
         request.credential.webhook_secrets.secrets.append(secret)

@@ -12,7 +12,8 @@ import grpc
 from google.protobuf import duration_pb2
 
 from client import Client, enum_name, error_detail
-from fireonce.v1 import connection_service_pb2, error_pb2, job_pb2, job_service_pb2, payload_pb2
+from fireonce.connections.v1 import connection_pb2, connection_service_pb2, receiver_pb2, webhook_pb2
+from fireonce.v1 import error_pb2, job_pb2, job_service_pb2, payload_pb2
 
 
 def request(connection: str, url: str, key: str, body: str) -> job_service_pb2.ScheduleJobRequest:
@@ -41,11 +42,11 @@ def main() -> None:
 
 
 def tour(client: Client, receiver: str) -> None:
-    settings = connection_service_pb2.WebhookSettings(receiver_dedupes=connection_service_pb2.RECEIVER_DEDUPES_NO)
+    settings = webhook_pb2.WebhookSettings(receiver_dedupes=receiver_pb2.RECEIVER_DEDUPES_NO)
     made = client.call(
         client.connections.CreateConnection,
         connection_service_pb2.CreateConnectionRequest(
-            idempotency_key="tour", connection=connection_service_pb2.Connection(connector="webhook", webhook=settings)
+            idempotency_key="tour", connection=connection_pb2.Connection(connector="webhook", webhook=settings)
         ),
     )
     connection = made.connection.connection_id

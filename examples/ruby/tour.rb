@@ -9,15 +9,16 @@ require "grpc"
 require "google/protobuf/well_known_types"
 require "google/rpc/status_pb"
 require "fireonce/v1/job_service_services_pb"
-require "fireonce/v1/connection_service_services_pb"
+require "fireonce/connections/v1/connection_service_services_pb"
 
 V1 = Fireonce::V1
+Connections = Fireonce::Connections::V1
 
 server = URI(ARGV.fetch(0))
 receiver = ARGV.fetch(1)
 target = "#{server.host}:#{server.port}"
 jobs = V1::JobService::Stub.new(target, :this_channel_is_insecure)
-connections = V1::ConnectionService::Stub.new(target, :this_channel_is_insecure)
+connections = Connections::ConnectionService::Stub.new(target, :this_channel_is_insecure)
 key = ENV["FIREONCE_API_KEY"]
 auth = key ? { "authorization" => "Bearer #{key}" } : {}
 # Every call has a deadline: one without may wait for ever.
@@ -35,11 +36,11 @@ refused = ->(error) { "#{code.(error)} #{detail.(error).reason.to_s.delete_prefi
 state = ->(value) { value.to_s.delete_prefix("JOB_STATE_") }
 
 connection = connections.create_connection(
-  V1::CreateConnectionRequest.new(
+  Connections::CreateConnectionRequest.new(
     idempotency_key: "tour",
-    connection: V1::Connection.new(
+    connection: Connections::Connection.new(
       connector: "webhook",
-      webhook: V1::WebhookSettings.new(receiver_dedupes: :RECEIVER_DEDUPES_NO)
+      webhook: Connections::WebhookSettings.new(receiver_dedupes: :RECEIVER_DEDUPES_NO)
     )
   ), **within.(10)
 ).connection.connection_id

@@ -3,6 +3,7 @@ package contract
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,13 @@ import (
 
 	_ "github.com/fireonce/fireonce/clients/go/adminv1"
 	_ "github.com/fireonce/fireonce/clients/go/connectorv1"
-	_ "github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
+
+// prefixes are those of Objective-C, which has no packages.
+var prefixes = map[string]string{
+	"fireonce.v1": "FOX", "fireonce.schedules.v1": "FOS", "fireonce.connections.v1": "FON", "fireonce.admin.v1": "FOA",
+	"fireonce.connector.v1": "FOC",
+}
 
 func files(t *testing.T) []protoreflect.FileDescriptor {
 	t.Helper()
@@ -126,7 +132,7 @@ func TestFileOptions(t *testing.T) {
 			CsharpNamespace:    proto.String(strings.Join(parts, ".")),
 			PhpNamespace:       proto.String(strings.Join(parts, `\`)),
 			RubyPackage:        proto.String(strings.Join(parts, "::")),
-			ObjcClassPrefix:    proto.String(map[string]string{"fireonce.connector.v1": "FOC", "fireonce.admin.v1": "FOA", "fireonce.v1": "FOX"}[pkg]),
+			ObjcClassPrefix:    proto.String(prefixes[pkg]),
 		}
 		if !proto.Equal(o, want) {
 			t.Errorf("%s: options\n%v\nwant\n%v", f.Path(), o, want)
@@ -134,6 +140,50 @@ func TestFileOptions(t *testing.T) {
 		if !strings.HasSuffix(o.GetJavaOuterClassname(), "Proto") {
 			t.Errorf("%s: java_outer_classname %q", f.Path(), o.GetJavaOuterClassname())
 		}
+	}
+}
+
+// TestImports holds the layers of the contract: fireonce.v1 imports none of the other packages, and
+// the others of the API none but it, so that a caller generates fireonce.v1 and what else it uses. A
+// connector gets the settings and credentials of a connection as they are.
+func TestImports(t *testing.T) {
+	api := string(Packages()[0])
+	layers := map[string][]string{"fireonce.connector.v1": {api, "fireonce.connections.v1"}, api: nil}
+	for _, pkg := range Packages()[1:] {
+		layers[string(pkg)] = []string{api}
+	}
+	for _, f := range files(t) {
+		pkg := string(f.Package())
+		allowed, known := layers[pkg]
+		if !known {
+			t.Errorf("%s: the package %s has no layer", f.Path(), pkg)
+		}
+		for i := range f.Imports().Len() {
+			to := f.Imports().Get(i)
+			if of := string(to.Package()); strings.HasPrefix(of, "fireonce.") && of != pkg && !slices.Contains(allowed, of) {
+				t.Errorf("%s imports %s: %s may import of the contract only %v", f.Path(), to.Path(), pkg, allowed)
+			}
+		}
+	}
+}
+
+// TestPlainCaller keeps small what every client generates: a message that programs need which do
+// more than schedule, read, follow and change jobs belongs into another package.
+// `go run ./tools/weigh -contract` prints the sizes.
+func TestPlainCaller(t *testing.T) {
+	const most = 80
+	n := 0
+	for _, f := range files(t) {
+		if f.Package() == Packages()[0] {
+			messages(f.Messages(), func(m protoreflect.MessageDescriptor) {
+				if !m.IsMapEntry() {
+					n++
+				}
+			})
+		}
+	}
+	if n < 40 || n > most {
+		t.Errorf("%s has %d messages; at most %d", Packages()[0], n, most)
 	}
 }
 

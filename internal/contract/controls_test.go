@@ -159,12 +159,22 @@ func consumes(re *syntax.Regexp, r rune) bool {
 	}
 }
 
+// inPackage returns a name without the package before it.
+func inPackage(name protoreflect.FullName) protoreflect.FullName {
+	for _, p := range Packages() {
+		if rest, ok := strings.CutPrefix(string(name), string(p)+"."); ok {
+			return protoreflect.FullName(rest)
+		}
+	}
+	return name
+}
+
 // TestControlCharacters checks that the rules of every string of a request exclude control
 // characters, except those that the lists above name.
 func TestControlCharacters(t *testing.T) {
 	seen := make(map[protoreflect.FullName]bool)
 	requestStrings(func(name protoreflect.FullName, rules *validate.FieldRules) {
-		name = protoreflect.FullName(strings.TrimPrefix(string(name), "fireonce.v1."))
+		name = inPackage(name)
 		seen[name] = true
 		got, err := controls(rules)
 		switch want := content[name]; {

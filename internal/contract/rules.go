@@ -3,7 +3,6 @@ package contract
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 
 	"buf.build/go/protovalidate"
@@ -11,7 +10,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 )
 
 // Rules returns what checks the rules of all requests. They apply to every job: to clients'
@@ -26,28 +27,45 @@ var Rules = sync.OnceValues(func() (protovalidate.Validator, error) {
 	return v, nil
 })
 
-// served are the packages whose services a server has.
-var served = []protoreflect.FullName{
-	fireoncev1.File_fireonce_v1_job_service_proto.Package(), adminv1.File_fireonce_admin_v1_server_service_proto.Package(),
+// Packages returns the packages of the API. A plain caller needs the first alone, which imports none
+// of the others.
+func Packages() []protoreflect.FullName {
+	return []protoreflect.FullName{
+		fireoncev1.File_fireonce_v1_job_service_proto.Package(),
+		schedulesv1.File_fireonce_schedules_v1_schedule_service_proto.Package(),
+		connectionsv1.File_fireonce_connections_v1_connection_service_proto.Package(),
+		adminv1.File_fireonce_admin_v1_access_service_proto.Package(),
+	}
 }
 
-// Methods returns every RPC of every service of the contract's packages, so that none is
-// forgotten.
+// Files returns the files of the API's packages.
+func Files() iter.Seq[protoreflect.FileDescriptor] {
+	return func(yield func(protoreflect.FileDescriptor) bool) {
+		for _, name := range Packages() {
+			more := true
+			protoregistry.GlobalFiles.RangeFilesByPackage(name, func(file protoreflect.FileDescriptor) bool {
+				more = yield(file)
+				return more
+			})
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// Methods returns every RPC of every service of the API, so that none is forgotten.
 func Methods() iter.Seq[protoreflect.MethodDescriptor] {
 	return func(yield func(protoreflect.MethodDescriptor) bool) {
-		protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
-			if !slices.Contains(served, file.Package()) {
-				return true
-			}
+		for file := range Files() {
 			for i := range file.Services().Len() {
 				list := file.Services().Get(i).Methods()
 				for j := range list.Len() {
 					if !yield(list.Get(j)) {
-						return false
+						return
 					}
 				}
 			}
-			return true
-		})
+		}
 	}
 }

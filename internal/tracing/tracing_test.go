@@ -89,7 +89,7 @@ func TestSpansAsDocumented(t *testing.T) {
 		if s.Status.Description != "" {
 			t.Errorf("%s: the status says %q", s.Name, s.Status.Description)
 		}
-		name := strings.Replace(s.Name, "JobService/GetJob", "SERVICE/METHOD", 1)
+		name := strings.Replace(s.Name, "v1.JobService/GetJob", "PACKAGE.SERVICE/METHOD", 1)
 		emitted[name] = row(s.SpanKind.String(), attributes, events)
 	}
 	documented := documentedSpans(t)

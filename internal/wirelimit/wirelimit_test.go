@@ -18,7 +18,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
-	"github.com/fireonce/fireonce/internal/contract"
+	api "github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/wirelimit"
 )
 
@@ -395,7 +395,7 @@ func TestUnboundedTypes(t *testing.T) {
 // requests yields the types of all requests of the contract.
 func requests() func(yield func(protoreflect.MessageDescriptor) bool) {
 	return func(yield func(protoreflect.MessageDescriptor) bool) {
-		for m := range contract.Methods() {
+		for m := range api.Methods() {
 			if !yield(m.Input()) {
 				return
 			}

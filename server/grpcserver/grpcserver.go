@@ -90,6 +90,7 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	l.register(g, fireoncev1grpc.JobService_ServiceDesc, jobs{JobServiceHandler: services.Jobs, transport: transport})
 	l.register(g, connectionsv1grpc.ConnectionService_ServiceDesc, connections{ConnectionServiceHandler: services.Connections})
 	l.register(g, schedulesv1grpc.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
+	l.register(g, adminv1grpc.BulkService_ServiceDesc, bulk{BulkServiceHandler: services.Bulk})
 	l.register(g, adminv1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
 	l.register(g, adminv1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
 	l.register(g, adminv1grpc.ServerService_ServiceDesc, servers{ServerServiceHandler: services.Servers})
@@ -98,7 +99,7 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	return g
 }
 
-// jobs, connections, schedules, stats, access and servers are the handlers, as grpc-go wants them. The
+// jobs, connections, schedules, bulk, stats, access and servers are the handlers, as grpc-go wants them. The
 // methods are promoted, so one that is added to the contract and forgotten does not compile.
 type jobs struct {
 	fireoncev1grpc.UnsafeJobServiceServer
@@ -114,6 +115,11 @@ type connections struct {
 type schedules struct {
 	schedulesv1grpc.UnsafeScheduleServiceServer
 	schedulesv1connect.ScheduleServiceHandler
+}
+
+type bulk struct {
+	adminv1grpc.UnsafeBulkServiceServer
+	adminv1connect.BulkServiceHandler
 }
 
 type stats struct {

@@ -2,11 +2,15 @@
 // generated, and what proves and tests it.
 //
 //	go run ./tools/weigh [-C checkout] [folder ...]
+//	go run ./tools/weigh [-C checkout] -contract
 //
 // It counts the files that git tracks, all of them or those in the folders. A line of code is
 // one that has something besides comments and blanks; it counts once for each 120 columns that
 // it takes, so that longer lines do not make less code. A statement is one of Go's, blocks
 // apart, or the declaration of a name.
+//
+// With -contract it counts what each package of the contract has, and what a program needs of it
+// that schedules jobs.
 package main
 
 import (
@@ -33,8 +37,13 @@ const columns = 120
 
 func main() {
 	checkout := flag.String("C", ".", "the checkout to count")
+	ofContract := flag.Bool("contract", false, "count the contract's RPCs, messages, enums and fields")
 	flag.Parse()
-	if err := run(os.Stdout, *checkout, flag.Args()); err != nil {
+	count := func() error { return run(os.Stdout, *checkout, flag.Args()) }
+	if *ofContract {
+		count = func() error { return weighContract(os.Stdout, *checkout) }
+	}
+	if err := count(); err != nil {
 		fmt.Fprintln(os.Stderr, "weigh:", err)
 		os.Exit(1)
 	}
@@ -167,7 +176,7 @@ func weigh(name string, text []byte) (weight, error) {
 		if err != nil {
 			return weight{}, err
 		}
-		statements = count(file)
+		statements = statementsOf(file)
 		markGo(text, isCode)
 	} else {
 		markOther(lines, isCode)
@@ -219,7 +228,7 @@ func markOther(lines []string, isCode []bool) {
 	}
 }
 
-func count(file *ast.File) int {
+func statementsOf(file *ast.File) int {
 	n := 0
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch node := node.(type) {

@@ -79,3 +79,24 @@ func TestRunCountsWhatGitTracks(t *testing.T) {
 		t.Errorf("%s\nwant a line with %q", out.String(), want)
 	}
 }
+
+// TestWeighContract: what a program generates that schedules jobs is the package fireonce.v1, which
+// is much smaller than the contract.
+func TestWeighContract(t *testing.T) {
+	var out strings.Builder
+	if err := weighContract(&out, filepath.Join("..", "..")); err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string]string)
+	for line := range strings.Lines(out.String()) {
+		if name, counts, ok := strings.Cut(strings.TrimSpace(line), "  "); ok {
+			rows[name] = strings.TrimSpace(counts)
+		}
+	}
+	if of := rows["fireonce.v1"]; of == "" || of != rows["JobService and what it imports"] {
+		t.Errorf("JobService needs more than its package:\n%s", out.String())
+	}
+	if len(rows) != 9 {
+		t.Errorf("%d rows:\n%s", len(rows), out.String())
+	}
+}

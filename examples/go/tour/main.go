@@ -19,6 +19,7 @@ import (
 
 	fireonce "github.com/fireonce/fireonce/clients/go"
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
@@ -42,7 +43,8 @@ type tour struct {
 }
 
 func (t tour) run(ctx context.Context) error {
-	made, err := t.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
+	connections := fireonce.Service(t.Client, connectionsv1connect.NewConnectionServiceClient)
+	made, err := connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
 		IdempotencyKey: "tour", Connection: &connectionsv1.Connection{
 			Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
 				ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO,

@@ -18,7 +18,7 @@ import { type CallOptions, type Client, Code, ConnectError, createClient, type I
 import { createConnectTransport } from "@connectrpc/connect-node";
 
 // In a project of your own: from where `buf generate` writes.
-import { ConnectionService } from "../../../gen/ts/fireonce/v1/connection_service_pb.js";
+import { ConnectionService } from "../../../gen/ts/fireonce/connections/v1/connection_service_pb.js";
 import { type ErrorDetail, ErrorDetailSchema } from "../../../gen/ts/fireonce/v1/error_pb.js";
 import type { JobChanged } from "../../../gen/ts/fireonce/v1/event_pb.js";
 import { type EventFilterSchema, JobService, StreamJobEventsRequestSchema } from "../../../gen/ts/fireonce/v1/job_service_pb.js";

@@ -10,7 +10,8 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 
-import { CreateConnectionRequestSchema, ReceiverDedupes } from "../../../gen/ts/fireonce/v1/connection_service_pb.js";
+import { CreateConnectionRequestSchema } from "../../../gen/ts/fireonce/connections/v1/connection_service_pb.js";
+import { ReceiverDedupes } from "../../../gen/ts/fireonce/connections/v1/receiver_pb.js";
 import { ErrorReason } from "../../../gen/ts/fireonce/v1/error_pb.js";
 import type { JobChanged } from "../../../gen/ts/fireonce/v1/event_pb.js";
 import { JobState, Phase } from "../../../gen/ts/fireonce/v1/job_pb.js";

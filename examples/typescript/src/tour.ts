@@ -9,7 +9,8 @@ import { create } from "@bufbuild/protobuf";
 import { type Duration, DurationSchema, type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 
-import { ConnectionService, ReceiverDedupes } from "../../../gen/ts/fireonce/v1/connection_service_pb.js";
+import { ConnectionService } from "../../../gen/ts/fireonce/connections/v1/connection_service_pb.js";
+import { ReceiverDedupes } from "../../../gen/ts/fireonce/connections/v1/receiver_pb.js";
 import { type ErrorDetail, ErrorDetailSchema, ErrorReason } from "../../../gen/ts/fireonce/v1/error_pb.js";
 import type { JobEvent } from "../../../gen/ts/fireonce/v1/event_pb.js";
 import { JobState, Resolution_Decision } from "../../../gen/ts/fireonce/v1/job_pb.js";

@@ -41,7 +41,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Jobs: one side effect each, at one time.
+// Jobs: one side effect each, at one time. This package is all that a caller needs who
+// schedules jobs, reads, follows and changes them. fireonce.schedules.v1 makes jobs at
+// recurring times, fireonce.connections.v1 has the accounts and receivers that jobs go to,
+// and fireonce.admin.v1 calls on many jobs, statistics, API keys and projects.
 //
 // Errors that any RPC may return, not repeated below: UNAUTHENTICATED /
 // CREDENTIAL_INVALID, PERMISSION_DENIED / SCOPE_MISSING (checked before
@@ -62,10 +65,8 @@ const (
 // Calls that change a job return it. A caller without the scope "jobs:read" gets a
 // receipt: job_id, project_id, state, phase, effect_class, times, counts, sequence and etag;
 // from ScheduleJob and BatchScheduleJobs idempotency_key, connection_id and connection_key,
-// too. Payload,
-// labels, errors, attempts and effects are left out, also of a job that this call stored:
-// in JSON they show as empty, whatever the job has. BulkResult then has counts and the
-// failures' reasons, but no ids.
+// too. Payload, labels, errors, attempts and effects are left out, also of a job that this
+// call stored: in JSON they show as empty, whatever the job has.
 //
 // Content needs the scope "payloads:read", in every answer and event: payloads, answers
 // of targets, and texts that may quote either. Without it those fields are left out, and
@@ -390,7 +391,10 @@ func (c *jobServiceClient) ListJobEvents(ctx context.Context, in *fireoncev1.Lis
 // All implementations must embed UnimplementedJobServiceServer
 // for forward compatibility.
 //
-// Jobs: one side effect each, at one time.
+// Jobs: one side effect each, at one time. This package is all that a caller needs who
+// schedules jobs, reads, follows and changes them. fireonce.schedules.v1 makes jobs at
+// recurring times, fireonce.connections.v1 has the accounts and receivers that jobs go to,
+// and fireonce.admin.v1 calls on many jobs, statistics, API keys and projects.
 //
 // Errors that any RPC may return, not repeated below: UNAUTHENTICATED /
 // CREDENTIAL_INVALID, PERMISSION_DENIED / SCOPE_MISSING (checked before
@@ -411,10 +415,8 @@ func (c *jobServiceClient) ListJobEvents(ctx context.Context, in *fireoncev1.Lis
 // Calls that change a job return it. A caller without the scope "jobs:read" gets a
 // receipt: job_id, project_id, state, phase, effect_class, times, counts, sequence and etag;
 // from ScheduleJob and BatchScheduleJobs idempotency_key, connection_id and connection_key,
-// too. Payload,
-// labels, errors, attempts and effects are left out, also of a job that this call stored:
-// in JSON they show as empty, whatever the job has. BulkResult then has counts and the
-// failures' reasons, but no ids.
+// too. Payload, labels, errors, attempts and effects are left out, also of a job that this
+// call stored: in JSON they show as empty, whatever the job has.
 //
 // Content needs the scope "payloads:read", in every answer and event: payloads, answers
 // of targets, and texts that may quote either. Without it those fields are left out, and

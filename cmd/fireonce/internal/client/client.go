@@ -53,6 +53,7 @@ type API struct {
 	Jobs        fireoncev1connect.JobServiceClient
 	Connections connectionsv1connect.ConnectionServiceClient
 	Schedules   schedulesv1connect.ScheduleServiceClient
+	Bulk        adminv1connect.BulkServiceClient
 	Stats       adminv1connect.StatsServiceClient
 	Access      adminv1connect.AccessServiceClient
 	Servers     adminv1connect.ServerServiceClient
@@ -92,6 +93,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
 		Connections: connectionsv1connect.NewConnectionServiceClient(hc, u.String(), limit),
 		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
+		Bulk:        adminv1connect.NewBulkServiceClient(hc, u.String(), limit),
 		Stats:       adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
 		Access:      adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
 		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
