@@ -57,7 +57,7 @@ func TestStatesAreAddedInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, statement := range map[string]string{
-		"a claim of a job that nobody has approved": `UPDATE job_state SET state = 2, version = version + 1, position = position + 1,
+		"a claim of an unapproved job": `UPDATE job_state SET state = 2, version = version + 1, position = position + 1,
 			next_at = now(), claim_token = '\x00'`,
 		"its success":  "UPDATE job_state SET state = 8, version = version + 1, position = position + 1, ended_at = now()",
 		"its deletion": "DELETE FROM job_state",

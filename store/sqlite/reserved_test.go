@@ -36,7 +36,7 @@ func TestStatesAreAddedInPlace(t *testing.T) {
 		t.Errorf("another table:\n%s\nafter\n%s", after, before)
 	}
 	sqlExec(t, g.DB, toApproval)
-	g.refused(t, "a claim of a job that nobody has approved",
+	g.refused(t, "a claim of an unapproved job",
 		"UPDATE job_state SET state = 2, listed = 1, version = version + 1, next_at = 5, claim_token = zeroblob(16)")
 	g.refused(t, "its success", "UPDATE job_state SET state = 8, listed = 8, version = version + 1, ended_at = 5")
 	g.refused(t, "its deletion", "DELETE FROM job_state")

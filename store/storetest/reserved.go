@@ -17,10 +17,10 @@ var reservedTransitions = [][2]job.State{
 	{AwaitingApproval, job.Scheduled}, // approved
 	{AwaitingApproval, Draft},         // rejected, or taken back
 	{AwaitingApproval, job.Canceled},
-	{AwaitingApproval, job.Expired}, // nobody approved it in its window
+	{AwaitingApproval, job.Expired}, // no approval came in its window
 
 	{job.Scheduled, AwaitingApproval}, // another payload: the approval is void
-	{job.Expired, AwaitingApproval},   // RetryJob of a job that nobody has approved
+	{job.Expired, AwaitingApproval},   // RetryJob of a job that was never approved
 }
 
 // MovesWithReserved returns the states to which a job may go from a state once the reserved
