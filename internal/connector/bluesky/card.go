@@ -125,7 +125,7 @@ func (c *Connector) foundCard(ctx context.Context, in login, link string) *embed
 	return &embed{Type: typeCard, External: card}
 }
 
-// page is what a page tells of itself.
+// page is what a page says of itself.
 type page struct{ title, description, picture string }
 
 // readPage fetches a page, and reads its head.

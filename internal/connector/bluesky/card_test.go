@@ -66,8 +66,8 @@ func (w *world) posted(t *testing.T, p *fireoncev1.SocialPost) map[string]any {
 	return body.Record.Embed
 }
 
-// TestCards: a post has a card of its first link, with what the page tells of itself. A page that
-// tells nothing, or cannot be read, costs the card alone.
+// TestCards: a post has a card of its first link, with what the page says of itself. A page that
+// says nothing, or cannot be read, costs the card alone.
 func TestCards(t *testing.T) {
 	pages := map[string]string{
 		"/a": `<html><head><title>plain</title><meta property="og:title" content=" The &amp; title "><meta name="description" content="About

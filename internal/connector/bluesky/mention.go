@@ -51,7 +51,7 @@ func (f facet) handle() string {
 	return ""
 }
 
-// mentions reports whether a post mentions anybody.
+// mentions reports whether a post mentions an account.
 func (q post) mentions() bool {
 	return slices.ContainsFunc(q.record.Facets, func(f facet) bool { return f.handle() != "" })
 }

@@ -21,7 +21,7 @@ import (
 // Mastodon stated is refused when it is scheduled. Other servers count in ways of their own, and one
 // that was not asked yet has the limits that Mastodon has by default: a post above those is warned of.
 
-// instance is what a server tells of itself (https://docs.joinmastodon.org/entities/Instance/).
+// instance is what a server says of itself (https://docs.joinmastodon.org/entities/Instance/).
 type instance struct {
 	Version       string `json:"version"`
 	Source        string `json:"source_url"`
