@@ -167,7 +167,23 @@ func (v *jobConverter) blocked(ctx context.Context, snap job.Snapshot) *fireonce
 		out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING
 		return out
 	}
-	return holdReason(conn, v.hold(ctx, snap), snap.NextAt)
+	if held := holdReason(conn, v.hold(ctx, snap), snap.NextAt); held != nil {
+		return held
+	}
+	return limitReason(snap)
+}
+
+// limitReason returns what a job waits for after its own attempt met a rate limit: as long as it
+// was asked to, or longer; nil: it did not.
+func limitReason(snap job.Snapshot) *fireoncev1.BlockedReason {
+	if snap.State != job.Retrying || snap.Misses == 0 || snap.LastError == nil || snap.LastError.Kind != job.FailRateLimited {
+		return nil
+	}
+	at := snap.NextAt.UTC().Format(time.RFC3339)
+	out := newBlockedReason(fireoncev1.BlockedReason_KIND_RATE_LIMITED, "The next attempt is not before "+at+": the platform limited the rate of requests.")
+	out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED
+	out.EndTime = timeToWire(snap.NextAt)
+	return out
 }
 
 // ownReason returns why a job's own next step was put off; nil: it was not.

@@ -68,6 +68,9 @@ func TestBlockedReason(t *testing.T) {
 		"its own reason":         {func(s *job.Status) { s.Blocked = "Reconnect this account" }, func(c *store.Connection) { c.PausedAt = now }, "Reconnect this account", fireoncev1.BlockedReason_KIND_PUT_OFF, now},
 		"a pause":                {nil, func(c *store.Connection) { c.PausedAt = now }, "The connection is paused.", fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, time.Time{}},
 		"a pause with a reason":  {nil, func(c *store.Connection) { c.PausedAt, c.PausedReason = now, "holiday" }, "The connection is paused: holiday", fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, time.Time{}},
+		"a limit of its own": {func(s *job.Status) {
+			s.State, s.Attempt, s.Misses, s.LastError = job.Retrying, 1, 1, &job.Failure{Kind: job.FailRateLimited, Message: "quoted"}
+		}, nil, "The next attempt is not before 2026-07-01T12:00:00Z: the platform limited the rate of requests.", fireoncev1.BlockedReason_KIND_RATE_LIMITED, now},
 		"its target":             {nil, func(c *store.Connection) { c.AuthHoldAt = now }, "Reconnect", fireoncev1.BlockedReason_KIND_CREDENTIAL, time.Time{}},
 		"a limit":                {nil, func(c *store.Connection) { c.RateLimitedUntil = now.Add(time.Hour) }, "Nothing starts before 2026-07-01T13:00:00Z: the platform asked to wait, or cannot be asked.", fireoncev1.BlockedReason_KIND_RATE_LIMITED, now.Add(time.Hour)},
 		"a limit that ends soon": {func(s *job.Status) { s.NextAt = now.Add(2 * time.Hour) }, func(c *store.Connection) { c.RateLimitedUntil = now.Add(time.Hour) }, "", 0, time.Time{}},

@@ -38,8 +38,8 @@ func (v *View) replayWait(n int) time.Duration {
 // beforeRepeat returns for how long a job whose outcome is unknown waits: as long as its target
 // asks, and at least as long as it would anyway. A repeat under the key is due no later than it
 // must be: once the key may be forgotten, or the time to keep trying is over, the delivery
-// decides, and a person need not wait longer to be asked. A target to which nothing more is sent
-// asks in vain.
+// decides, and a person need not wait longer to be asked. What a target asks does not count if
+// nothing more is sent to it.
 func (v *View) beforeRepeat(own, asked time.Duration) time.Duration {
 	switch {
 	case v.Class == Opaque && v.Delivery != AtLeastOnce:

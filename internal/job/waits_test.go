@@ -62,7 +62,7 @@ func TestALimitBeforeTheArmGrowsToo(t *testing.T) {
 	}
 }
 
-// TestALimitPastTheTimeToKeepTrying checks that a job ends at once, and says why, if it is
+// TestALimitPastTheTimeToKeepTrying checks that a job ends immediately, with its reason, if it is
 // asked to wait for longer than it is tried; before it has begun, its start window ends it.
 func TestALimitPastTheTimeToKeepTrying(t *testing.T) {
 	for left, want := range map[time.Duration]State{time.Hour: Failed, 59 * time.Minute: Failed, time.Hour + time.Second: Retrying} {

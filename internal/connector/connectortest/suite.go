@@ -37,8 +37,8 @@ type Suite struct {
 	// Success is the raw answer that means success, or that the platform has accepted
 	// a handle; empty: 200 with an empty object.
 	Success string
-	// Statuses is the connector's row in docs/statuses.md, which then says what each status
-	// means.
+	// Statuses is the connector's row in docs/statuses.md, which then has the meaning of each
+	// status.
 	Statuses string
 	// Table replaces the default classification of single statuses, for a connector without a
 	// row.

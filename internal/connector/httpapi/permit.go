@@ -78,13 +78,8 @@ func readSettings(encoded []byte) (permit, error) {
 	if p.refusals, err = kit.ParseRefusals(pathSettings, s.GetRefusals()); err != nil {
 		return p, err
 	}
-	if p.keyHeader = cmp.Or(s.GetKeyHeader(), usualKeyHeader); s.GetKeyHeader() != "" {
-		if err := transport.CheckKeyHeader(p.keyHeader); err != nil {
-			return p, badSettings(".key_header", err.Error())
-		}
-		if s.GetReceiverDedupes() != connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES {
-			return p, badSettings(".key_header", "goes only with a receiver that dedupes")
-		}
+	if err = p.readKeyHeader(); err != nil {
+		return p, err
 	}
 	for i, m := range s.GetMethods() {
 		name, known := methods[m]
@@ -102,6 +97,21 @@ func readSettings(encoded []byte) (permit, error) {
 		}
 	}
 	return p, nil
+}
+
+// readKeyHeader reads the header that carries the effect key. It fails with *InputError.
+func (p *permit) readKeyHeader() error {
+	stated := p.stated.GetKeyHeader()
+	if p.keyHeader = cmp.Or(stated, usualKeyHeader); stated == "" {
+		return nil
+	}
+	if err := transport.CheckKeyHeader(stated); err != nil {
+		return badSettings(".key_header", err.Error())
+	}
+	if p.stated.GetReceiverDedupes() != connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES {
+		return badSettings(".key_header", "goes only with a receiver that dedupes")
+	}
+	return nil
 }
 
 var badSettings = kit.Bad(connector.BadSettings, pathSettings)

@@ -81,6 +81,7 @@ func TestUnactedClosesWhatItProves(t *testing.T) {
 		{"with another status", func(a *transport.Response) { a.Status = 500 }, false},
 		{"with the mark of another status", func(a *transport.Response) { a.Status = 503 }, false},
 		{"broken off", func(a *transport.Response) { a.Complete = false }, false},
+		{"longer than it was read", func(a *transport.Response) { a.TooLong, a.Cut = true, true }, false},
 		{"a timeout of the proxy", func(a *transport.Response) { a.Status = 504 }, false},
 		{"by its body", func(a *transport.Response) {
 			a.Status, a.Header, a.Excerpt = 503, http.Header{}, []byte("<h1>no healthy upstream</h1>")

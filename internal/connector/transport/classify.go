@@ -123,6 +123,7 @@ func judgeWait(o *job.Outcome, a Response) {
 		}
 	case meansForNow, meansUnknown:
 		o.RetryAfter = wait
+	case meansSent, meansGone, meansAccount:
 	}
 	if stated && o.RetryAfter > 0 {
 		o.Message += asksToWait(a, wait)

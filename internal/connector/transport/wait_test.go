@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -166,6 +167,34 @@ func TestAsked(t *testing.T) {
 		if _, stated := answerOf(403, lines).Asked(); stated {
 			t.Errorf("403, %q", lines)
 		}
+	}
+}
+
+// TestDocumentedWaits reads the table of docs/statuses.md and asks for each of its waits.
+func TestDocumentedWaits(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/statuses.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(page), "| The answer has | It asks for |\n|---|---|\n")
+	if !found {
+		t.Fatal("docs/statuses.md has no table of waits")
+	}
+	read := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, " | ")
+		if len(cells) != 2 {
+			break
+		}
+		lines, want := strings.Trim(strings.TrimPrefix(cells[0], "| "), "`"), strings.Trim(cells[1], " |\n")
+		wait, stated := answerOf(429, lines, "Date: Sat, 28 Nov 2026 12:00:00 GMT").Asked()
+		if got := wait.String(); got != want && (stated || want != "nothing") {
+			t.Errorf("docs/statuses.md: %s asks for %s, and is read as %s", lines, want, got)
+		}
+		read++
+	}
+	if read < 20 {
+		t.Errorf("only %d rows were read", read)
 	}
 }
 
