@@ -246,7 +246,7 @@ type RefusalRule struct {
 	// now.
 	Status int32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
 	// How long such an answer counts as temporary, from the beginning of the job's first
-	// attempt; then it is final. Zero: it is final at once. At most 30 days. Unset: as long as
+	// attempt; then it is final. Zero: it is always final. At most 30 days. Unset: as long as
 	// the retry policy keeps trying, which bounds it in any case.
 	RetryFor      *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_for,json=retryFor,proto3" json:"retry_for,omitempty"`
 	unknownFields protoimpl.UnknownFields

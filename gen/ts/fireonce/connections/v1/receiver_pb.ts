@@ -112,7 +112,7 @@ export type RefusalRule = Message<"fireonce.connections.v1.RefusalRule"> & {
 
   /**
    * How long such an answer counts as temporary, from the beginning of the job's first
-   * attempt; then it is final. Zero: it is final at once. At most 30 days. Unset: as long as
+   * attempt; then it is final. Zero: it is always final. At most 30 days. Unset: as long as
    * the retry policy keeps trying, which bounds it in any case.
    *
    * @generated from field: google.protobuf.Duration retry_for = 2;
