@@ -43,6 +43,7 @@ var patternSentences = map[string]string{
 	`^[a-z][a-z0-9_.-]{0,62}$`:          "must be 1 to 63 small letters, digits, underscores, points and hyphens, and begin with a letter",
 
 	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]+$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
+	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]*$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
 	`^[^\x00-\x1f\x7f]*$`:                                            "must be one line without control characters",
 	`^[^/\x00-\x1f\x7f]*$`:                                           "must be one line without slashes and control characters",
 	`^[^:\x00-\x1f\x7f]*$`:                                           "must be one line without colons and control characters",

@@ -23,16 +23,17 @@ import (
 
 // filled is the whole table of the fields that may have placeholders, by their messages.
 var filled = map[protoreflect.FullName][]protoreflect.Name{
-	"fireonce.v1.SocialPost":      {"text"},
-	"fireonce.v1.MastodonOptions": {"content_warning"},
-	"fireonce.v1.DirectMessage":   {"text"},
-	"fireonce.v1.MediaRef":        {"alt_text"},
-	"fireonce.v1.Email":           {"subject", "text_body", "html_body"},
-	"fireonce.v1.Webhook":         {"body", "body_text"},
-	"fireonce.v1.HttpRequest":     {"body", "body_text"},
-	"fireonce.v1.HttpHeader":      {"value"},
-	"fireonce.v1.EmailHeader":     {"value"},
-	"fireonce.v1.CustomPayload":   {"data"},
+	"fireonce.v1.SocialPost":          {"text"},
+	"fireonce.v1.MastodonOptions":     {"content_warning"},
+	"fireonce.v1.DirectMessage":       {"text"},
+	"fireonce.v1.BlueskyOptions.Card": {"title", "description"},
+	"fireonce.v1.MediaRef":            {"alt_text"},
+	"fireonce.v1.Email":               {"subject", "text_body", "html_body"},
+	"fireonce.v1.Webhook":             {"body", "body_text"},
+	"fireonce.v1.HttpRequest":         {"body", "body_text"},
+	"fireonce.v1.HttpHeader":          {"value"},
+	"fireonce.v1.EmailHeader":         {"value"},
+	"fireonce.v1.CustomPayload":       {"data"},
 }
 
 // CheckTexts returns a SpecError if placeholders of a payload are unknown or unclosed. Its paths

@@ -33,7 +33,7 @@ import (
 var neverFilled = map[string]string{
 	"SocialPost.reply_to_id": "where to", "SocialPost.language": "a code",
 	"XOptions.quote_post_id": "where to", "BlueskyOptions.quote_uri": "where to", "BlueskyOptions.quote_cid": "where to",
-	"BlueskyOptions.self_labels": "codes", "SlackOptions.channel": "where to", "DirectMessage.recipient_id": "where to",
+	"BlueskyOptions.self_labels": "codes", "Card.url": "where to", "SlackOptions.channel": "where to", "DirectMessage.recipient_id": "where to",
 	"MediaRef.url": "where from", "MediaRef.sha256": "a digest", "MediaRef.media_type": "a code", "MediaRef.file_name": "a name that is a path elsewhere",
 	"Email.sender": "an address", "Email.to": "where to", "Email.cc": "where to", "Email.bcc": "where to", "Email.reply_to": "where to",
 	"Email.in_reply_to": "an id", "Email.references": "ids", "EmailHeader.name": "a code", "Unsubscribe.url": "where to", "Unsubscribe.mailto": "where to",
@@ -115,7 +115,7 @@ func newMessage(t *testing.T, d protoreflect.MessageDescriptor) protoreflect.Mes
 	t.Helper()
 	for _, m := range []proto.Message{
 		&fireoncev1.Payload{}, &fireoncev1.SocialPost{}, &fireoncev1.MastodonOptions{}, &fireoncev1.TikTokOptions{}, &fireoncev1.XOptions{},
-		&fireoncev1.BlueskyOptions{}, &fireoncev1.SlackOptions{}, &fireoncev1.DirectMessage{}, &fireoncev1.MediaRef{}, &fireoncev1.Email{},
+		&fireoncev1.BlueskyOptions{}, &fireoncev1.BlueskyOptions_Card{}, &fireoncev1.SlackOptions{}, &fireoncev1.DirectMessage{}, &fireoncev1.MediaRef{}, &fireoncev1.Email{},
 		&fireoncev1.Webhook{}, &fireoncev1.HttpRequest{}, &fireoncev1.HttpHeader{}, &fireoncev1.CustomPayload{},
 		&fireoncev1.EmailHeader{}, &fireoncev1.Unsubscribe{},
 	} {
