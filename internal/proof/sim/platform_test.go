@@ -188,8 +188,9 @@ func (c simConnector) Open(ctx context.Context, o connector.Opening) (connector.
 	err := c.before("Open", ctx, o, func() error {
 		if w.hit(faultRefusedBefore) {
 			kind := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailTransient, job.FailPermanent}[w.upTo(4)]
-			w.refused(o.Job, kind)
-			return &connector.Refusal{Kind: kind, Msg: "refused before the send", RetryAfter: time.Duration(w.upTo(int(3 * time.Minute)))}
+			asked := time.Duration(w.upTo(int(3 * time.Minute)))
+			w.refused(o.Job, kind, asked)
+			return &connector.Refusal{Kind: kind, Msg: "refused before the send", RetryAfter: asked}
 		}
 		return nil
 	})
@@ -353,7 +354,7 @@ func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle stri
 		case box.fails:
 			out = simRejected(job.FailPermanent, 200)
 			w.denies(j, box.attempt)
-			w.refused(o.Job, out.Kind)
+			w.refused(o.Job, out.Kind, out.RetryAfter)
 		}
 		return nil
 	})

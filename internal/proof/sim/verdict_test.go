@@ -160,8 +160,10 @@ func (w *simWorld) endHasAReason(j *simJob, before job.Snapshot, r memory.Record
 	}
 }
 
-// refused notes that the platform has refused a job, of what kind.
-func (w *simWorld) refused(id job.ID, kind job.FailureKind) {
+// refused notes that the platform has refused a job, of what kind, and for how long it asks to
+// wait.
+func (w *simWorld) refused(id job.ID, kind job.FailureKind, asked time.Duration) {
+	w.byID[id].asked = asked
 	if kind == job.FailPermanent {
 		w.byID[id].permanent = true
 	}
@@ -207,7 +209,8 @@ func (w *simWorld) spent(j *simJob, r memory.Record) bool {
 		budget = 5
 	}
 	s := r.Snapshot
-	late := s.KeepTrying > 0 && w.dbNow().Add(s.Retry.Backoff(max(1, s.Failures), 0)).After(s.StartDeadline)
+	next := max(s.Retry.Backoff(max(1, s.Failures, s.Misses), 0), j.asked)
+	late := s.KeepTrying > 0 && w.dbNow().Add(next).After(s.StartDeadline)
 	if w.clockJumps && s.LastError != nil { // its end is measured on a clock that has changed since
 		late = strings.Contains(s.LastError.Message, "time to keep trying")
 	}

@@ -86,10 +86,10 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 	case w.hit(faultRejected):
 		kinds := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailPermanent, job.FailTransient}
 		*out = simRejected(kinds[w.upTo(4)], 422)
-		w.refused(s.job.id, out.Kind)
 		if out.Kind == job.FailRateLimited {
 			out.HTTPStatus, out.RetryAfter = 429, time.Duration(w.upTo(int(5*time.Minute)))
 		}
+		w.refused(s.job.id, out.Kind, out.RetryAfter)
 	case w.hit(faultPanicAfter):
 		commit()
 		return errPanic

@@ -105,6 +105,8 @@ type simJob struct {
 	ruling   job.Ruling // the last one
 	// permanent: the platform has refused it for good at some time.
 	permanent bool
+	// asked is how long the platform's last refusal asked to wait.
+	asked time.Duration
 	// several: a look saw more than one object, or one that another job owned.
 	several bool
 	// doubted: it was given up once without a proof.
