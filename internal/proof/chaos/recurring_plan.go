@@ -86,8 +86,9 @@ func recurrenceOf(seed uint64, i int) recurrence {
 	}
 	if i%8 == 2 {
 		// Where jobs could queue up behind it, the campaign would wait for them in the end.
-		// Faster than its cool-down, it would fall behind for as long as the campaign lasts.
-		r.coolDown, r.trigger, r.every = coolDown, false, max(r.every, coolDown+time.Second)
+		// Hardly slower than its cool-down, it would not catch up before the end with what waited
+		// while its server was away.
+		r.coolDown, r.trigger, r.every = coolDown, false, max(r.every, 2*coolDown)
 		if r.overlap == allow {
 			r.overlap = bufferOne
 		}
