@@ -72,7 +72,7 @@ func (o *credentials) renewOutcome(ctx context.Context, conn *store.Connection, 
 	out.Message, out.RetryAfter = r.later, r.after
 	out.Kind = job.FailAmbiguous
 	if out.Result == job.ResultRejected || out.Result == job.ResultNotSent {
-		out.Kind = job.FailRateLimited // waits, and costs no try
+		out.Kind, out.OwnWait = job.FailRateLimited, true // waits, and costs no try
 	}
 	return out
 }

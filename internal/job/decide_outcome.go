@@ -295,6 +295,8 @@ func provenWithout(v *View, d Decision, o Outcome) Decision {
 		spend(v, &d, 0, 0) // ends the job, whatever the kind
 	case o.Kind == FailAuth:
 		d.Blocked = o.Message
+	case o.Kind == FailRateLimited && o.OwnWait:
+		d.Delay, d.Misses = d.Hold.For, v.Misses
 	case o.Kind == FailRateLimited:
 		d.limited(v)
 	default:

@@ -30,6 +30,9 @@ type (
 		HTTPStatus   int
 		BytesWritten int64
 		RetryAfter   time.Duration
+		// OwnWait is set if RetryAfter is the engine's own wait, which already grows, and not
+		// one that the target asks for.
+		OwnWait bool
 		// RetryFor, for a refusal of kind FailTransient, is how long after the job began it is
 		// worth another attempt; zero: as long as the retry policy says.
 		RetryFor    time.Duration

@@ -34,6 +34,17 @@ func TestALimitWaitsAtLeastAsLongAsAFailure(t *testing.T) {
 	}
 }
 
+// TestTheEnginesOwnWaitIsKept checks a wait that is no target's: it does not grow twice.
+func TestTheEnginesOwnWaitIsKept(t *testing.T) {
+	v := sending(Opaque, OnceOrAsk)
+	v.WindowLeft, v.KeepTrying, v.Misses = time.Hour, time.Hour, 3
+	o := limitedFor(15 * time.Second)
+	o.OwnWait = true
+	if d := must(t, v, o); d.To != Retrying || d.Delay != 15*time.Second || d.Misses != 3 || d.Failures != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestALimitBeforeTheArmGrowsToo checks a limit that a job meets before its first attempt, and
 // that what lies between two limits does not restart the row.
 func TestALimitBeforeTheArmGrowsToo(t *testing.T) {

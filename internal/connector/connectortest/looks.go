@@ -191,22 +191,6 @@ func (s Suite) blind(t *testing.T, now time.Time, script Script, limit time.Dura
 // testReadStatuses: only status 200 is a read, and a 200 without a readable list is
 // none either. A look reports a refused credential, but does not report one that is
 // valid for other calls.
-// readRefusal returns the kind of a refusal to read; zero: any.
-func (s Suite) readRefusal(code int) job.FailureKind {
-	switch {
-	case s.Looks.Transient:
-		return job.FailTransient
-	case code == http.StatusForbidden && s.Table[code].Kind != job.FailAuth:
-		return 0 // a read may be another right
-	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		return job.FailAuth
-	case code == http.StatusTooManyRequests:
-		return job.FailRateLimited
-	default:
-		return job.FailTransient
-	}
-}
-
 func (s Suite) testReadStatuses(t *testing.T, now time.Time) {
 	for _, code := range codes {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
@@ -289,6 +273,22 @@ func (s Suite) testUnreachable(t *testing.T) {
 			t.Errorf("%s (%s)", o.Verdict, o.Detail)
 		}
 	})
+}
+
+// readRefusal returns the kind of a refusal to read; zero: any.
+func (s Suite) readRefusal(code int) job.FailureKind {
+	switch {
+	case s.Looks.Transient:
+		return job.FailTransient
+	case code == http.StatusForbidden && s.Table[code].Kind != job.FailAuth:
+		return 0 // a read may be another right
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		return job.FailAuth
+	case code == http.StatusTooManyRequests:
+		return job.FailRateLimited
+	default:
+		return job.FailTransient
+	}
 }
 
 func (tr *trial) observer(t *testing.T) connector.Observer {
