@@ -153,8 +153,7 @@ func TestRenewLater(t *testing.T) {
 					if conn := w.connection(); !conn.AuthHoldAt.IsZero() {
 						t.Errorf("held for good: %+v", conn)
 					}
-					// Our own waits grow: the one that is asked for is only the least.
-					if s := w.until(id, job.Succeeded, time.Hour); s.Failures != 0 || w.platform.total() != 1 {
+					if s := w.until(id, job.Succeeded, time.Minute); s.Failures != 0 || w.platform.total() != 1 {
 						t.Errorf("%d failures, %d effects\n%s", s.Failures, w.platform.total(), w.story(id))
 					}
 				}, class(c))
