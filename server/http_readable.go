@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
 // Rules of this file: JSON that a person reads has lines. A person is one who calls with curl, Wget or HTTPie, or
-// asks with ?pretty; ?pretty=0 asks for one line. Programs get the bytes that the codec writes, and streams are
-// left alone. No value changes.
+// asks with ?pretty; ?pretty=0 asks for one line. Below the first level, empty texts, lists and objects are left out, which
+// the JSON mapping of Protocol Buffers allows: they hide what matters. Programs get the bytes that the codec writes, and streams are left
+// alone. No value changes.
 
 // maxReadable bounds the answers that get lines: a person reads no more.
 const maxReadable = 1 << 20
@@ -107,10 +109,32 @@ func (w *readableWriter) end() {
 	if w.answer.Len() > 0 && json.Indent(&lines, bytes.TrimSpace(w.answer.Bytes()), "", "  ") != nil {
 		lines = w.answer // no JSON, whatever its type says
 	}
+	lines = withoutEmpty(lines.Bytes())
 	if lines.Len() > 0 {
 		lines.WriteByte('\n')
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(lines.Len()))
 	w.ResponseWriter.WriteHeader(w.status)
 	_, _ = w.ResponseWriter.Write(lines.Bytes()) // a client that has gone gets no answer
+}
+
+// emptyMember is a line of indented JSON, below the first level, with a member that has no content.
+var emptyMember = regexp.MustCompile(`^ {4,}"[^"]*": (""|\[\]|\{\}),?$`)
+
+// withoutEmpty returns indented JSON without such members.
+func withoutEmpty(indented []byte) (out bytes.Buffer) {
+	for line := range bytes.Lines(indented) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if emptyMember.Match(line) {
+			continue
+		}
+		if out.Len() > 0 {
+			if end := bytes.TrimLeft(line, " "); len(end) > 0 && end[0] == '}' && out.Bytes()[out.Len()-1] == ',' {
+				out.Truncate(out.Len() - 1) // what followed was left out
+			}
+			out.WriteByte('\n')
+		}
+		out.Write(line)
+	}
+	return out
 }

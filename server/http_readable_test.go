@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -52,5 +53,46 @@ func TestJSONForPeople(t *testing.T) {
 		if res.Header.Get("Content-Type") != kind || strings.Contains(answer, "\n  ") || res.Trailer.Get("Grpc-Status")+answer[max(len(answer)-20, 0):] == "" {
 			t.Errorf("%s: %v %q", kind, res.Header, answer)
 		}
+	}
+}
+
+// TestJSONForPeopleHasNoEmptyMembers checks that a person sees each value, and few of the members that
+// have none.
+func TestJSONForPeopleHasNoEmptyMembers(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	get := func(agent string) (text string, out map[string]any) {
+		_, text = f.do(http.MethodPost, scheduleJob, `{"idempotencyKey": "a", "connectionId": "`+f.conn+`", "payload": {"webhook": {"url": "http://127.0.0.1/"}}}`, map[string]string{"Content-Type": "application/json", "User-Agent": agent})
+		f.must(json.Unmarshal([]byte(text), &out))
+		return text, out
+	}
+	get("the first call")
+	text, short := get("curl/8.5.0")
+	_, whole := get("a program")
+	if !strings.HasPrefix(text, "{\n  \"job\": {\n    \"idempotencyKey\": \"a\",\n    \"state\": ") {
+		t.Errorf("what matters does not come first: %s", text)
+	}
+	left := 0
+	var compare func(path string, short, whole any)
+	compare = func(path string, short, whole any) {
+		all, object := whole.(map[string]any)
+		if !object {
+			if !reflect.DeepEqual(short, whole) {
+				t.Errorf("%s: %v, want %v", path, short, whole)
+			}
+			return
+		}
+		some, _ := short.(map[string]any)
+		for name, value := range all {
+			if shown, ok := some[name]; ok {
+				compare(path+"."+name, shown, value)
+			} else if left++; !reflect.DeepEqual(value, "") && !reflect.DeepEqual(value, []any{}) && !reflect.DeepEqual(value, map[string]any{}) {
+				t.Errorf("%s.%s = %v was left out", path, name, value)
+			}
+		}
+	}
+	compare("", short, whole)
+	if left < 5 || strings.Contains(text, `: "",`) {
+		t.Errorf("%d members were left out: %s", left, text)
 	}
 }

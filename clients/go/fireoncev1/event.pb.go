@@ -284,46 +284,48 @@ func (*JobEvent_Heartbeat) isJobEvent_Event() {}
 // new_state are then equal.
 type JobChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// The job's key. Empty: the job was removed since.
-	IdempotencyKey string `protobuf:"bytes,12,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	ConnectionId   string `protobuf:"bytes,13,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	// The key under which the connection was created. Empty: it was erased.
-	ConnectionKey string `protobuf:"bytes,14,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
-	// The recurring schedule that made the job, if any, and the key under which it was created.
-	ScheduleId  string `protobuf:"bytes,15,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	ScheduleKey string `protobuf:"bytes,16,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
-	// The job's labels, *as read now*. Empty, too: the job was removed since.
-	Labels map[string]string `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Per job, starts at 1, no gaps. Delivery is at least once and in this order
-	// per job; drop any sequence not above the last one seen.
-	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// Unspecified for the first event of a job.
-	OldState JobState `protobuf:"varint,3,opt,name=old_state,json=oldState,proto3,enum=fireonce.v1.JobState" json:"old_state,omitempty"`
-	NewState JobState `protobuf:"varint,4,opt,name=new_state,json=newState,proto3,enum=fireonce.v1.JobState" json:"new_state,omitempty"`
+	IdempotencyKey string   `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	NewState       JobState `protobuf:"varint,2,opt,name=new_state,json=newState,proto3,enum=fireonce.v1.JobState" json:"new_state,omitempty"`
 	// The phase of new_state.
-	Phase Phase `protobuf:"varint,18,opt,name=phase,proto3,enum=fireonce.v1.Phase" json:"phase,omitempty"`
+	Phase Phase `protobuf:"varint,3,opt,name=phase,proto3,enum=fireonce.v1.Phase" json:"phase,omitempty"`
 	// This change ended the job: new_state is terminal, and old_state is another. Of a job
 	// that goes on after its end (RetryJob, late evidence) several changes have it.
-	Ended bool       `protobuf:"varint,19,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended bool       `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`
 	Cause EventCause `protobuf:"varint,5,opt,name=cause,proto3,enum=fireonce.v1.EventCause" json:"cause,omitempty"`
+	// What happened, in a sentence fit for a person. Not for programs: its wording may
+	// change. Left out without the scope payloads:read.
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Unspecified for the first event of a job.
+	OldState JobState `protobuf:"varint,7,opt,name=old_state,json=oldState,proto3,enum=fireonce.v1.JobState" json:"old_state,omitempty"`
+	// Per job, starts at 1, no gaps. Delivery is at least once and in this order
+	// per job; drop any sequence not above the last one seen.
+	Sequence int64 `protobuf:"varint,8,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The author. A client: "api:NAME/ID" with the name and the id of its API key, "api:ID"
 	// if the key has no name, "api:key" for the operator's key, "api" if no key is
 	// required. The service itself: the name of the server process, as Attempt.worker.
-	Actor string `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor string `protobuf:"bytes,9,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The caller's text: a cancel's reason, a resolution's note.
-	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What happened, in a sentence fit for a person. Not for programs: its wording may
-	// change. Left out without the scope payloads:read.
-	Detail string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
+	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The key under which the connection was created. Empty: it was erased.
+	ConnectionKey string `protobuf:"bytes,11,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
+	// The key under which the recurring schedule that made the job was created. Empty: there is
+	// none, or it was erased.
+	ScheduleKey string `protobuf:"bytes,12,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
+	// The job's labels, *as read now*. Empty, too: the job was removed since.
+	Labels map[string]string `protobuf:"bytes,13,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The attempt concerned, as read now. Unset if there is none.
-	Attempt *Attempt `protobuf:"bytes,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt *Attempt `protobuf:"bytes,14,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The job, without payload, *as read now*, not as it was after this change:
 	// compare Job.sequence with sequence. Set when the request asked for it.
-	Job *Job `protobuf:"bytes,10,opt,name=job,proto3" json:"job,omitempty"`
+	Job          *Job   `protobuf:"bytes,15,opt,name=job,proto3" json:"job,omitempty"`
+	JobId        string `protobuf:"bytes,16,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	ConnectionId string `protobuf:"bytes,17,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// Of the recurring schedule that made the job, if any.
+	ScheduleId string `protobuf:"bytes,18,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
-	ContentWithheld bool `protobuf:"varint,11,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	ContentWithheld bool `protobuf:"varint,19,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -358,67 +360,11 @@ func (*JobChanged) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_event_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *JobChanged) GetJobId() string {
-	if x != nil {
-		return x.JobId
-	}
-	return ""
-}
-
 func (x *JobChanged) GetIdempotencyKey() string {
 	if x != nil {
 		return x.IdempotencyKey
 	}
 	return ""
-}
-
-func (x *JobChanged) GetConnectionId() string {
-	if x != nil {
-		return x.ConnectionId
-	}
-	return ""
-}
-
-func (x *JobChanged) GetConnectionKey() string {
-	if x != nil {
-		return x.ConnectionKey
-	}
-	return ""
-}
-
-func (x *JobChanged) GetScheduleId() string {
-	if x != nil {
-		return x.ScheduleId
-	}
-	return ""
-}
-
-func (x *JobChanged) GetScheduleKey() string {
-	if x != nil {
-		return x.ScheduleKey
-	}
-	return ""
-}
-
-func (x *JobChanged) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *JobChanged) GetSequence() int64 {
-	if x != nil {
-		return x.Sequence
-	}
-	return 0
-}
-
-func (x *JobChanged) GetOldState() JobState {
-	if x != nil {
-		return x.OldState
-	}
-	return JobState_JOB_STATE_UNSPECIFIED
 }
 
 func (x *JobChanged) GetNewState() JobState {
@@ -449,6 +395,27 @@ func (x *JobChanged) GetCause() EventCause {
 	return EventCause_EVENT_CAUSE_UNSPECIFIED
 }
 
+func (x *JobChanged) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *JobChanged) GetOldState() JobState {
+	if x != nil {
+		return x.OldState
+	}
+	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *JobChanged) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
 func (x *JobChanged) GetActor() string {
 	if x != nil {
 		return x.Actor
@@ -463,11 +430,25 @@ func (x *JobChanged) GetReason() string {
 	return ""
 }
 
-func (x *JobChanged) GetDetail() string {
+func (x *JobChanged) GetConnectionKey() string {
 	if x != nil {
-		return x.Detail
+		return x.ConnectionKey
 	}
 	return ""
+}
+
+func (x *JobChanged) GetScheduleKey() string {
+	if x != nil {
+		return x.ScheduleKey
+	}
+	return ""
+}
+
+func (x *JobChanged) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 func (x *JobChanged) GetAttempt() *Attempt {
@@ -482,6 +463,27 @@ func (x *JobChanged) GetJob() *Job {
 		return x.Job
 	}
 	return nil
+}
+
+func (x *JobChanged) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *JobChanged) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *JobChanged) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
 }
 
 func (x *JobChanged) GetContentWithheld() bool {
@@ -551,28 +553,28 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\theartbeat\x18\x04 \x01(\v2\x16.fireonce.v1.HeartbeatH\x00R\theartbeatB\a\n" +
 	"\x05event\"\xad\x06\n" +
 	"\n" +
-	"JobChanged\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12'\n" +
-	"\x0fidempotency_key\x18\f \x01(\tR\x0eidempotencyKey\x12#\n" +
-	"\rconnection_id\x18\r \x01(\tR\fconnectionId\x12%\n" +
-	"\x0econnection_key\x18\x0e \x01(\tR\rconnectionKey\x12\x1f\n" +
-	"\vschedule_id\x18\x0f \x01(\tR\n" +
-	"scheduleId\x12!\n" +
-	"\fschedule_key\x18\x10 \x01(\tR\vscheduleKey\x12;\n" +
-	"\x06labels\x18\x11 \x03(\v2#.fireonce.v1.JobChanged.LabelsEntryR\x06labels\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x03R\bsequence\x122\n" +
-	"\told_state\x18\x03 \x01(\x0e2\x15.fireonce.v1.JobStateR\boldState\x122\n" +
-	"\tnew_state\x18\x04 \x01(\x0e2\x15.fireonce.v1.JobStateR\bnewState\x12(\n" +
-	"\x05phase\x18\x12 \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12\x14\n" +
-	"\x05ended\x18\x13 \x01(\bR\x05ended\x12-\n" +
-	"\x05cause\x18\x05 \x01(\x0e2\x17.fireonce.v1.EventCauseR\x05cause\x12\x14\n" +
-	"\x05actor\x18\x06 \x01(\tR\x05actor\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\x12.\n" +
-	"\aattempt\x18\t \x01(\v2\x14.fireonce.v1.AttemptR\aattempt\x12\"\n" +
-	"\x03job\x18\n" +
-	" \x01(\v2\x10.fireonce.v1.JobR\x03job\x12)\n" +
-	"\x10content_withheld\x18\v \x01(\bR\x0fcontentWithheld\x1a9\n" +
+	"JobChanged\x12'\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x122\n" +
+	"\tnew_state\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobStateR\bnewState\x12(\n" +
+	"\x05phase\x18\x03 \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12\x14\n" +
+	"\x05ended\x18\x04 \x01(\bR\x05ended\x12-\n" +
+	"\x05cause\x18\x05 \x01(\x0e2\x17.fireonce.v1.EventCauseR\x05cause\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x122\n" +
+	"\told_state\x18\a \x01(\x0e2\x15.fireonce.v1.JobStateR\boldState\x12\x1a\n" +
+	"\bsequence\x18\b \x01(\x03R\bsequence\x12\x14\n" +
+	"\x05actor\x18\t \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\n" +
+	" \x01(\tR\x06reason\x12%\n" +
+	"\x0econnection_key\x18\v \x01(\tR\rconnectionKey\x12!\n" +
+	"\fschedule_key\x18\f \x01(\tR\vscheduleKey\x12;\n" +
+	"\x06labels\x18\r \x03(\v2#.fireonce.v1.JobChanged.LabelsEntryR\x06labels\x12.\n" +
+	"\aattempt\x18\x0e \x01(\v2\x14.fireonce.v1.AttemptR\aattempt\x12\"\n" +
+	"\x03job\x18\x0f \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x15\n" +
+	"\x06job_id\x18\x10 \x01(\tR\x05jobId\x12#\n" +
+	"\rconnection_id\x18\x11 \x01(\tR\fconnectionId\x12\x1f\n" +
+	"\vschedule_id\x18\x12 \x01(\tR\n" +
+	"scheduleId\x12)\n" +
+	"\x10content_withheld\x18\x13 \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 R\x06personR\vincident_id\"H\n" +
@@ -639,11 +641,11 @@ var file_fireonce_v1_event_proto_depIdxs = []int32{
 	5,  // 0: fireonce.v1.JobEvent.event_time:type_name -> google.protobuf.Timestamp
 	2,  // 1: fireonce.v1.JobEvent.job_changed:type_name -> fireonce.v1.JobChanged
 	3,  // 2: fireonce.v1.JobEvent.heartbeat:type_name -> fireonce.v1.Heartbeat
-	4,  // 3: fireonce.v1.JobChanged.labels:type_name -> fireonce.v1.JobChanged.LabelsEntry
-	6,  // 4: fireonce.v1.JobChanged.old_state:type_name -> fireonce.v1.JobState
-	6,  // 5: fireonce.v1.JobChanged.new_state:type_name -> fireonce.v1.JobState
-	7,  // 6: fireonce.v1.JobChanged.phase:type_name -> fireonce.v1.Phase
-	0,  // 7: fireonce.v1.JobChanged.cause:type_name -> fireonce.v1.EventCause
+	6,  // 3: fireonce.v1.JobChanged.new_state:type_name -> fireonce.v1.JobState
+	7,  // 4: fireonce.v1.JobChanged.phase:type_name -> fireonce.v1.Phase
+	0,  // 5: fireonce.v1.JobChanged.cause:type_name -> fireonce.v1.EventCause
+	6,  // 6: fireonce.v1.JobChanged.old_state:type_name -> fireonce.v1.JobState
+	4,  // 7: fireonce.v1.JobChanged.labels:type_name -> fireonce.v1.JobChanged.LabelsEntry
 	8,  // 8: fireonce.v1.JobChanged.attempt:type_name -> fireonce.v1.Attempt
 	9,  // 9: fireonce.v1.JobChanged.job:type_name -> fireonce.v1.Job
 	5,  // 10: fireonce.v1.Heartbeat.server_time:type_name -> google.protobuf.Timestamp

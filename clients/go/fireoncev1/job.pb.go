@@ -927,112 +927,113 @@ func (Resolution_Decision) EnumDescriptor() ([]byte, []int) {
 // store's clock.
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// UUIDv7, lower case. Set by the server.
-	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// Set by the server from the API key; "default" when no keys are in use.
-	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The key under which the job is stored, supplied or derived.
-	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	ConnectionId   string `protobuf:"bytes,4,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	IdempotencyKey string   `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	State          JobState `protobuf:"varint,2,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	// The phase of the state.
+	Phase Phase `protobuf:"varint,3,opt,name=phase,proto3,enum=fireonce.v1.Phase" json:"phase,omitempty"`
 	// The key under which the connection was created. It stays after a deletion; empty: the
 	// connection was erased.
-	ConnectionKey string `protobuf:"bytes,42,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
-	// Left out of lists and events, and without the scope payloads:read.
-	Payload *Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
+	ConnectionKey string `protobuf:"bytes,4,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
 	// Canonical time: UTC, truncated to microseconds. Use this value, never a
 	// recomputed one, in later calls. Never changed by RunJobNow or a retry. A job without a
 	// requested time has the time at which it was accepted. If the clock turns out to have been
 	// wrong then, this value stays and the start window moves: the job may start before it.
-	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	// Why the job waits for something other than its time. Unset: it does not.
+	BlockedReason *BlockedReason `protobuf:"bytes,6,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
+	// When the next attempt is due. Set in SCHEDULED and RETRYING.
+	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
+	// When the next look or poll at the platform is due. Set in AMBIGUOUS and ACCEPTED.
+	NextLookTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=next_look_time,json=nextLookTime,proto3" json:"next_look_time,omitempty"`
+	// Attempts so far: durable intents to send. Never decreases, not even by RetryJob.
+	AttemptCount int32 `protobuf:"varint,9,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
+	// The newest failure. Kept after a success.
+	LastError *JobError `protobuf:"bytes,10,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// Set in SUCCEEDED.
+	Effect *Effect `protobuf:"bytes,11,opt,name=effect,proto3" json:"effect,omitempty"`
+	// The last decision of a person, if any.
+	Resolution *Resolution `protobuf:"bytes,12,opt,name=resolution,proto3" json:"resolution,omitempty"`
+	// Left out of lists and events, and without the scope payloads:read.
+	Payload *Payload          `protobuf:"bytes,13,opt,name=payload,proto3" json:"payload,omitempty"`
+	Labels  map[string]string `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The key under which the recurring schedule that made this job was created. Empty: there is
+	// none, or it was erased.
+	ScheduleKey string   `protobuf:"bytes,15,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
+	Delivery    Delivery `protobuf:"varint,16,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
+	// The policy in force: the job's over its connection's over its connector's, with the
+	// defaults filled in.
+	RetryPolicy *RetryPolicy `protobuf:"bytes,17,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
 	// How late the job may begin.
-	StartWindow *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
+	StartWindow *durationpb.Duration `protobuf:"bytes,18,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
+	// The time that one request to the platform is allowed.
+	AttemptTimeout *durationpb.Duration `protobuf:"bytes,19,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
+	// IANA name in which to show schedule_time. Display only.
+	TimeZone string `protobuf:"bytes,20,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// The job whose effect this one answers (a thread), if any.
+	ReplyToJobId string `protobuf:"bytes,21,opt,name=reply_to_job_id,json=replyToJobId,proto3" json:"reply_to_job_id,omitempty"`
+	// How long a reply waits for the job that it replies to, from its own time on (see
+	// wait_deadline). Unset for a job that replies to none.
+	WaitWindow *durationpb.Duration `protobuf:"bytes,22,opt,name=wait_window,json=waitWindow,proto3" json:"wait_window,omitempty"`
+	// The caller's own effect key, for the effect that is wanted now (see resend_count). Unset:
+	// it is derived; attempts have theirs in Attempt.effect_key.
+	EffectKey string `protobuf:"bytes,23,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
+	// As the job was scheduled.
+	SkipIfPresent *SkipIfPresent `protobuf:"bytes,24,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
 	// A job that has not begun by then becomes EXPIRED. Unset once it has begun, and until the
 	// job that it replies to has succeeded: the start window counts from the end of that job,
 	// or from this job's own time if that is later.
-	StartDeadline *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`
-	// IANA name in which to show schedule_time. Display only.
-	TimeZone string `protobuf:"bytes,9,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// The policy in force: the job's over its connection's over its connector's, with the
-	// defaults filled in.
-	RetryPolicy *RetryPolicy      `protobuf:"bytes,10,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
-	Delivery    Delivery          `protobuf:"varint,11,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
-	Labels      map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The job whose effect this one answers (a thread), if any.
-	ReplyToJobId string `protobuf:"bytes,13,opt,name=reply_to_job_id,json=replyToJobId,proto3" json:"reply_to_job_id,omitempty"`
-	// The recurring schedule that made this job, if any.
-	ScheduleId string `protobuf:"bytes,14,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// The key under which that schedule was created. Empty: there is none, or it was erased.
-	ScheduleKey string   `protobuf:"bytes,43,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
-	State       JobState `protobuf:"varint,15,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
-	// The phase of the state.
-	Phase       Phase       `protobuf:"varint,44,opt,name=phase,proto3,enum=fireonce.v1.Phase" json:"phase,omitempty"`
-	EffectClass EffectClass `protobuf:"varint,16,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
-	// When the next attempt is due. Set in SCHEDULED and RETRYING.
-	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
-	// When the next look or poll at the platform is due. Set in AMBIGUOUS and ACCEPTED.
-	NextLookTime *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=next_look_time,json=nextLookTime,proto3" json:"next_look_time,omitempty"`
-	// Attempts so far: durable intents to send. Never decreases, not even by RetryJob.
-	AttemptCount int32 `protobuf:"varint,19,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
-	// Failures that count against retry_policy.max_attempts. RetryJob sets it to 0.
-	FailureCount int32 `protobuf:"varint,20,opt,name=failure_count,json=failureCount,proto3" json:"failure_count,omitempty"`
-	// How often a new effect was wanted although an earlier one could not be ruled out: by
-	// DECISION_RESEND, or by delivery AT_LEAST_ONCE. Above 0, the effect may exist more than
-	// once.
-	ResendCount int32 `protobuf:"varint,21,opt,name=resend_count,json=resendCount,proto3" json:"resend_count,omitempty"`
-	// The newest attempt. Left out of lists and events.
-	LastAttempt *Attempt `protobuf:"bytes,22,opt,name=last_attempt,json=lastAttempt,proto3" json:"last_attempt,omitempty"`
-	// The newest failure. Kept after a success.
-	LastError *JobError `protobuf:"bytes,23,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// Set in SUCCEEDED.
-	Effect *Effect `protobuf:"bytes,24,opt,name=effect,proto3" json:"effect,omitempty"`
-	// The last decision of a person, if any.
-	Resolution *Resolution `protobuf:"bytes,25,opt,name=resolution,proto3" json:"resolution,omitempty"`
+	StartDeadline *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`
+	// Until when a job that has begun is tried: it began this much later than
+	// retry_policy.keep_trying before. Then it is FAILED, or not repeated any more. Unset
+	// until it begins.
+	KeepTryingTime *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=keep_trying_time,json=keepTryingTime,proto3" json:"keep_trying_time,omitempty"`
+	// When a reply that still waits for the job that it replies to becomes EXPIRED: its own
+	// time plus wait_window. Unset once that job has succeeded.
+	WaitDeadline *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=wait_deadline,json=waitDeadline,proto3" json:"wait_deadline,omitempty"`
+	// From when a person may choose DECISION_RESEND: until then the last attempt may still
+	// act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, if something
+	// was sent. An earlier RESEND fails with RESEND_TOO_EARLY.
+	ResendAllowedTime *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=resend_allowed_time,json=resendAllowedTime,proto3" json:"resend_allowed_time,omitempty"`
 	// When a cancel was requested, if it was.
-	CancelRequestTime *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=cancel_request_time,json=cancelRequestTime,proto3" json:"cancel_request_time,omitempty"`
-	CreateTime        *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// When the job last changed.
-	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// When the job ended. Unset while it has not.
-	EndTime *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	CancelRequestTime *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=cancel_request_time,json=cancelRequestTime,proto3" json:"cancel_request_time,omitempty"`
 	// The idempotency key is honored until then, and for as long as the job itself is
 	// stored: 30 days after the end, or the connection's key window if that is longer.
 	// Unset while the job has not ended, and forever if the platform never forgets a key.
 	KeyExpireTime *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=key_expire_time,json=keyExpireTime,proto3" json:"key_expire_time,omitempty"`
-	// The sequence of the job's newest event. Compare with JobChanged.sequence.
-	Sequence int64 `protobuf:"varint,31,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// Changes with every change of the job. Opaque.
-	Etag string `protobuf:"bytes,32,opt,name=etag,proto3" json:"etag,omitempty"`
-	// How long a reply waits for the job that it replies to, from its own time on (see
-	// wait_deadline). Unset for a job that replies to none.
-	WaitWindow *durationpb.Duration `protobuf:"bytes,33,opt,name=wait_window,json=waitWindow,proto3" json:"wait_window,omitempty"`
-	// When a reply that still waits for the job that it replies to becomes EXPIRED: its own
-	// time plus wait_window. Unset once that job has succeeded.
-	WaitDeadline *timestamppb.Timestamp `protobuf:"bytes,34,opt,name=wait_deadline,json=waitDeadline,proto3" json:"wait_deadline,omitempty"`
-	// The caller's own effect key, for the effect that is wanted now (see resend_count). Unset:
-	// it is derived; attempts have theirs in Attempt.effect_key.
-	EffectKey string `protobuf:"bytes,35,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
-	// The time that one request to the platform is allowed.
-	AttemptTimeout *durationpb.Duration `protobuf:"bytes,36,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
-	// Why the job waits for something other than its time. Unset: it does not.
-	BlockedReason *BlockedReason `protobuf:"bytes,37,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
-	// From when a person may choose DECISION_RESEND: until then the last attempt may still
-	// act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, if something
-	// was sent. An earlier RESEND fails with RESEND_TOO_EARLY.
-	ResendAllowedTime *timestamppb.Timestamp `protobuf:"bytes,38,opt,name=resend_allowed_time,json=resendAllowedTime,proto3" json:"resend_allowed_time,omitempty"`
-	// True: fields of this message that need the scope payloads:read were left out, because
-	// the caller lacks it.
-	ContentWithheld bool `protobuf:"varint,39,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,31,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// When the job last changed.
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,32,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// When the job ended. Unset while it has not.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// Failures that count against retry_policy.max_attempts. RetryJob sets it to 0.
+	FailureCount int32 `protobuf:"varint,34,opt,name=failure_count,json=failureCount,proto3" json:"failure_count,omitempty"`
+	// How often a new effect was wanted although an earlier one could not be ruled out: by
+	// DECISION_RESEND, or by delivery AT_LEAST_ONCE. Above 0, the effect may exist more than
+	// once.
+	ResendCount int32       `protobuf:"varint,35,opt,name=resend_count,json=resendCount,proto3" json:"resend_count,omitempty"`
+	EffectClass EffectClass `protobuf:"varint,36,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
+	// The newest attempt. Left out of lists and events.
+	LastAttempt *Attempt `protobuf:"bytes,37,opt,name=last_attempt,json=lastAttempt,proto3" json:"last_attempt,omitempty"`
 	// The firing that made the job, if it has a schedule_id. An origin of CATCH_UP means
 	// that the job is late. Set only by GetJob, while firings are stored.
-	Firing *Firing `protobuf:"bytes,40,opt,name=firing,proto3" json:"firing,omitempty"`
-	// As the job was scheduled.
-	SkipIfPresent *SkipIfPresent `protobuf:"bytes,41,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
-	// Until when a job that has begun is tried: it began this much later than
-	// retry_policy.keep_trying before. Then it is FAILED, or not repeated any more. Unset
-	// until it begins.
-	KeepTryingTime *timestamppb.Timestamp `protobuf:"bytes,45,opt,name=keep_trying_time,json=keepTryingTime,proto3" json:"keep_trying_time,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Firing *Firing `protobuf:"bytes,38,opt,name=firing,proto3" json:"firing,omitempty"`
+	// UUIDv7, lower case. Set by the server.
+	JobId string `protobuf:"bytes,39,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Set by the server from the API key; "default" when no keys are in use.
+	ProjectId    string `protobuf:"bytes,40,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	ConnectionId string `protobuf:"bytes,41,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// Of the recurring schedule that made this job, if any.
+	ScheduleId string `protobuf:"bytes,42,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The sequence of the job's newest event. Compare with JobChanged.sequence.
+	Sequence int64 `protobuf:"varint,43,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Changes with every change of the job. Opaque.
+	Etag string `protobuf:"bytes,44,opt,name=etag,proto3" json:"etag,omitempty"`
+	// True: fields of this message that need the scope payloads:read were left out, because
+	// the caller lacks it.
+	ContentWithheld bool `protobuf:"varint,45,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1065,114 +1066,9 @@ func (*Job) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *Job) GetJobId() string {
-	if x != nil {
-		return x.JobId
-	}
-	return ""
-}
-
-func (x *Job) GetProjectId() string {
-	if x != nil {
-		return x.ProjectId
-	}
-	return ""
-}
-
 func (x *Job) GetIdempotencyKey() string {
 	if x != nil {
 		return x.IdempotencyKey
-	}
-	return ""
-}
-
-func (x *Job) GetConnectionId() string {
-	if x != nil {
-		return x.ConnectionId
-	}
-	return ""
-}
-
-func (x *Job) GetConnectionKey() string {
-	if x != nil {
-		return x.ConnectionKey
-	}
-	return ""
-}
-
-func (x *Job) GetPayload() *Payload {
-	if x != nil {
-		return x.Payload
-	}
-	return nil
-}
-
-func (x *Job) GetScheduleTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ScheduleTime
-	}
-	return nil
-}
-
-func (x *Job) GetStartWindow() *durationpb.Duration {
-	if x != nil {
-		return x.StartWindow
-	}
-	return nil
-}
-
-func (x *Job) GetStartDeadline() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartDeadline
-	}
-	return nil
-}
-
-func (x *Job) GetTimeZone() string {
-	if x != nil {
-		return x.TimeZone
-	}
-	return ""
-}
-
-func (x *Job) GetRetryPolicy() *RetryPolicy {
-	if x != nil {
-		return x.RetryPolicy
-	}
-	return nil
-}
-
-func (x *Job) GetDelivery() Delivery {
-	if x != nil {
-		return x.Delivery
-	}
-	return Delivery_DELIVERY_UNSPECIFIED
-}
-
-func (x *Job) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *Job) GetReplyToJobId() string {
-	if x != nil {
-		return x.ReplyToJobId
-	}
-	return ""
-}
-
-func (x *Job) GetScheduleId() string {
-	if x != nil {
-		return x.ScheduleId
-	}
-	return ""
-}
-
-func (x *Job) GetScheduleKey() string {
-	if x != nil {
-		return x.ScheduleKey
 	}
 	return ""
 }
@@ -1191,11 +1087,25 @@ func (x *Job) GetPhase() Phase {
 	return Phase_PHASE_UNSPECIFIED
 }
 
-func (x *Job) GetEffectClass() EffectClass {
+func (x *Job) GetConnectionKey() string {
 	if x != nil {
-		return x.EffectClass
+		return x.ConnectionKey
 	}
-	return EffectClass_EFFECT_CLASS_UNSPECIFIED
+	return ""
+}
+
+func (x *Job) GetScheduleTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduleTime
+	}
+	return nil
+}
+
+func (x *Job) GetBlockedReason() *BlockedReason {
+	if x != nil {
+		return x.BlockedReason
+	}
+	return nil
 }
 
 func (x *Job) GetNextAttemptTime() *timestamppb.Timestamp {
@@ -1219,27 +1129,6 @@ func (x *Job) GetAttemptCount() int32 {
 	return 0
 }
 
-func (x *Job) GetFailureCount() int32 {
-	if x != nil {
-		return x.FailureCount
-	}
-	return 0
-}
-
-func (x *Job) GetResendCount() int32 {
-	if x != nil {
-		return x.ResendCount
-	}
-	return 0
-}
-
-func (x *Job) GetLastAttempt() *Attempt {
-	if x != nil {
-		return x.LastAttempt
-	}
-	return nil
-}
-
 func (x *Job) GetLastError() *JobError {
 	if x != nil {
 		return x.LastError
@@ -1261,9 +1150,128 @@ func (x *Job) GetResolution() *Resolution {
 	return nil
 }
 
+func (x *Job) GetPayload() *Payload {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *Job) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Job) GetScheduleKey() string {
+	if x != nil {
+		return x.ScheduleKey
+	}
+	return ""
+}
+
+func (x *Job) GetDelivery() Delivery {
+	if x != nil {
+		return x.Delivery
+	}
+	return Delivery_DELIVERY_UNSPECIFIED
+}
+
+func (x *Job) GetRetryPolicy() *RetryPolicy {
+	if x != nil {
+		return x.RetryPolicy
+	}
+	return nil
+}
+
+func (x *Job) GetStartWindow() *durationpb.Duration {
+	if x != nil {
+		return x.StartWindow
+	}
+	return nil
+}
+
+func (x *Job) GetAttemptTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.AttemptTimeout
+	}
+	return nil
+}
+
+func (x *Job) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *Job) GetReplyToJobId() string {
+	if x != nil {
+		return x.ReplyToJobId
+	}
+	return ""
+}
+
+func (x *Job) GetWaitWindow() *durationpb.Duration {
+	if x != nil {
+		return x.WaitWindow
+	}
+	return nil
+}
+
+func (x *Job) GetEffectKey() string {
+	if x != nil {
+		return x.EffectKey
+	}
+	return ""
+}
+
+func (x *Job) GetSkipIfPresent() *SkipIfPresent {
+	if x != nil {
+		return x.SkipIfPresent
+	}
+	return nil
+}
+
+func (x *Job) GetStartDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartDeadline
+	}
+	return nil
+}
+
+func (x *Job) GetKeepTryingTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeepTryingTime
+	}
+	return nil
+}
+
+func (x *Job) GetWaitDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WaitDeadline
+	}
+	return nil
+}
+
+func (x *Job) GetResendAllowedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResendAllowedTime
+	}
+	return nil
+}
+
 func (x *Job) GetCancelRequestTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CancelRequestTime
+	}
+	return nil
+}
+
+func (x *Job) GetKeyExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeyExpireTime
 	}
 	return nil
 }
@@ -1289,11 +1297,67 @@ func (x *Job) GetEndTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Job) GetKeyExpireTime() *timestamppb.Timestamp {
+func (x *Job) GetFailureCount() int32 {
 	if x != nil {
-		return x.KeyExpireTime
+		return x.FailureCount
+	}
+	return 0
+}
+
+func (x *Job) GetResendCount() int32 {
+	if x != nil {
+		return x.ResendCount
+	}
+	return 0
+}
+
+func (x *Job) GetEffectClass() EffectClass {
+	if x != nil {
+		return x.EffectClass
+	}
+	return EffectClass_EFFECT_CLASS_UNSPECIFIED
+}
+
+func (x *Job) GetLastAttempt() *Attempt {
+	if x != nil {
+		return x.LastAttempt
 	}
 	return nil
+}
+
+func (x *Job) GetFiring() *Firing {
+	if x != nil {
+		return x.Firing
+	}
+	return nil
+}
+
+func (x *Job) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Job) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *Job) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *Job) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
 }
 
 func (x *Job) GetSequence() int64 {
@@ -1310,74 +1374,11 @@ func (x *Job) GetEtag() string {
 	return ""
 }
 
-func (x *Job) GetWaitWindow() *durationpb.Duration {
-	if x != nil {
-		return x.WaitWindow
-	}
-	return nil
-}
-
-func (x *Job) GetWaitDeadline() *timestamppb.Timestamp {
-	if x != nil {
-		return x.WaitDeadline
-	}
-	return nil
-}
-
-func (x *Job) GetEffectKey() string {
-	if x != nil {
-		return x.EffectKey
-	}
-	return ""
-}
-
-func (x *Job) GetAttemptTimeout() *durationpb.Duration {
-	if x != nil {
-		return x.AttemptTimeout
-	}
-	return nil
-}
-
-func (x *Job) GetBlockedReason() *BlockedReason {
-	if x != nil {
-		return x.BlockedReason
-	}
-	return nil
-}
-
-func (x *Job) GetResendAllowedTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ResendAllowedTime
-	}
-	return nil
-}
-
 func (x *Job) GetContentWithheld() bool {
 	if x != nil {
 		return x.ContentWithheld
 	}
 	return false
-}
-
-func (x *Job) GetFiring() *Firing {
-	if x != nil {
-		return x.Firing
-	}
-	return nil
-}
-
-func (x *Job) GetSkipIfPresent() *SkipIfPresent {
-	if x != nil {
-		return x.SkipIfPresent
-	}
-	return nil
-}
-
-func (x *Job) GetKeepTryingTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.KeepTryingTime
-	}
-	return nil
 }
 
 // Why a job waits for something other than its time. The widest cause is named.
@@ -2482,62 +2483,62 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x12\n" +
-	"\x03Job\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
+	"\x03Job\x12'\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12+\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12(\n" +
+	"\x05phase\x18\x03 \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12%\n" +
+	"\x0econnection_key\x18\x04 \x01(\tR\rconnectionKey\x12?\n" +
+	"\rschedule_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12A\n" +
+	"\x0eblocked_reason\x18\x06 \x01(\v2\x1a.fireonce.v1.BlockedReasonR\rblockedReason\x12F\n" +
+	"\x11next_attempt_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\x12@\n" +
+	"\x0enext_look_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fnextLookTime\x12#\n" +
+	"\rattempt_count\x18\t \x01(\x05R\fattemptCount\x124\n" +
 	"\n" +
-	"project_id\x18\x02 \x01(\tR\tprojectId\x12'\n" +
-	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12#\n" +
-	"\rconnection_id\x18\x04 \x01(\tR\fconnectionId\x12%\n" +
-	"\x0econnection_key\x18* \x01(\tR\rconnectionKey\x12.\n" +
-	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12?\n" +
-	"\rschedule_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12<\n" +
-	"\fstart_window\x18\a \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12A\n" +
-	"\x0estart_deadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\rstartDeadline\x12\x1b\n" +
-	"\ttime_zone\x18\t \x01(\tR\btimeZone\x12;\n" +
-	"\fretry_policy\x18\n" +
-	" \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x121\n" +
-	"\bdelivery\x18\v \x01(\x0e2\x15.fireonce.v1.DeliveryR\bdelivery\x124\n" +
-	"\x06labels\x18\f \x03(\v2\x1c.fireonce.v1.Job.LabelsEntryR\x06labels\x12%\n" +
-	"\x0freply_to_job_id\x18\r \x01(\tR\freplyToJobId\x12\x1f\n" +
-	"\vschedule_id\x18\x0e \x01(\tR\n" +
-	"scheduleId\x12!\n" +
-	"\fschedule_key\x18+ \x01(\tR\vscheduleKey\x12+\n" +
-	"\x05state\x18\x0f \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12(\n" +
-	"\x05phase\x18, \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12;\n" +
-	"\feffect_class\x18\x10 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x12F\n" +
-	"\x11next_attempt_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\x12@\n" +
-	"\x0enext_look_time\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\fnextLookTime\x12#\n" +
-	"\rattempt_count\x18\x13 \x01(\x05R\fattemptCount\x12#\n" +
-	"\rfailure_count\x18\x14 \x01(\x05R\ffailureCount\x12!\n" +
-	"\fresend_count\x18\x15 \x01(\x05R\vresendCount\x127\n" +
-	"\flast_attempt\x18\x16 \x01(\v2\x14.fireonce.v1.AttemptR\vlastAttempt\x124\n" +
+	"last_error\x18\n" +
+	" \x01(\v2\x15.fireonce.v1.JobErrorR\tlastError\x12+\n" +
+	"\x06effect\x18\v \x01(\v2\x13.fireonce.v1.EffectR\x06effect\x127\n" +
 	"\n" +
-	"last_error\x18\x17 \x01(\v2\x15.fireonce.v1.JobErrorR\tlastError\x12+\n" +
-	"\x06effect\x18\x18 \x01(\v2\x13.fireonce.v1.EffectR\x06effect\x127\n" +
+	"resolution\x18\f \x01(\v2\x17.fireonce.v1.ResolutionR\n" +
+	"resolution\x12.\n" +
+	"\apayload\x18\r \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x124\n" +
+	"\x06labels\x18\x0e \x03(\v2\x1c.fireonce.v1.Job.LabelsEntryR\x06labels\x12!\n" +
+	"\fschedule_key\x18\x0f \x01(\tR\vscheduleKey\x121\n" +
+	"\bdelivery\x18\x10 \x01(\x0e2\x15.fireonce.v1.DeliveryR\bdelivery\x12;\n" +
+	"\fretry_policy\x18\x11 \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12<\n" +
+	"\fstart_window\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12B\n" +
+	"\x0fattempt_timeout\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12\x1b\n" +
+	"\ttime_zone\x18\x14 \x01(\tR\btimeZone\x12%\n" +
+	"\x0freply_to_job_id\x18\x15 \x01(\tR\freplyToJobId\x12:\n" +
+	"\vwait_window\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"waitWindow\x12\x1d\n" +
 	"\n" +
-	"resolution\x18\x19 \x01(\v2\x17.fireonce.v1.ResolutionR\n" +
-	"resolution\x12J\n" +
-	"\x13cancel_request_time\x18\x1a \x01(\v2\x1a.google.protobuf.TimestampR\x11cancelRequestTime\x12;\n" +
-	"\vcreate_time\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"effect_key\x18\x17 \x01(\tR\teffectKey\x12B\n" +
+	"\x0fskip_if_present\x18\x18 \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x12A\n" +
+	"\x0estart_deadline\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\rstartDeadline\x12D\n" +
+	"\x10keep_trying_time\x18\x1a \x01(\v2\x1a.google.protobuf.TimestampR\x0ekeepTryingTime\x12?\n" +
+	"\rwait_deadline\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\fwaitDeadline\x12J\n" +
+	"\x13resend_allowed_time\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\x11resendAllowedTime\x12J\n" +
+	"\x13cancel_request_time\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\x11cancelRequestTime\x12B\n" +
+	"\x0fkey_expire_time\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\rkeyExpireTime\x12;\n" +
+	"\vcreate_time\x18\x1f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
-	"\vupdate_time\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\vupdate_time\x18  \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x125\n" +
-	"\bend_time\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12B\n" +
-	"\x0fkey_expire_time\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\rkeyExpireTime\x12\x1a\n" +
-	"\bsequence\x18\x1f \x01(\x03R\bsequence\x12\x12\n" +
-	"\x04etag\x18  \x01(\tR\x04etag\x12:\n" +
-	"\vwait_window\x18! \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"waitWindow\x12?\n" +
-	"\rwait_deadline\x18\" \x01(\v2\x1a.google.protobuf.TimestampR\fwaitDeadline\x12\x1d\n" +
+	"\bend_time\x18! \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12#\n" +
+	"\rfailure_count\x18\" \x01(\x05R\ffailureCount\x12!\n" +
+	"\fresend_count\x18# \x01(\x05R\vresendCount\x12;\n" +
+	"\feffect_class\x18$ \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x127\n" +
+	"\flast_attempt\x18% \x01(\v2\x14.fireonce.v1.AttemptR\vlastAttempt\x12+\n" +
+	"\x06firing\x18& \x01(\v2\x13.fireonce.v1.FiringR\x06firing\x12\x15\n" +
+	"\x06job_id\x18' \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
-	"effect_key\x18# \x01(\tR\teffectKey\x12B\n" +
-	"\x0fattempt_timeout\x18$ \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12A\n" +
-	"\x0eblocked_reason\x18% \x01(\v2\x1a.fireonce.v1.BlockedReasonR\rblockedReason\x12J\n" +
-	"\x13resend_allowed_time\x18& \x01(\v2\x1a.google.protobuf.TimestampR\x11resendAllowedTime\x12)\n" +
-	"\x10content_withheld\x18' \x01(\bR\x0fcontentWithheld\x12+\n" +
-	"\x06firing\x18( \x01(\v2\x13.fireonce.v1.FiringR\x06firing\x12B\n" +
-	"\x0fskip_if_present\x18) \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x12D\n" +
-	"\x10keep_trying_time\x18- \x01(\v2\x1a.google.protobuf.TimestampR\x0ekeepTryingTime\x1a9\n" +
+	"project_id\x18( \x01(\tR\tprojectId\x12#\n" +
+	"\rconnection_id\x18) \x01(\tR\fconnectionId\x12\x1f\n" +
+	"\vschedule_id\x18* \x01(\tR\n" +
+	"scheduleId\x12\x1a\n" +
+	"\bsequence\x18+ \x01(\x03R\bsequence\x12\x12\n" +
+	"\x04etag\x18, \x01(\tR\x04etag\x12)\n" +
+	"\x10content_withheld\x18- \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b=\x10>J\x04\b>\x10?R\bapprovalR\bcallbackR\vincident_id\"\xc8\x05\n" +
@@ -2797,43 +2798,43 @@ var file_fireonce_v1_job_proto_goTypes = []any{
 	(*Resolution)(nil),            // 22: fireonce.v1.Resolution
 	(*ErasedJob)(nil),             // 23: fireonce.v1.ErasedJob
 	nil,                           // 24: fireonce.v1.Job.LabelsEntry
-	(*Payload)(nil),               // 25: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*Payload)(nil),               // 26: fireonce.v1.Payload
 	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
 	(*Firing)(nil),                // 28: fireonce.v1.Firing
 }
 var file_fireonce_v1_job_proto_depIdxs = []int32{
-	25, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
-	26, // 1: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
-	27, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
-	26, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
-	15, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	4,  // 5: fireonce.v1.Job.delivery:type_name -> fireonce.v1.Delivery
-	24, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
-	0,  // 7: fireonce.v1.Job.state:type_name -> fireonce.v1.JobState
-	1,  // 8: fireonce.v1.Job.phase:type_name -> fireonce.v1.Phase
-	3,  // 9: fireonce.v1.Job.effect_class:type_name -> fireonce.v1.EffectClass
-	26, // 10: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
-	26, // 11: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
-	17, // 12: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
-	16, // 13: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
-	21, // 14: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
-	22, // 15: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
-	26, // 16: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
-	26, // 17: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
-	26, // 18: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
-	26, // 19: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	26, // 20: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
-	27, // 21: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
-	26, // 22: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
-	27, // 23: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
-	13, // 24: fireonce.v1.Job.blocked_reason:type_name -> fireonce.v1.BlockedReason
-	26, // 25: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
-	28, // 26: fireonce.v1.Job.firing:type_name -> fireonce.v1.Firing
-	14, // 27: fireonce.v1.Job.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
-	26, // 28: fireonce.v1.Job.keep_trying_time:type_name -> google.protobuf.Timestamp
+	0,  // 0: fireonce.v1.Job.state:type_name -> fireonce.v1.JobState
+	1,  // 1: fireonce.v1.Job.phase:type_name -> fireonce.v1.Phase
+	25, // 2: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
+	13, // 3: fireonce.v1.Job.blocked_reason:type_name -> fireonce.v1.BlockedReason
+	25, // 4: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
+	25, // 5: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
+	16, // 6: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
+	21, // 7: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
+	22, // 8: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
+	26, // 9: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
+	24, // 10: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
+	4,  // 11: fireonce.v1.Job.delivery:type_name -> fireonce.v1.Delivery
+	15, // 12: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	27, // 13: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
+	27, // 14: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
+	27, // 15: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
+	14, // 16: fireonce.v1.Job.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
+	25, // 17: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
+	25, // 18: fireonce.v1.Job.keep_trying_time:type_name -> google.protobuf.Timestamp
+	25, // 19: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
+	25, // 20: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
+	25, // 21: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
+	25, // 22: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
+	25, // 23: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
+	25, // 24: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
+	25, // 25: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	3,  // 26: fireonce.v1.Job.effect_class:type_name -> fireonce.v1.EffectClass
+	17, // 27: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
+	28, // 28: fireonce.v1.Job.firing:type_name -> fireonce.v1.Firing
 	8,  // 29: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
-	26, // 30: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
+	25, // 30: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
 	5,  // 31: fireonce.v1.BlockedReason.connection_cause:type_name -> fireonce.v1.ConnectionStateCause
 	27, // 32: fireonce.v1.SkipIfPresent.max_age:type_name -> google.protobuf.Duration
 	27, // 33: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
@@ -2841,29 +2842,29 @@ var file_fireonce_v1_job_proto_depIdxs = []int32{
 	27, // 35: fireonce.v1.RetryPolicy.delays:type_name -> google.protobuf.Duration
 	27, // 36: fireonce.v1.RetryPolicy.keep_trying:type_name -> google.protobuf.Duration
 	2,  // 37: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
-	26, // 38: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
-	26, // 39: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
-	26, // 40: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
-	26, // 41: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
+	25, // 38: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
+	25, // 39: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
+	25, // 40: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
+	25, // 41: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
 	6,  // 42: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
 	2,  // 43: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
 	18, // 44: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
 	19, // 45: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
 	7,  // 46: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
-	26, // 47: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	25, // 47: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
 	9,  // 48: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
-	26, // 49: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
+	25, // 49: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
 	10, // 50: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
 	11, // 51: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
-	26, // 52: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
+	25, // 52: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
 	0,  // 53: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
 	3,  // 54: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
-	26, // 55: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
-	26, // 56: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
-	26, // 57: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
+	25, // 55: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
+	25, // 56: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
+	25, // 57: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
 	10, // 58: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
-	26, // 59: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
-	26, // 60: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
+	25, // 59: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
+	25, // 60: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
 	61, // [61:61] is the sub-list for method output_type
 	61, // [61:61] is the sub-list for method input_type
 	61, // [61:61] is the sub-list for extension type_name

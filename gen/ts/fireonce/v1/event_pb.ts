@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/event.proto.
  */
 export const file_fireonce_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChdmaXJlb25jZS92MS9ldmVudC5wcm90bxILZmlyZW9uY2UudjEisAEKCEpvYkV2ZW50Eg4KBmN1cnNvchgBIAEoCRIuCgpldmVudF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgtqb2JfY2hhbmdlZBgDIAEoCzIXLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWRIABIrCgloZWFydGJlYXQYBCABKAsyFi5maXJlb25jZS52MS5IZWFydGJlYXRIAEIHCgVldmVudCLjBAoKSm9iQ2hhbmdlZBIOCgZqb2JfaWQYASABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAwgASgJEhUKDWNvbm5lY3Rpb25faWQYDSABKAkSFgoOY29ubmVjdGlvbl9rZXkYDiABKAkSEwoLc2NoZWR1bGVfaWQYDyABKAkSFAoMc2NoZWR1bGVfa2V5GBAgASgJEjMKBmxhYmVscxgRIAMoCzIjLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWQuTGFiZWxzRW50cnkSEAoIc2VxdWVuY2UYAiABKAMSKAoJb2xkX3N0YXRlGAMgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSKAoJbmV3X3N0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSIQoFcGhhc2UYEiABKA4yEi5maXJlb25jZS52MS5QaGFzZRINCgVlbmRlZBgTIAEoCBImCgVjYXVzZRgFIAEoDjIXLmZpcmVvbmNlLnYxLkV2ZW50Q2F1c2USDQoFYWN0b3IYBiABKAkSDgoGcmVhc29uGAcgASgJEg4KBmRldGFpbBgIIAEoCRIlCgdhdHRlbXB0GAkgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIdCgNqb2IYCiABKAsyEC5maXJlb25jZS52MS5Kb2ISGAoQY29udGVudF93aXRoaGVsZBgLIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBSgQIHhAfSgQIHxAgUgZwZXJzb25SC2luY2lkZW50X2lkIjwKCUhlYXJ0YmVhdBIvCgtzZXJ2ZXJfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqzwYKCkV2ZW50Q2F1c2USGwoXRVZFTlRfQ0FVU0VfVU5TUEVDSUZJRUQQABIZChVFVkVOVF9DQVVTRV9TVUJNSVRURUQQZBIXChNFVkVOVF9DQVVTRV9VUERBVEVEEGUSGwoXRVZFTlRfQ0FVU0VfUkVTQ0hFRFVMRUQQZhIXChNFVkVOVF9DQVVTRV9SVU5fTk9XEGcSIAocRVZFTlRfQ0FVU0VfQ0FOQ0VMX1JFUVVFU1RFRBBoEh8KG0VWRU5UX0NBVVNFX1JFVFJZX1JFUVVFU1RFRBBpEhgKFEVWRU5UX0NBVVNFX1JFU09MVkVEEGoSGAoTRVZFTlRfQ0FVU0VfQ0xBSU1FRBDIARIeChlFVkVOVF9DQVVTRV9JTlRFTlRfU1RPUkVEEMkBEhkKFEVWRU5UX0NBVVNFX0FOU1dFUkVEEMoBEhwKF0VWRU5UX0NBVVNFX05PVF9TVEFSVEVEEMsBEh4KGUVWRU5UX0NBVVNFX0xFQVNFX0VYUElSRUQQrAISHAoXRVZFTlRfQ0FVU0VfU0VOREVSX0xPU1QQrQISHwoaRVZFTlRfQ0FVU0VfQU5TV0VSX09WRVJEVUUQrgISHAoXRVZFTlRfQ0FVU0VfV0lORE9XX09WRVIQrwISIgodRVZFTlRfQ0FVU0VfUFJFREVDRVNTT1JfRU5ERUQQsAISFwoSRVZFTlRfQ0FVU0VfTE9PS0VEEJADEhcKEkVWRU5UX0NBVVNFX1BPTExFRBCRAxIXChJFVkVOVF9DQVVTRV9QT0xJQ1kQkgMSHgoZRVZFTlRfQ0FVU0VfTEFURV9FVklERU5DRRCTAxIgChtFVkVOVF9DQVVTRV9BTFJFQURZX1BSRVNFTlQQlAMSJgohRVZFTlRfQ0FVU0VfRFVQTElDQVRFX0VGRkVDVF9TRUVOEPQDEh4KGUVWRU5UX0NBVVNFX0VGRkVDVF9TSEFSRUQQ9QMSGQoURVZFTlRfQ0FVU0VfUkVTVE9SRUQQ9gMiBAhuEG4iBAhvEG8iBAhwEHAqG0VWRU5UX0NBVVNFX0RSQUZUX1NVQk1JVFRFRCoURVZFTlRfQ0FVU0VfQVBQUk9WRUQqFEVWRU5UX0NBVVNFX1JFSkVDVEVEQooBChVpby5naXRodWIuZmlyZW9uY2UudjFCCkV2ZW50UHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
+  fileDesc("ChdmaXJlb25jZS92MS9ldmVudC5wcm90bxILZmlyZW9uY2UudjEisAEKCEpvYkV2ZW50Eg4KBmN1cnNvchgBIAEoCRIuCgpldmVudF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgtqb2JfY2hhbmdlZBgDIAEoCzIXLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWRIABIrCgloZWFydGJlYXQYBCABKAsyFi5maXJlb25jZS52MS5IZWFydGJlYXRIAEIHCgVldmVudCLjBAoKSm9iQ2hhbmdlZBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSKAoJbmV3X3N0YXRlGAIgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSIQoFcGhhc2UYAyABKA4yEi5maXJlb25jZS52MS5QaGFzZRINCgVlbmRlZBgEIAEoCBImCgVjYXVzZRgFIAEoDjIXLmZpcmVvbmNlLnYxLkV2ZW50Q2F1c2USDgoGZGV0YWlsGAYgASgJEigKCW9sZF9zdGF0ZRgHIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEhAKCHNlcXVlbmNlGAggASgDEg0KBWFjdG9yGAkgASgJEg4KBnJlYXNvbhgKIAEoCRIWCg5jb25uZWN0aW9uX2tleRgLIAEoCRIUCgxzY2hlZHVsZV9rZXkYDCABKAkSMwoGbGFiZWxzGA0gAygLMiMuZmlyZW9uY2UudjEuSm9iQ2hhbmdlZC5MYWJlbHNFbnRyeRIlCgdhdHRlbXB0GA4gASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIdCgNqb2IYDyABKAsyEC5maXJlb25jZS52MS5Kb2ISDgoGam9iX2lkGBAgASgJEhUKDWNvbm5lY3Rpb25faWQYESABKAkSEwoLc2NoZWR1bGVfaWQYEiABKAkSGAoQY29udGVudF93aXRoaGVsZBgTIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBSgQIHhAfSgQIHxAgUgZwZXJzb25SC2luY2lkZW50X2lkIjwKCUhlYXJ0YmVhdBIvCgtzZXJ2ZXJfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqzwYKCkV2ZW50Q2F1c2USGwoXRVZFTlRfQ0FVU0VfVU5TUEVDSUZJRUQQABIZChVFVkVOVF9DQVVTRV9TVUJNSVRURUQQZBIXChNFVkVOVF9DQVVTRV9VUERBVEVEEGUSGwoXRVZFTlRfQ0FVU0VfUkVTQ0hFRFVMRUQQZhIXChNFVkVOVF9DQVVTRV9SVU5fTk9XEGcSIAocRVZFTlRfQ0FVU0VfQ0FOQ0VMX1JFUVVFU1RFRBBoEh8KG0VWRU5UX0NBVVNFX1JFVFJZX1JFUVVFU1RFRBBpEhgKFEVWRU5UX0NBVVNFX1JFU09MVkVEEGoSGAoTRVZFTlRfQ0FVU0VfQ0xBSU1FRBDIARIeChlFVkVOVF9DQVVTRV9JTlRFTlRfU1RPUkVEEMkBEhkKFEVWRU5UX0NBVVNFX0FOU1dFUkVEEMoBEhwKF0VWRU5UX0NBVVNFX05PVF9TVEFSVEVEEMsBEh4KGUVWRU5UX0NBVVNFX0xFQVNFX0VYUElSRUQQrAISHAoXRVZFTlRfQ0FVU0VfU0VOREVSX0xPU1QQrQISHwoaRVZFTlRfQ0FVU0VfQU5TV0VSX09WRVJEVUUQrgISHAoXRVZFTlRfQ0FVU0VfV0lORE9XX09WRVIQrwISIgodRVZFTlRfQ0FVU0VfUFJFREVDRVNTT1JfRU5ERUQQsAISFwoSRVZFTlRfQ0FVU0VfTE9PS0VEEJADEhcKEkVWRU5UX0NBVVNFX1BPTExFRBCRAxIXChJFVkVOVF9DQVVTRV9QT0xJQ1kQkgMSHgoZRVZFTlRfQ0FVU0VfTEFURV9FVklERU5DRRCTAxIgChtFVkVOVF9DQVVTRV9BTFJFQURZX1BSRVNFTlQQlAMSJgohRVZFTlRfQ0FVU0VfRFVQTElDQVRFX0VGRkVDVF9TRUVOEPQDEh4KGUVWRU5UX0NBVVNFX0VGRkVDVF9TSEFSRUQQ9QMSGQoURVZFTlRfQ0FVU0VfUkVTVE9SRUQQ9gMiBAhuEG4iBAhvEG8iBAhwEHAqG0VWRU5UX0NBVVNFX0RSQUZUX1NVQk1JVFRFRCoURVZFTlRfQ0FVU0VfQVBQUk9WRUQqFEVWRU5UX0NBVVNFX1JFSkVDVEVEQooBChVpby5naXRodWIuZmlyZW9uY2UudjFCCkV2ZW50UHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
 
 /**
  * One entry of a project's event log.
@@ -74,72 +74,21 @@ export const JobEventSchema: GenMessage<JobEvent> = /*@__PURE__*/
  */
 export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
   /**
-   * @generated from field: string job_id = 1;
-   */
-  jobId: string;
-
-  /**
    * The job's key. Empty: the job was removed since.
    *
-   * @generated from field: string idempotency_key = 12;
+   * @generated from field: string idempotency_key = 1;
    */
   idempotencyKey: string;
 
   /**
-   * @generated from field: string connection_id = 13;
-   */
-  connectionId: string;
-
-  /**
-   * The key under which the connection was created. Empty: it was erased.
-   *
-   * @generated from field: string connection_key = 14;
-   */
-  connectionKey: string;
-
-  /**
-   * The recurring schedule that made the job, if any, and the key under which it was created.
-   *
-   * @generated from field: string schedule_id = 15;
-   */
-  scheduleId: string;
-
-  /**
-   * @generated from field: string schedule_key = 16;
-   */
-  scheduleKey: string;
-
-  /**
-   * The job's labels, *as read now*. Empty, too: the job was removed since.
-   *
-   * @generated from field: map<string, string> labels = 17;
-   */
-  labels: { [key: string]: string };
-
-  /**
-   * Per job, starts at 1, no gaps. Delivery is at least once and in this order
-   * per job; drop any sequence not above the last one seen.
-   *
-   * @generated from field: int64 sequence = 2;
-   */
-  sequence: bigint;
-
-  /**
-   * Unspecified for the first event of a job.
-   *
-   * @generated from field: fireonce.v1.JobState old_state = 3;
-   */
-  oldState: JobState;
-
-  /**
-   * @generated from field: fireonce.v1.JobState new_state = 4;
+   * @generated from field: fireonce.v1.JobState new_state = 2;
    */
   newState: JobState;
 
   /**
    * The phase of new_state.
    *
-   * @generated from field: fireonce.v1.Phase phase = 18;
+   * @generated from field: fireonce.v1.Phase phase = 3;
    */
   phase: Phase;
 
@@ -147,7 +96,7 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
    * This change ended the job: new_state is terminal, and old_state is another. Of a job
    * that goes on after its end (RetryJob, late evidence) several changes have it.
    *
-   * @generated from field: bool ended = 19;
+   * @generated from field: bool ended = 4;
    */
   ended: boolean;
 
@@ -157,33 +106,70 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
   cause: EventCause;
 
   /**
+   * What happened, in a sentence fit for a person. Not for programs: its wording may
+   * change. Left out without the scope payloads:read.
+   *
+   * @generated from field: string detail = 6;
+   */
+  detail: string;
+
+  /**
+   * Unspecified for the first event of a job.
+   *
+   * @generated from field: fireonce.v1.JobState old_state = 7;
+   */
+  oldState: JobState;
+
+  /**
+   * Per job, starts at 1, no gaps. Delivery is at least once and in this order
+   * per job; drop any sequence not above the last one seen.
+   *
+   * @generated from field: int64 sequence = 8;
+   */
+  sequence: bigint;
+
+  /**
    * The author. A client: "api:NAME/ID" with the name and the id of its API key, "api:ID"
    * if the key has no name, "api:key" for the operator's key, "api" if no key is
    * required. The service itself: the name of the server process, as Attempt.worker.
    *
-   * @generated from field: string actor = 6;
+   * @generated from field: string actor = 9;
    */
   actor: string;
 
   /**
    * The caller's text: a cancel's reason, a resolution's note.
    *
-   * @generated from field: string reason = 7;
+   * @generated from field: string reason = 10;
    */
   reason: string;
 
   /**
-   * What happened, in a sentence fit for a person. Not for programs: its wording may
-   * change. Left out without the scope payloads:read.
+   * The key under which the connection was created. Empty: it was erased.
    *
-   * @generated from field: string detail = 8;
+   * @generated from field: string connection_key = 11;
    */
-  detail: string;
+  connectionKey: string;
+
+  /**
+   * The key under which the recurring schedule that made the job was created. Empty: there is
+   * none, or it was erased.
+   *
+   * @generated from field: string schedule_key = 12;
+   */
+  scheduleKey: string;
+
+  /**
+   * The job's labels, *as read now*. Empty, too: the job was removed since.
+   *
+   * @generated from field: map<string, string> labels = 13;
+   */
+  labels: { [key: string]: string };
 
   /**
    * The attempt concerned, as read now. Unset if there is none.
    *
-   * @generated from field: fireonce.v1.Attempt attempt = 9;
+   * @generated from field: fireonce.v1.Attempt attempt = 14;
    */
   attempt?: Attempt;
 
@@ -191,15 +177,32 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
    * The job, without payload, *as read now*, not as it was after this change:
    * compare Job.sequence with sequence. Set when the request asked for it.
    *
-   * @generated from field: fireonce.v1.Job job = 10;
+   * @generated from field: fireonce.v1.Job job = 15;
    */
   job?: Job;
+
+  /**
+   * @generated from field: string job_id = 16;
+   */
+  jobId: string;
+
+  /**
+   * @generated from field: string connection_id = 17;
+   */
+  connectionId: string;
+
+  /**
+   * Of the recurring schedule that made the job, if any.
+   *
+   * @generated from field: string schedule_id = 18;
+   */
+  scheduleId: string;
 
   /**
    * True: fields of this message that need the scope payloads:read were left out, because
    * the caller lacks it.
    *
-   * @generated from field: bool content_withheld = 11;
+   * @generated from field: bool content_withheld = 19;
    */
   contentWithheld: boolean;
 };

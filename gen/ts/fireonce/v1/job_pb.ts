@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/job.proto.
  */
 export const file_fireonce_v1_job: GenFile = /*@__PURE__*/
-  fileDesc("ChVmaXJlb25jZS92MS9qb2IucHJvdG8SC2ZpcmVvbmNlLnYxIqEOCgNKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSFgoOY29ubmVjdGlvbl9rZXkYKiABKAkSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSMQoNc2NoZWR1bGVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoMc3RhcnRfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKDnN0YXJ0X2RlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0aW1lX3pvbmUYCSABKAkSLgoMcmV0cnlfcG9saWN5GAogASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSJwoIZGVsaXZlcnkYCyABKA4yFS5maXJlb25jZS52MS5EZWxpdmVyeRIsCgZsYWJlbHMYDCADKAsyHC5maXJlb25jZS52MS5Kb2IuTGFiZWxzRW50cnkSFwoPcmVwbHlfdG9fam9iX2lkGA0gASgJEhMKC3NjaGVkdWxlX2lkGA4gASgJEhQKDHNjaGVkdWxlX2tleRgrIAEoCRIkCgVzdGF0ZRgPIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiEKBXBoYXNlGCwgASgOMhIuZmlyZW9uY2UudjEuUGhhc2USLgoMZWZmZWN0X2NsYXNzGBAgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSNQoRbmV4dF9hdHRlbXB0X3RpbWUYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDm5leHRfbG9va190aW1lGBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hdHRlbXB0X2NvdW50GBMgASgFEhUKDWZhaWx1cmVfY291bnQYFCABKAUSFAoMcmVzZW5kX2NvdW50GBUgASgFEioKDGxhc3RfYXR0ZW1wdBgWIAEoCzIULmZpcmVvbmNlLnYxLkF0dGVtcHQSKQoKbGFzdF9lcnJvchgXIAEoCzIVLmZpcmVvbmNlLnYxLkpvYkVycm9yEiMKBmVmZmVjdBgYIAEoCzITLmZpcmVvbmNlLnYxLkVmZmVjdBIrCgpyZXNvbHV0aW9uGBkgASgLMhcuZmlyZW9uY2UudjEuUmVzb2x1dGlvbhI3ChNjYW5jZWxfcmVxdWVzdF90aW1lGBogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtjcmVhdGVfdGltZRgbIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYHCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGB0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIzCg9rZXlfZXhwaXJlX3RpbWUYHiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHNlcXVlbmNlGB8gASgDEgwKBGV0YWcYICABKAkSLgoLd2FpdF93aW5kb3cYISABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMQoNd2FpdF9kZWFkbGluZRgiIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKZWZmZWN0X2tleRgjIAEoCRIyCg9hdHRlbXB0X3RpbWVvdXQYJCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMgoOYmxvY2tlZF9yZWFzb24YJSABKAsyGi5maXJlb25jZS52MS5CbG9ja2VkUmVhc29uEjcKE3Jlc2VuZF9hbGxvd2VkX3RpbWUYJiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGNvbnRlbnRfd2l0aGhlbGQYJyABKAgSIwoGZmlyaW5nGCggASgLMhMuZmlyZW9uY2UudjEuRmlyaW5nEjMKD3NraXBfaWZfcHJlc2VudBgpIAEoCzIaLmZpcmVvbmNlLnYxLlNraXBJZlByZXNlbnQSNAoQa2VlcF90cnlpbmdfdGltZRgtIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUoECDwQPUoECD0QPkoECD4QP1IIYXBwcm92YWxSCGNhbGxiYWNrUgtpbmNpZGVudF9pZCKHBQoNQmxvY2tlZFJlYXNvbhItCgRraW5kGAEgASgOMh8uZmlyZW9uY2UudjEuQmxvY2tlZFJlYXNvbi5LaW5kEg8KB21lc3NhZ2UYAiABKAkSDgoGam9iX2lkGAMgASgJEiwKCGVuZF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI7ChBjb25uZWN0aW9uX2NhdXNlGAUgASgOMiEuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlQ2F1c2USGAoQY29udGVudF93aXRoaGVsZBgGIAEoCCKQAwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASFAoQS0lORF9RVUFSQU5USU5FRBBkEhYKEktJTkRfQ0xPQ0tfRE9VQlRFRBBlEhwKGEtJTkRfU0VBTElOR19LRVlfTUlTU0lORxBmEhQKEEtJTkRfU0VBTF9CUk9LRU4QZxIbChZLSU5EX0NPTk5FQ1RJT05fUEFVU0VEEMgBEhQKD0tJTkRfQ1JFREVOVElBTBDJARIWChFLSU5EX1JBVEVfTElNSVRFRBCsAhIWChFLSU5EX1NBTUVfQ09OVEVOVBCtAhIRCgxLSU5EX1BVVF9PRkYQrgISEwoOS0lORF9DT09MX0RPV04QrwISFQoQS0lORF9QUkVERUNFU1NPUhCQAyIGCMoBEMoBIgQIaBBoIgYIsAIQsAIiBgiRAxCRAyIGCJIDEJIDKgtLSU5EX1BBVVNFRCoNS0lORF9EUkFJTklORyoRS0lORF9DSVJDVUlUX09QRU4qDUtJTkRfQVBQUk9WQUwqCktJTkRfRFJBRlRKBAgKEAtSCHBhdXNlX2lkIjsKDVNraXBJZlByZXNlbnQSKgoHbWF4X2FnZRgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiLyAQoLUmV0cnlQb2xpY3kSFAoMbWF4X2F0dGVtcHRzGAEgASgFEi4KC21pbl9iYWNrb2ZmGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC21heF9iYWNrb2ZmGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCm11bHRpcGxpZXIYBCABKAESKQoGZGVsYXlzGAUgAygLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC2tlZXBfdHJ5aW5nGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpwBCghKb2JFcnJvchImCgRraW5kGAEgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSDwoHbWVzc2FnZRgCIAEoCRITCgtodHRwX3N0YXR1cxgDIAEoBRIoCgR0aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYChBjb250ZW50X3dpdGhoZWxkGAUgASgIIt8DCgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoBRIOCgZ3b3JrZXIYAiABKAkSLwoLaW50ZW50X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2Fuc3dlcl9kZWFkbGluZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPcmVxdWVzdF93cml0dGVuGAUgASgIEiwKCGVuZF90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCgdvdXRjb21lGAcgASgOMhsuZmlyZW9uY2UudjEuQXR0ZW1wdE91dGNvbWUSLgoMZmFpbHVyZV9raW5kGAggASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSDgoGZGV0YWlsGAkgASgJEhMKC2h0dHBfc3RhdHVzGAogASgFEg4KBmhhbmRsZRgLIAEoCRISCgplZmZlY3Rfa2V5GAwgASgJEiMKBmFuc3dlchgNIAEoCzITLmZpcmVvbmNlLnYxLkFuc3dlchIYChBjb250ZW50X3dpdGhoZWxkGA4gASgIEhAKCHRyYWNlX2lkGA8gASgJEg8KB3NwYW5faWQYECABKAkimwEKBkFuc3dlchITCgtodHRwX3N0YXR1cxgBIAEoBRIqCgdoZWFkZXJzGAIgAygLMhkuZmlyZW9uY2UudjEuQW5zd2VySGVhZGVyEgwKBGJvZHkYAyABKAkSEAoIYm9keV9jdXQYBCABKAgSMAoNYm9keV9vbWlzc2lvbhgFIAEoDjIZLmZpcmVvbmNlLnYxLkJvZHlPbWlzc2lvbiIrCgxBbnN3ZXJIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSL0AgoLT2JzZXJ2YXRpb24SDwoHYXR0ZW1wdBgBIAEoBRIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgd2ZXJkaWN0GAMgASgOMiAuZmlyZW9uY2UudjEuT2JzZXJ2YXRpb24uVmVyZGljdBIOCgZkZXRhaWwYBCABKAkSEwoLZXh0ZXJuYWxfaWQYBSABKAkSFAoMZXh0ZXJuYWxfdXJsGAYgASgJEg4KBm51bWJlchgHIAEoBRIYChBjb250ZW50X3dpdGhoZWxkGAggASgIIpEBCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABITCg9WRVJESUNUX1BSRVNFTlQQARISCg5WRVJESUNUX0FCU0VOVBACEhgKFFZFUkRJQ1RfSU5DT05DTFVTSVZFEAMSFgoSVkVSRElDVF9DQU5ESURBVEVTEAQSEgoOVkVSRElDVF9IQU5ETEUQBSLBAgoGRWZmZWN0EhMKC2V4dGVybmFsX2lkGAEgASgJEhQKDGV4dGVybmFsX3VybBgCIAEoCRIvCgtlZmZlY3RfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoFcHJvb2YYBCABKA4yGS5maXJlb25jZS52MS5FZmZlY3QuUHJvb2YSDwoHYXR0ZW1wdBgFIAEoBRIaChJzaGFyZWRfd2l0aF9qb2JfaWQYBiABKAkigwEKBVByb29mEhUKEVBST09GX1VOU1BFQ0lGSUVEEAASEgoOUFJPT0ZfUkVTUE9OU0UQARISCg5QUk9PRl9PQlNFUlZFRBACEhQKEFBST09GX0tFWV9SRVBMQVkQAxISCg5QUk9PRl9PUEVSQVRPUhAEEhEKDVBST09GX0FTU1VNRUQQBSK/AgoKUmVzb2x1dGlvbhIyCghkZWNpc2lvbhgBIAEoDjIgLmZpcmVvbmNlLnYxLlJlc29sdXRpb24uRGVjaXNpb24SDQoFYWN0b3IYAiABKAkSDAoEbm90ZRgDIAEoCRIwCgxyZXNvbHZlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIngKCERlY2lzaW9uEhgKFERFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASEQoNREVDSVNJT05fU0VOVBABEhUKEURFQ0lTSU9OX05PVF9TRU5UEAISEwoPREVDSVNJT05fUkVTRU5EEAMSEwoPREVDSVNJT05fQ0FOQ0VMEARKBAgKEAtKBAgLEAxKBAgMEA1SBnBlcnNvblINc2Vjb25kX3BlcnNvblILaW5jaWRlbnRfaWQihAQKCUVyYXNlZEpvYhIOCgZqb2JfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIeChZpZGVtcG90ZW5jeV9rZXlfZGlnZXN0GAMgASgMEiQKBXN0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSLgoMZWZmZWN0X2NsYXNzGAUgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIxCg1zY2hlZHVsZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtjcmVhdGVfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBXByb29mGAogASgOMhkuZmlyZW9uY2UudjEuRWZmZWN0LlByb29mEi8KC2VmZmVjdF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaChJleHRlcm5hbF9pZF9kaWdlc3QYDCABKAwSLgoKZXJhc2VfdGltZRgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYDiABKAkq7QIKCEpvYlN0YXRlEhkKFUpPQl9TVEFURV9VTlNQRUNJRklFRBAAEhcKE0pPQl9TVEFURV9TQ0hFRFVMRUQQARIVChFKT0JfU1RBVEVfQ0xBSU1FRBACEhUKEUpPQl9TVEFURV9TRU5ESU5HEAMSFgoSSk9CX1NUQVRFX0FDQ0VQVEVEEAQSFwoTSk9CX1NUQVRFX0FNQklHVU9VUxAFEhYKEkpPQl9TVEFURV9SRVRSWUlORxAGEh4KGkpPQl9TVEFURV9ORUVEU19SRVNPTFVUSU9OEAcSFwoTSk9CX1NUQVRFX1NVQ0NFRURFRBAIEhQKEEpPQl9TVEFURV9GQUlMRUQQCRIWChJKT0JfU1RBVEVfQ0FOQ0VMRUQQChIVChFKT0JfU1RBVEVfRVhQSVJFRBALIgQIDBAMIgQIDRANKg9KT0JfU1RBVEVfRFJBRlQqG0pPQl9TVEFURV9BV0FJVElOR19BUFBST1ZBTCpoCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEhEKDVBIQVNFX1dBSVRJTkcQARIRCg1QSEFTRV9SVU5OSU5HEAISEQoNUEhBU0VfVU5LTk9XThADEg8KC1BIQVNFX0VOREVEEAQqgAMKC0ZhaWx1cmVLaW5kEhwKGEZBSUxVUkVfS0lORF9VTlNQRUNJRklFRBAAEhUKEUZBSUxVUkVfS0lORF9BVVRIEGQSGgoWRkFJTFVSRV9LSU5EX1BFUk1BTkVOVBBlEh0KGUZBSUxVUkVfS0lORF9SQVRFX0xJTUlURUQQZhIeChpGQUlMVVJFX0tJTkRfRUdSRVNTX0RFTklFRBBnEhsKFkZBSUxVUkVfS0lORF9UUkFOU0lFTlQQyAESGwoWRkFJTFVSRV9LSU5EX0FNQklHVU9VUxCsAhIkCh9GQUlMVVJFX0tJTkRfQVRURU1QVFNfRVhIQVVTVEVEEJADEhkKFEZBSUxVUkVfS0lORF9FWFBJUkVEEJEDEh4KGUZBSUxVUkVfS0lORF9XT1JLRVJfQ1JBU0gQkgMSIwoeRkFJTFVSRV9LSU5EX1BSRURFQ0VTU09SX0VOREVEEPQDEiEKHEZBSUxVUkVfS0lORF9BTFJFQURZX1BSRVNFTlQQ9QMqkgEKC0VmZmVjdENsYXNzEhwKGEVGRkVDVF9DTEFTU19VTlNQRUNJRklFRBAAEhYKEkVGRkVDVF9DTEFTU19LRVlFRBABEhcKE0VGRkVDVF9DTEFTU19IQU5ETEUQAhIbChdFRkZFQ1RfQ0xBU1NfT0JTRVJWQUJMRRADEhcKE0VGRkVDVF9DTEFTU19PUEFRVUUQBCp1CghEZWxpdmVyeRIYChRERUxJVkVSWV9VTlNQRUNJRklFRBAAEhgKFERFTElWRVJZX09OQ0VfT1JfQVNLEAESGQoVREVMSVZFUllfQVRfTU9TVF9PTkNFEAISGgoWREVMSVZFUllfQVRfTEVBU1RfT05DRRADKpYEChRDb25uZWN0aW9uU3RhdGVDYXVzZRImCiJDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1VOU1BFQ0lGSUVEEAASLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9DUkVERU5USUFMX01JU1NJTkcQZBItCilDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0NSRURFTlRJQUxfUkVGVVNFRBBlEi0KKUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfQ1JFREVOVElBTF9FWFBJUkVEEGYSJgoiQ09OTkVDVElPTl9TVEFURV9DQVVTRV9MT0dJTl9FTkRFRBBnEicKI0NPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfUkVORVdBTF9MT1NUEGgSLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QRVJNSVNTSU9OX01JU1NJTkcQaRIpCiVDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0FDQ09VTlRfQkFSUkVEEGoSKwonQ09OTkVDVElPTl9TVEFURV9DQVVTRV9BQ0NPVU5UX01JU01BVENIEGsSIgodQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QQVVTRUQQyAESKAojQ09OTkVDVElPTl9TVEFURV9DQVVTRV9SQVRFX0xJTUlURUQQrAISIwoeQ09OTkVDVElPTl9TVEFURV9DQVVTRV9ERUxFVEVEEJADKoMCCg5BdHRlbXB0T3V0Y29tZRIfChtBVFRFTVBUX09VVENPTUVfVU5TUEVDSUZJRUQQABIdChlBVFRFTVBUX09VVENPTUVfU1VDQ0VFREVEEAESHAoYQVRURU1QVF9PVVRDT01FX1JFSkVDVEVEEAISHAoYQVRURU1QVF9PVVRDT01FX05PVF9TRU5UEAMSGwoXQVRURU1QVF9PVVRDT01FX1VOS05PV04QBBIcChhBVFRFTVBUX09VVENPTUVfQUNDRVBURUQQBRIeChpBVFRFTVBUX09VVENPTUVfU1VQRVJTRURFRBAGEhoKFkFUVEVNUFRfT1VUQ09NRV9BQlNFTlQQBypiCgxCb2R5T21pc3Npb24SHQoZQk9EWV9PTUlTU0lPTl9VTlNQRUNJRklFRBAAEhgKFEJPRFlfT01JU1NJT05fQklOQVJZEAESGQoVQk9EWV9PTUlTU0lPTl9FTkNPREVEEAJCiAEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIISm9iUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_firing, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChVmaXJlb25jZS92MS9qb2IucHJvdG8SC2ZpcmVvbmNlLnYxIqEOCgNKb2ISFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJEiQKBXN0YXRlGAIgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSIQoFcGhhc2UYAyABKA4yEi5maXJlb25jZS52MS5QaGFzZRIWCg5jb25uZWN0aW9uX2tleRgEIAEoCRIxCg1zY2hlZHVsZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5ibG9ja2VkX3JlYXNvbhgGIAEoCzIaLmZpcmVvbmNlLnYxLkJsb2NrZWRSZWFzb24SNQoRbmV4dF9hdHRlbXB0X3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDm5leHRfbG9va190aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hdHRlbXB0X2NvdW50GAkgASgFEikKCmxhc3RfZXJyb3IYCiABKAsyFS5maXJlb25jZS52MS5Kb2JFcnJvchIjCgZlZmZlY3QYCyABKAsyEy5maXJlb25jZS52MS5FZmZlY3QSKwoKcmVzb2x1dGlvbhgMIAEoCzIXLmZpcmVvbmNlLnYxLlJlc29sdXRpb24SJQoHcGF5bG9hZBgNIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSLAoGbGFiZWxzGA4gAygLMhwuZmlyZW9uY2UudjEuSm9iLkxhYmVsc0VudHJ5EhQKDHNjaGVkdWxlX2tleRgPIAEoCRInCghkZWxpdmVyeRgQIAEoDjIVLmZpcmVvbmNlLnYxLkRlbGl2ZXJ5Ei4KDHJldHJ5X3BvbGljeRgRIAEoCzIYLmZpcmVvbmNlLnYxLlJldHJ5UG9saWN5Ei8KDHN0YXJ0X3dpbmRvdxgSIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIyCg9hdHRlbXB0X3RpbWVvdXQYEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEQoJdGltZV96b25lGBQgASgJEhcKD3JlcGx5X3RvX2pvYl9pZBgVIAEoCRIuCgt3YWl0X3dpbmRvdxgWIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhISCgplZmZlY3Rfa2V5GBcgASgJEjMKD3NraXBfaWZfcHJlc2VudBgYIAEoCzIaLmZpcmVvbmNlLnYxLlNraXBJZlByZXNlbnQSMgoOc3RhcnRfZGVhZGxpbmUYGSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKEGtlZXBfdHJ5aW5nX3RpbWUYGiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDXdhaXRfZGVhZGxpbmUYGyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjcKE3Jlc2VuZF9hbGxvd2VkX3RpbWUYHCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjcKE2NhbmNlbF9yZXF1ZXN0X3RpbWUYHSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2tleV9leHBpcmVfdGltZRgeIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLY3JlYXRlX3RpbWUYHyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGCAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRghIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNZmFpbHVyZV9jb3VudBgiIAEoBRIUCgxyZXNlbmRfY291bnQYIyABKAUSLgoMZWZmZWN0X2NsYXNzGCQgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSKgoMbGFzdF9hdHRlbXB0GCUgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIjCgZmaXJpbmcYJiABKAsyEy5maXJlb25jZS52MS5GaXJpbmcSDgoGam9iX2lkGCcgASgJEhIKCnByb2plY3RfaWQYKCABKAkSFQoNY29ubmVjdGlvbl9pZBgpIAEoCRITCgtzY2hlZHVsZV9pZBgqIAEoCRIQCghzZXF1ZW5jZRgrIAEoAxIMCgRldGFnGCwgASgJEhgKEGNvbnRlbnRfd2l0aGhlbGQYLSABKAgaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUoECDwQPUoECD0QPkoECD4QP1IIYXBwcm92YWxSCGNhbGxiYWNrUgtpbmNpZGVudF9pZCKHBQoNQmxvY2tlZFJlYXNvbhItCgRraW5kGAEgASgOMh8uZmlyZW9uY2UudjEuQmxvY2tlZFJlYXNvbi5LaW5kEg8KB21lc3NhZ2UYAiABKAkSDgoGam9iX2lkGAMgASgJEiwKCGVuZF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI7ChBjb25uZWN0aW9uX2NhdXNlGAUgASgOMiEuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlQ2F1c2USGAoQY29udGVudF93aXRoaGVsZBgGIAEoCCKQAwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASFAoQS0lORF9RVUFSQU5USU5FRBBkEhYKEktJTkRfQ0xPQ0tfRE9VQlRFRBBlEhwKGEtJTkRfU0VBTElOR19LRVlfTUlTU0lORxBmEhQKEEtJTkRfU0VBTF9CUk9LRU4QZxIbChZLSU5EX0NPTk5FQ1RJT05fUEFVU0VEEMgBEhQKD0tJTkRfQ1JFREVOVElBTBDJARIWChFLSU5EX1JBVEVfTElNSVRFRBCsAhIWChFLSU5EX1NBTUVfQ09OVEVOVBCtAhIRCgxLSU5EX1BVVF9PRkYQrgISEwoOS0lORF9DT09MX0RPV04QrwISFQoQS0lORF9QUkVERUNFU1NPUhCQAyIGCMoBEMoBIgQIaBBoIgYIsAIQsAIiBgiRAxCRAyIGCJIDEJIDKgtLSU5EX1BBVVNFRCoNS0lORF9EUkFJTklORyoRS0lORF9DSVJDVUlUX09QRU4qDUtJTkRfQVBQUk9WQUwqCktJTkRfRFJBRlRKBAgKEAtSCHBhdXNlX2lkIjsKDVNraXBJZlByZXNlbnQSKgoHbWF4X2FnZRgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiLyAQoLUmV0cnlQb2xpY3kSFAoMbWF4X2F0dGVtcHRzGAEgASgFEi4KC21pbl9iYWNrb2ZmGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC21heF9iYWNrb2ZmGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCm11bHRpcGxpZXIYBCABKAESKQoGZGVsYXlzGAUgAygLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC2tlZXBfdHJ5aW5nGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpwBCghKb2JFcnJvchImCgRraW5kGAEgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSDwoHbWVzc2FnZRgCIAEoCRITCgtodHRwX3N0YXR1cxgDIAEoBRIoCgR0aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYChBjb250ZW50X3dpdGhoZWxkGAUgASgIIt8DCgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoBRIOCgZ3b3JrZXIYAiABKAkSLwoLaW50ZW50X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2Fuc3dlcl9kZWFkbGluZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPcmVxdWVzdF93cml0dGVuGAUgASgIEiwKCGVuZF90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCgdvdXRjb21lGAcgASgOMhsuZmlyZW9uY2UudjEuQXR0ZW1wdE91dGNvbWUSLgoMZmFpbHVyZV9raW5kGAggASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSDgoGZGV0YWlsGAkgASgJEhMKC2h0dHBfc3RhdHVzGAogASgFEg4KBmhhbmRsZRgLIAEoCRISCgplZmZlY3Rfa2V5GAwgASgJEiMKBmFuc3dlchgNIAEoCzITLmZpcmVvbmNlLnYxLkFuc3dlchIYChBjb250ZW50X3dpdGhoZWxkGA4gASgIEhAKCHRyYWNlX2lkGA8gASgJEg8KB3NwYW5faWQYECABKAkimwEKBkFuc3dlchITCgtodHRwX3N0YXR1cxgBIAEoBRIqCgdoZWFkZXJzGAIgAygLMhkuZmlyZW9uY2UudjEuQW5zd2VySGVhZGVyEgwKBGJvZHkYAyABKAkSEAoIYm9keV9jdXQYBCABKAgSMAoNYm9keV9vbWlzc2lvbhgFIAEoDjIZLmZpcmVvbmNlLnYxLkJvZHlPbWlzc2lvbiIrCgxBbnN3ZXJIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSL0AgoLT2JzZXJ2YXRpb24SDwoHYXR0ZW1wdBgBIAEoBRIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgd2ZXJkaWN0GAMgASgOMiAuZmlyZW9uY2UudjEuT2JzZXJ2YXRpb24uVmVyZGljdBIOCgZkZXRhaWwYBCABKAkSEwoLZXh0ZXJuYWxfaWQYBSABKAkSFAoMZXh0ZXJuYWxfdXJsGAYgASgJEg4KBm51bWJlchgHIAEoBRIYChBjb250ZW50X3dpdGhoZWxkGAggASgIIpEBCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABITCg9WRVJESUNUX1BSRVNFTlQQARISCg5WRVJESUNUX0FCU0VOVBACEhgKFFZFUkRJQ1RfSU5DT05DTFVTSVZFEAMSFgoSVkVSRElDVF9DQU5ESURBVEVTEAQSEgoOVkVSRElDVF9IQU5ETEUQBSLBAgoGRWZmZWN0EhMKC2V4dGVybmFsX2lkGAEgASgJEhQKDGV4dGVybmFsX3VybBgCIAEoCRIvCgtlZmZlY3RfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoFcHJvb2YYBCABKA4yGS5maXJlb25jZS52MS5FZmZlY3QuUHJvb2YSDwoHYXR0ZW1wdBgFIAEoBRIaChJzaGFyZWRfd2l0aF9qb2JfaWQYBiABKAkigwEKBVByb29mEhUKEVBST09GX1VOU1BFQ0lGSUVEEAASEgoOUFJPT0ZfUkVTUE9OU0UQARISCg5QUk9PRl9PQlNFUlZFRBACEhQKEFBST09GX0tFWV9SRVBMQVkQAxISCg5QUk9PRl9PUEVSQVRPUhAEEhEKDVBST09GX0FTU1VNRUQQBSK/AgoKUmVzb2x1dGlvbhIyCghkZWNpc2lvbhgBIAEoDjIgLmZpcmVvbmNlLnYxLlJlc29sdXRpb24uRGVjaXNpb24SDQoFYWN0b3IYAiABKAkSDAoEbm90ZRgDIAEoCRIwCgxyZXNvbHZlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIngKCERlY2lzaW9uEhgKFERFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASEQoNREVDSVNJT05fU0VOVBABEhUKEURFQ0lTSU9OX05PVF9TRU5UEAISEwoPREVDSVNJT05fUkVTRU5EEAMSEwoPREVDSVNJT05fQ0FOQ0VMEARKBAgKEAtKBAgLEAxKBAgMEA1SBnBlcnNvblINc2Vjb25kX3BlcnNvblILaW5jaWRlbnRfaWQihAQKCUVyYXNlZEpvYhIOCgZqb2JfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIeChZpZGVtcG90ZW5jeV9rZXlfZGlnZXN0GAMgASgMEiQKBXN0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSLgoMZWZmZWN0X2NsYXNzGAUgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIxCg1zY2hlZHVsZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtjcmVhdGVfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBXByb29mGAogASgOMhkuZmlyZW9uY2UudjEuRWZmZWN0LlByb29mEi8KC2VmZmVjdF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaChJleHRlcm5hbF9pZF9kaWdlc3QYDCABKAwSLgoKZXJhc2VfdGltZRgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFYWN0b3IYDiABKAkq7QIKCEpvYlN0YXRlEhkKFUpPQl9TVEFURV9VTlNQRUNJRklFRBAAEhcKE0pPQl9TVEFURV9TQ0hFRFVMRUQQARIVChFKT0JfU1RBVEVfQ0xBSU1FRBACEhUKEUpPQl9TVEFURV9TRU5ESU5HEAMSFgoSSk9CX1NUQVRFX0FDQ0VQVEVEEAQSFwoTSk9CX1NUQVRFX0FNQklHVU9VUxAFEhYKEkpPQl9TVEFURV9SRVRSWUlORxAGEh4KGkpPQl9TVEFURV9ORUVEU19SRVNPTFVUSU9OEAcSFwoTSk9CX1NUQVRFX1NVQ0NFRURFRBAIEhQKEEpPQl9TVEFURV9GQUlMRUQQCRIWChJKT0JfU1RBVEVfQ0FOQ0VMRUQQChIVChFKT0JfU1RBVEVfRVhQSVJFRBALIgQIDBAMIgQIDRANKg9KT0JfU1RBVEVfRFJBRlQqG0pPQl9TVEFURV9BV0FJVElOR19BUFBST1ZBTCpoCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEhEKDVBIQVNFX1dBSVRJTkcQARIRCg1QSEFTRV9SVU5OSU5HEAISEQoNUEhBU0VfVU5LTk9XThADEg8KC1BIQVNFX0VOREVEEAQqgAMKC0ZhaWx1cmVLaW5kEhwKGEZBSUxVUkVfS0lORF9VTlNQRUNJRklFRBAAEhUKEUZBSUxVUkVfS0lORF9BVVRIEGQSGgoWRkFJTFVSRV9LSU5EX1BFUk1BTkVOVBBlEh0KGUZBSUxVUkVfS0lORF9SQVRFX0xJTUlURUQQZhIeChpGQUlMVVJFX0tJTkRfRUdSRVNTX0RFTklFRBBnEhsKFkZBSUxVUkVfS0lORF9UUkFOU0lFTlQQyAESGwoWRkFJTFVSRV9LSU5EX0FNQklHVU9VUxCsAhIkCh9GQUlMVVJFX0tJTkRfQVRURU1QVFNfRVhIQVVTVEVEEJADEhkKFEZBSUxVUkVfS0lORF9FWFBJUkVEEJEDEh4KGUZBSUxVUkVfS0lORF9XT1JLRVJfQ1JBU0gQkgMSIwoeRkFJTFVSRV9LSU5EX1BSRURFQ0VTU09SX0VOREVEEPQDEiEKHEZBSUxVUkVfS0lORF9BTFJFQURZX1BSRVNFTlQQ9QMqkgEKC0VmZmVjdENsYXNzEhwKGEVGRkVDVF9DTEFTU19VTlNQRUNJRklFRBAAEhYKEkVGRkVDVF9DTEFTU19LRVlFRBABEhcKE0VGRkVDVF9DTEFTU19IQU5ETEUQAhIbChdFRkZFQ1RfQ0xBU1NfT0JTRVJWQUJMRRADEhcKE0VGRkVDVF9DTEFTU19PUEFRVUUQBCp1CghEZWxpdmVyeRIYChRERUxJVkVSWV9VTlNQRUNJRklFRBAAEhgKFERFTElWRVJZX09OQ0VfT1JfQVNLEAESGQoVREVMSVZFUllfQVRfTU9TVF9PTkNFEAISGgoWREVMSVZFUllfQVRfTEVBU1RfT05DRRADKpYEChRDb25uZWN0aW9uU3RhdGVDYXVzZRImCiJDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1VOU1BFQ0lGSUVEEAASLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9DUkVERU5USUFMX01JU1NJTkcQZBItCilDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0NSRURFTlRJQUxfUkVGVVNFRBBlEi0KKUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfQ1JFREVOVElBTF9FWFBJUkVEEGYSJgoiQ09OTkVDVElPTl9TVEFURV9DQVVTRV9MT0dJTl9FTkRFRBBnEicKI0NPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfUkVORVdBTF9MT1NUEGgSLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QRVJNSVNTSU9OX01JU1NJTkcQaRIpCiVDT05ORUNUSU9OX1NUQVRFX0NBVVNFX0FDQ09VTlRfQkFSUkVEEGoSKwonQ09OTkVDVElPTl9TVEFURV9DQVVTRV9BQ0NPVU5UX01JU01BVENIEGsSIgodQ09OTkVDVElPTl9TVEFURV9DQVVTRV9QQVVTRUQQyAESKAojQ09OTkVDVElPTl9TVEFURV9DQVVTRV9SQVRFX0xJTUlURUQQrAISIwoeQ09OTkVDVElPTl9TVEFURV9DQVVTRV9ERUxFVEVEEJADKoMCCg5BdHRlbXB0T3V0Y29tZRIfChtBVFRFTVBUX09VVENPTUVfVU5TUEVDSUZJRUQQABIdChlBVFRFTVBUX09VVENPTUVfU1VDQ0VFREVEEAESHAoYQVRURU1QVF9PVVRDT01FX1JFSkVDVEVEEAISHAoYQVRURU1QVF9PVVRDT01FX05PVF9TRU5UEAMSGwoXQVRURU1QVF9PVVRDT01FX1VOS05PV04QBBIcChhBVFRFTVBUX09VVENPTUVfQUNDRVBURUQQBRIeChpBVFRFTVBUX09VVENPTUVfU1VQRVJTRURFRBAGEhoKFkFUVEVNUFRfT1VUQ09NRV9BQlNFTlQQBypiCgxCb2R5T21pc3Npb24SHQoZQk9EWV9PTUlTU0lPTl9VTlNQRUNJRklFRBAAEhgKFEJPRFlfT01JU1NJT05fQklOQVJZEAESGQoVQk9EWV9PTUlTU0lPTl9FTkNPREVEEAJCiAEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIISm9iUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_firing, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * One side effect at one time. All times have microseconds and come from the
@@ -26,45 +26,31 @@ export const file_fireonce_v1_job: GenFile = /*@__PURE__*/
  */
 export type Job = Message<"fireonce.v1.Job"> & {
   /**
-   * UUIDv7, lower case. Set by the server.
-   *
-   * @generated from field: string job_id = 1;
-   */
-  jobId: string;
-
-  /**
-   * Set by the server from the API key; "default" when no keys are in use.
-   *
-   * @generated from field: string project_id = 2;
-   */
-  projectId: string;
-
-  /**
    * The key under which the job is stored, supplied or derived.
    *
-   * @generated from field: string idempotency_key = 3;
+   * @generated from field: string idempotency_key = 1;
    */
   idempotencyKey: string;
 
   /**
-   * @generated from field: string connection_id = 4;
+   * @generated from field: fireonce.v1.JobState state = 2;
    */
-  connectionId: string;
+  state: JobState;
+
+  /**
+   * The phase of the state.
+   *
+   * @generated from field: fireonce.v1.Phase phase = 3;
+   */
+  phase: Phase;
 
   /**
    * The key under which the connection was created. It stays after a deletion; empty: the
    * connection was erased.
    *
-   * @generated from field: string connection_key = 42;
+   * @generated from field: string connection_key = 4;
    */
   connectionKey: string;
-
-  /**
-   * Left out of lists and events, and without the scope payloads:read.
-   *
-   * @generated from field: fireonce.v1.Payload payload = 5;
-   */
-  payload?: Payload;
 
   /**
    * Canonical time: UTC, truncated to microseconds. Use this value, never a
@@ -72,179 +58,184 @@ export type Job = Message<"fireonce.v1.Job"> & {
    * requested time has the time at which it was accepted. If the clock turns out to have been
    * wrong then, this value stays and the start window moves: the job may start before it.
    *
-   * @generated from field: google.protobuf.Timestamp schedule_time = 6;
+   * @generated from field: google.protobuf.Timestamp schedule_time = 5;
    */
   scheduleTime?: Timestamp;
 
   /**
-   * How late the job may begin.
+   * Why the job waits for something other than its time. Unset: it does not.
    *
-   * @generated from field: google.protobuf.Duration start_window = 7;
+   * @generated from field: fireonce.v1.BlockedReason blocked_reason = 6;
    */
-  startWindow?: Duration;
-
-  /**
-   * A job that has not begun by then becomes EXPIRED. Unset once it has begun, and until the
-   * job that it replies to has succeeded: the start window counts from the end of that job,
-   * or from this job's own time if that is later.
-   *
-   * @generated from field: google.protobuf.Timestamp start_deadline = 8;
-   */
-  startDeadline?: Timestamp;
-
-  /**
-   * IANA name in which to show schedule_time. Display only.
-   *
-   * @generated from field: string time_zone = 9;
-   */
-  timeZone: string;
-
-  /**
-   * The policy in force: the job's over its connection's over its connector's, with the
-   * defaults filled in.
-   *
-   * @generated from field: fireonce.v1.RetryPolicy retry_policy = 10;
-   */
-  retryPolicy?: RetryPolicy;
-
-  /**
-   * @generated from field: fireonce.v1.Delivery delivery = 11;
-   */
-  delivery: Delivery;
-
-  /**
-   * @generated from field: map<string, string> labels = 12;
-   */
-  labels: { [key: string]: string };
-
-  /**
-   * The job whose effect this one answers (a thread), if any.
-   *
-   * @generated from field: string reply_to_job_id = 13;
-   */
-  replyToJobId: string;
-
-  /**
-   * The recurring schedule that made this job, if any.
-   *
-   * @generated from field: string schedule_id = 14;
-   */
-  scheduleId: string;
-
-  /**
-   * The key under which that schedule was created. Empty: there is none, or it was erased.
-   *
-   * @generated from field: string schedule_key = 43;
-   */
-  scheduleKey: string;
-
-  /**
-   * @generated from field: fireonce.v1.JobState state = 15;
-   */
-  state: JobState;
-
-  /**
-   * The phase of the state.
-   *
-   * @generated from field: fireonce.v1.Phase phase = 44;
-   */
-  phase: Phase;
-
-  /**
-   * @generated from field: fireonce.v1.EffectClass effect_class = 16;
-   */
-  effectClass: EffectClass;
+  blockedReason?: BlockedReason;
 
   /**
    * When the next attempt is due. Set in SCHEDULED and RETRYING.
    *
-   * @generated from field: google.protobuf.Timestamp next_attempt_time = 17;
+   * @generated from field: google.protobuf.Timestamp next_attempt_time = 7;
    */
   nextAttemptTime?: Timestamp;
 
   /**
    * When the next look or poll at the platform is due. Set in AMBIGUOUS and ACCEPTED.
    *
-   * @generated from field: google.protobuf.Timestamp next_look_time = 18;
+   * @generated from field: google.protobuf.Timestamp next_look_time = 8;
    */
   nextLookTime?: Timestamp;
 
   /**
    * Attempts so far: durable intents to send. Never decreases, not even by RetryJob.
    *
-   * @generated from field: int32 attempt_count = 19;
+   * @generated from field: int32 attempt_count = 9;
    */
   attemptCount: number;
 
   /**
-   * Failures that count against retry_policy.max_attempts. RetryJob sets it to 0.
-   *
-   * @generated from field: int32 failure_count = 20;
-   */
-  failureCount: number;
-
-  /**
-   * How often a new effect was wanted although an earlier one could not be ruled out: by
-   * DECISION_RESEND, or by delivery AT_LEAST_ONCE. Above 0, the effect may exist more than
-   * once.
-   *
-   * @generated from field: int32 resend_count = 21;
-   */
-  resendCount: number;
-
-  /**
-   * The newest attempt. Left out of lists and events.
-   *
-   * @generated from field: fireonce.v1.Attempt last_attempt = 22;
-   */
-  lastAttempt?: Attempt;
-
-  /**
    * The newest failure. Kept after a success.
    *
-   * @generated from field: fireonce.v1.JobError last_error = 23;
+   * @generated from field: fireonce.v1.JobError last_error = 10;
    */
   lastError?: JobError;
 
   /**
    * Set in SUCCEEDED.
    *
-   * @generated from field: fireonce.v1.Effect effect = 24;
+   * @generated from field: fireonce.v1.Effect effect = 11;
    */
   effect?: Effect;
 
   /**
    * The last decision of a person, if any.
    *
-   * @generated from field: fireonce.v1.Resolution resolution = 25;
+   * @generated from field: fireonce.v1.Resolution resolution = 12;
    */
   resolution?: Resolution;
 
   /**
+   * Left out of lists and events, and without the scope payloads:read.
+   *
+   * @generated from field: fireonce.v1.Payload payload = 13;
+   */
+  payload?: Payload;
+
+  /**
+   * @generated from field: map<string, string> labels = 14;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * The key under which the recurring schedule that made this job was created. Empty: there is
+   * none, or it was erased.
+   *
+   * @generated from field: string schedule_key = 15;
+   */
+  scheduleKey: string;
+
+  /**
+   * @generated from field: fireonce.v1.Delivery delivery = 16;
+   */
+  delivery: Delivery;
+
+  /**
+   * The policy in force: the job's over its connection's over its connector's, with the
+   * defaults filled in.
+   *
+   * @generated from field: fireonce.v1.RetryPolicy retry_policy = 17;
+   */
+  retryPolicy?: RetryPolicy;
+
+  /**
+   * How late the job may begin.
+   *
+   * @generated from field: google.protobuf.Duration start_window = 18;
+   */
+  startWindow?: Duration;
+
+  /**
+   * The time that one request to the platform is allowed.
+   *
+   * @generated from field: google.protobuf.Duration attempt_timeout = 19;
+   */
+  attemptTimeout?: Duration;
+
+  /**
+   * IANA name in which to show schedule_time. Display only.
+   *
+   * @generated from field: string time_zone = 20;
+   */
+  timeZone: string;
+
+  /**
+   * The job whose effect this one answers (a thread), if any.
+   *
+   * @generated from field: string reply_to_job_id = 21;
+   */
+  replyToJobId: string;
+
+  /**
+   * How long a reply waits for the job that it replies to, from its own time on (see
+   * wait_deadline). Unset for a job that replies to none.
+   *
+   * @generated from field: google.protobuf.Duration wait_window = 22;
+   */
+  waitWindow?: Duration;
+
+  /**
+   * The caller's own effect key, for the effect that is wanted now (see resend_count). Unset:
+   * it is derived; attempts have theirs in Attempt.effect_key.
+   *
+   * @generated from field: string effect_key = 23;
+   */
+  effectKey: string;
+
+  /**
+   * As the job was scheduled.
+   *
+   * @generated from field: fireonce.v1.SkipIfPresent skip_if_present = 24;
+   */
+  skipIfPresent?: SkipIfPresent;
+
+  /**
+   * A job that has not begun by then becomes EXPIRED. Unset once it has begun, and until the
+   * job that it replies to has succeeded: the start window counts from the end of that job,
+   * or from this job's own time if that is later.
+   *
+   * @generated from field: google.protobuf.Timestamp start_deadline = 25;
+   */
+  startDeadline?: Timestamp;
+
+  /**
+   * Until when a job that has begun is tried: it began this much later than
+   * retry_policy.keep_trying before. Then it is FAILED, or not repeated any more. Unset
+   * until it begins.
+   *
+   * @generated from field: google.protobuf.Timestamp keep_trying_time = 26;
+   */
+  keepTryingTime?: Timestamp;
+
+  /**
+   * When a reply that still waits for the job that it replies to becomes EXPIRED: its own
+   * time plus wait_window. Unset once that job has succeeded.
+   *
+   * @generated from field: google.protobuf.Timestamp wait_deadline = 27;
+   */
+  waitDeadline?: Timestamp;
+
+  /**
+   * From when a person may choose DECISION_RESEND: until then the last attempt may still
+   * act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, if something
+   * was sent. An earlier RESEND fails with RESEND_TOO_EARLY.
+   *
+   * @generated from field: google.protobuf.Timestamp resend_allowed_time = 28;
+   */
+  resendAllowedTime?: Timestamp;
+
+  /**
    * When a cancel was requested, if it was.
    *
-   * @generated from field: google.protobuf.Timestamp cancel_request_time = 26;
+   * @generated from field: google.protobuf.Timestamp cancel_request_time = 29;
    */
   cancelRequestTime?: Timestamp;
-
-  /**
-   * @generated from field: google.protobuf.Timestamp create_time = 27;
-   */
-  createTime?: Timestamp;
-
-  /**
-   * When the job last changed.
-   *
-   * @generated from field: google.protobuf.Timestamp update_time = 28;
-   */
-  updateTime?: Timestamp;
-
-  /**
-   * When the job ended. Unset while it has not.
-   *
-   * @generated from field: google.protobuf.Timestamp end_time = 29;
-   */
-  endTime?: Timestamp;
 
   /**
    * The idempotency key is honored until then, and for as long as the job itself is
@@ -256,97 +247,107 @@ export type Job = Message<"fireonce.v1.Job"> & {
   keyExpireTime?: Timestamp;
 
   /**
+   * @generated from field: google.protobuf.Timestamp create_time = 31;
+   */
+  createTime?: Timestamp;
+
+  /**
+   * When the job last changed.
+   *
+   * @generated from field: google.protobuf.Timestamp update_time = 32;
+   */
+  updateTime?: Timestamp;
+
+  /**
+   * When the job ended. Unset while it has not.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 33;
+   */
+  endTime?: Timestamp;
+
+  /**
+   * Failures that count against retry_policy.max_attempts. RetryJob sets it to 0.
+   *
+   * @generated from field: int32 failure_count = 34;
+   */
+  failureCount: number;
+
+  /**
+   * How often a new effect was wanted although an earlier one could not be ruled out: by
+   * DECISION_RESEND, or by delivery AT_LEAST_ONCE. Above 0, the effect may exist more than
+   * once.
+   *
+   * @generated from field: int32 resend_count = 35;
+   */
+  resendCount: number;
+
+  /**
+   * @generated from field: fireonce.v1.EffectClass effect_class = 36;
+   */
+  effectClass: EffectClass;
+
+  /**
+   * The newest attempt. Left out of lists and events.
+   *
+   * @generated from field: fireonce.v1.Attempt last_attempt = 37;
+   */
+  lastAttempt?: Attempt;
+
+  /**
+   * The firing that made the job, if it has a schedule_id. An origin of CATCH_UP means
+   * that the job is late. Set only by GetJob, while firings are stored.
+   *
+   * @generated from field: fireonce.v1.Firing firing = 38;
+   */
+  firing?: Firing;
+
+  /**
+   * UUIDv7, lower case. Set by the server.
+   *
+   * @generated from field: string job_id = 39;
+   */
+  jobId: string;
+
+  /**
+   * Set by the server from the API key; "default" when no keys are in use.
+   *
+   * @generated from field: string project_id = 40;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string connection_id = 41;
+   */
+  connectionId: string;
+
+  /**
+   * Of the recurring schedule that made this job, if any.
+   *
+   * @generated from field: string schedule_id = 42;
+   */
+  scheduleId: string;
+
+  /**
    * The sequence of the job's newest event. Compare with JobChanged.sequence.
    *
-   * @generated from field: int64 sequence = 31;
+   * @generated from field: int64 sequence = 43;
    */
   sequence: bigint;
 
   /**
    * Changes with every change of the job. Opaque.
    *
-   * @generated from field: string etag = 32;
+   * @generated from field: string etag = 44;
    */
   etag: string;
-
-  /**
-   * How long a reply waits for the job that it replies to, from its own time on (see
-   * wait_deadline). Unset for a job that replies to none.
-   *
-   * @generated from field: google.protobuf.Duration wait_window = 33;
-   */
-  waitWindow?: Duration;
-
-  /**
-   * When a reply that still waits for the job that it replies to becomes EXPIRED: its own
-   * time plus wait_window. Unset once that job has succeeded.
-   *
-   * @generated from field: google.protobuf.Timestamp wait_deadline = 34;
-   */
-  waitDeadline?: Timestamp;
-
-  /**
-   * The caller's own effect key, for the effect that is wanted now (see resend_count). Unset:
-   * it is derived; attempts have theirs in Attempt.effect_key.
-   *
-   * @generated from field: string effect_key = 35;
-   */
-  effectKey: string;
-
-  /**
-   * The time that one request to the platform is allowed.
-   *
-   * @generated from field: google.protobuf.Duration attempt_timeout = 36;
-   */
-  attemptTimeout?: Duration;
-
-  /**
-   * Why the job waits for something other than its time. Unset: it does not.
-   *
-   * @generated from field: fireonce.v1.BlockedReason blocked_reason = 37;
-   */
-  blockedReason?: BlockedReason;
-
-  /**
-   * From when a person may choose DECISION_RESEND: until then the last attempt may still
-   * act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, if something
-   * was sent. An earlier RESEND fails with RESEND_TOO_EARLY.
-   *
-   * @generated from field: google.protobuf.Timestamp resend_allowed_time = 38;
-   */
-  resendAllowedTime?: Timestamp;
 
   /**
    * True: fields of this message that need the scope payloads:read were left out, because
    * the caller lacks it.
    *
-   * @generated from field: bool content_withheld = 39;
+   * @generated from field: bool content_withheld = 45;
    */
   contentWithheld: boolean;
-
-  /**
-   * The firing that made the job, if it has a schedule_id. An origin of CATCH_UP means
-   * that the job is late. Set only by GetJob, while firings are stored.
-   *
-   * @generated from field: fireonce.v1.Firing firing = 40;
-   */
-  firing?: Firing;
-
-  /**
-   * As the job was scheduled.
-   *
-   * @generated from field: fireonce.v1.SkipIfPresent skip_if_present = 41;
-   */
-  skipIfPresent?: SkipIfPresent;
-
-  /**
-   * Until when a job that has begun is tried: it began this much later than
-   * retry_policy.keep_trying before. Then it is FAILED, or not repeated any more. Unset
-   * until it begins.
-   *
-   * @generated from field: google.protobuf.Timestamp keep_trying_time = 45;
-   */
-  keepTryingTime?: Timestamp;
 };
 
 /**
