@@ -86,7 +86,7 @@ func TestCLIDocs(t *testing.T) {
 	script += "complete -p fireonce\n"
 	out, err := newCLIPlace(t).run(t, script)
 	for _, want := range []string{
-		"SENDING → SUCCEEDED", `(?m)^staging  http://.* yes +yes$`, "Logged out of http", `(?m)^  "jobs": \[$`, `(?m)^{"jobId":`, `(?m)^  "attempts": \[$`,
+		"SENDING → SUCCEEDED", `(?m)^staging  http://.* yes +yes$`, "Logged out of http", `(?m)^  "jobs": \[$`, `(?m)^{"idempotencyKey":`, `(?m)^  "attempts": \[$`,
 		"complete .*fireonce",
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
