@@ -387,6 +387,7 @@ func (s *stage) schedule(id, name string) {
 		RetryPolicy: &fireoncev1.RetryPolicy{
 			MaxAttempts: 2,
 			MinBackoff:  durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),
+			KeepTrying: durationpb.New(4 * time.Second),
 		},
 	})
 	s.answered("ScheduleJob", resp, err)

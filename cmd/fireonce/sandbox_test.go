@@ -191,7 +191,8 @@ func settled(t *testing.T, api *client.API, n int) *history {
 }
 
 // TestSandboxUnauthorized checks that a job waits if the platform refuses the credential, and
-// succeeds with a new one. A plain HTTP receiver refuses the request.
+// succeeds with a new one. A webhook is sent again by itself, and a plain HTTP receiver refuses the
+// request.
 func TestSandboxUnauthorized(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -238,7 +239,7 @@ func TestSandboxUnauthorized(t *testing.T) {
 	h := settled(t, api, len(want))
 	for id, w := range want {
 		end, made := fireoncev1.JobState_JOB_STATE_SUCCEEDED, 1
-		if !held[id] {
+		if w.platform == "payments" { // a call of an API is wrong for good; a webhook is sent again
 			end, made = fireoncev1.JobState_JOB_STATE_FAILED, 0
 		}
 		if got := h.state(id); got != end || things(s, w.platform, w.text) != made {

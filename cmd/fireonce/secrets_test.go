@@ -380,6 +380,7 @@ func (s *spill) sendAll() {
 				RetryPolicy: &fireoncev1.RetryPolicy{
 					MaxAttempts: 2,
 					MinBackoff:  durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),
+					KeepTrying: durationpb.New(4 * time.Second),
 				},
 			})
 			if err != nil {

@@ -79,10 +79,10 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 			state: fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 2, most: 2, effects: 2, // as asked for
 			words: []string{"AMBIGUOUS → RETRYING", "attempt 2", "resent 1×", "AMBIGUOUS → NEEDS_RESOLUTION"},
 		},
-		"keyed, until its window is over": {
+		"keyed, for as long as it is tried": {
 			dedupes: true, policy: fireoncev1.Delivery_DELIVERY_ONCE_OR_ASK, window: 6 * time.Second,
 			state: fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 2, most: 3, effects: 1,
-			words: []string{"AMBIGUOUS → SENDING", "AMBIGUOUS → NEEDS_RESOLUTION", "the start window passed"},
+			words: []string{"AMBIGUOUS → SENDING", "AMBIGUOUS → NEEDS_RESOLUTION", "the time to keep trying is over"},
 		},
 	} {
 		for _, d := range deployments {
@@ -100,7 +100,7 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 				req := hook(connect(t, api, tt.dedupes), "silent", r.URL("silent"), time.Second)
 				req.Delivery, req.RetryPolicy = tt.policy, &fireoncev1.RetryPolicy{MaxAttempts: tt.attempts}
 				if tt.window > 0 {
-					req.StartWindow = durationpb.New(tt.window)
+					req.RetryPolicy.KeepTrying = durationpb.New(tt.window)
 				}
 				if _, err := api.Jobs.ScheduleJob(waiting(t), req); err != nil {
 					t.Fatal(err)
