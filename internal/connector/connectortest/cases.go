@@ -92,6 +92,8 @@ func (s Suite) defaults(code int) Want {
 		return succeeded
 	case code == http.StatusTooManyRequests:
 		return Want{Result: job.ResultRejected, Kind: job.FailRateLimited}
+	case code == http.StatusTooEarly: // RFC 8470, section 5.2: for now
+		return Want{Result: job.ResultRejected, Kind: job.FailTransient}
 	case code == http.StatusUnauthorized:
 		return Want{Result: job.ResultRejected, Kind: job.FailAuth}
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
