@@ -83,7 +83,8 @@ func newRecurring(ctx context.Context, c *campaign) (*recurring, error) {
 			Key: w.key, ID: resp.GetSchedule().GetScheduleId(), Prefix: w.prefix(), Class: w.job.class, Delivery: w.job.policy,
 			Every: w.every, Phase: w.phase, Cron: w.cron, Jitter: w.jitter, CoolDown: w.coolDown, Act: attemptTimeout + grace, Queue: w.queue,
 			Blocks: w.overlap != allow || w.unresolved != allow, Buffers: w.overlap == bufferOne || w.unresolved == bufferOne,
-			CatchesUp: w.catchUp == schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
+			// With SKIP, ALL does the same as LATEST.
+			CatchesUp: w.catchUp == schedulesv1.CatchUpPolicy_CATCH_UP_POLICY_ALL && w.overlap != skip,
 			Spans:     []judge.Span{{Asked: asked, Begun: time.Now()}},
 		}
 		r.all = append(r.all, w)
