@@ -384,12 +384,15 @@ func (f *fleet) drain() {
 			f.Fatal(err)
 		}
 		for _, snap := range late {
-			var e job.Evidence = job.LeaseOver{}
+			// As the engine's sweep takes them. A bound on jobs in flight may keep one too long.
+			var e job.Evidence = job.WindowOver{}
 			switch {
 			case snap.State == job.Sending:
 				e = job.FenceOver{}
 			case snap.State.Runnable() && snap.PredecessorEnd != 0:
 				e = job.PredecessorEnded{}
+			case snap.State == job.Claimed && snap.StartDeadline.After(snap.Now):
+				e = job.LeaseOver{}
 			}
 			if _, err := apply(s, snap, e); err != nil {
 				f.Fatal(err)
