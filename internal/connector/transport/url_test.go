@@ -7,43 +7,6 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
-func TestParseURL(t *testing.T) {
-	for in, want := range map[string]string{
-		"https://example.com":                 "https://example.com/",
-		"HTTPS://Example.COM:443/a?b=c":       "https://example.com/a?b=c",
-		"http://example.com:80/":              "http://example.com/",
-		"http://example.com:0443/":            "http://example.com:443/",
-		"http://example.com:/":                "http://example.com/",
-		"https://bücher.example/ä?ö=ü":        "https://xn--bcher-kva.example/%C3%A4?%C3%B6=%C3%BC",
-		"https://[2606:4700:0::1111]:8443/":   "https://[2606:4700::1111]:8443/",
-		"http://127.0.0.1:8080/x":             "http://127.0.0.1:8080/x",
-		"http://my_service.internal/x":        "http://my_service.internal/x",
-		"https://example.com/a%2Fb%20c?q=%zz": "https://example.com/a%2Fb%20c?q=%zz",
-		"https://example.com/../a/./b//c":     "https://example.com/../a/./b//c",
-	} {
-		u, err := transport.ParseURL(in)
-		if err != nil || u.String() != want {
-			t.Errorf("%s: %v, %v; want %s", in, u, err, want)
-		}
-	}
-	for _, bad := range []string{
-		"", "example.com", "//example.com/", "ftp://example.com/", "https://", "https:///x", "https:example.com", "file:///etc/passwd",
-		"https://user@example.com/", "https://user:secret-pass@example.com/", "https://example.com/#", "https://example.com/#secret",
-		"https://example.com:0/", "https://example.com:65536/", "https://example.com:-1/", "https://example.com:http/",
-		"https://exa mple.com/", "https://example.com/a b", "https://example.com/\r\nX: y", "https://example.com/\x00", "https://example.com\\@evil/",
-		"https://[::1%25eth0]/", "https://[::1/", "https://[127.0.0.1]/", "https://.example.com/", "https://a..b/", "https://exa$mple.com/",
-		"https://xn--\u00e4/", "https://" + strings.Repeat("a.", 130) + "com/", "https://example.com/" + strings.Repeat("a", 2048),
-		"https://example.com/" + strings.Repeat("ä", 600),
-	} {
-		u, err := transport.ParseURL(bad)
-		if err == nil {
-			t.Errorf("%q gives %s", bad, u)
-		} else if strings.Contains(err.Error(), "secret") && !strings.Contains(err.Error(), "put a secret") {
-			t.Errorf("%q: the error quotes it: %v", bad, err)
-		}
-	}
-}
-
 func TestTarget(t *testing.T) {
 	for in, want := range map[string]string{
 		"https://example.com/a":     "https://example.com:443",
@@ -55,30 +18,6 @@ func TestTarget(t *testing.T) {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
-}
-
-// FuzzParseURL holds that a normal form is its own normal form, and fit for a
-// request line.
-func FuzzParseURL(f *testing.F) {
-	f.Add("https://Example.com:443/ä?b=c")
-	f.Add("http://[::1]:80/")
-	f.Add("http://a/%2f%zz")
-	f.Fuzz(func(t *testing.T, raw string) {
-		u, err := transport.ParseURL(raw)
-		if err != nil {
-			return
-		}
-		again, err := transport.ParseURL(u.String())
-		if err != nil || again.String() != u.String() {
-			t.Fatalf("%q gives %q, which gives %v, %v", raw, u, again, err)
-		}
-		if strings.IndexFunc(u.RequestURI()+u.Host, func(r rune) bool { return r <= ' ' || r >= 0x7f }) >= 0 {
-			t.Fatalf("%q gives %q", raw, u.RequestURI())
-		}
-		if transport.TargetOf(u) != transport.TargetOf(again) {
-			t.Fatalf("%q: two targets", raw)
-		}
-	})
 }
 
 func TestCheckHeader(t *testing.T) {
