@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/internal/weburl"
 )
 
 // Rules of this file: a destination is all that decides where a credential arrives: the scheme,
@@ -53,19 +53,18 @@ func destinationsOf(connectorName string, settings []byte) []string {
 	return out
 }
 
-// urlDestination spells a URL in one way, as far as its parts have one meaning: scheme and host
-// in lower case, the port always there, the path as it is but for a slash alone.
+// urlDestination spells a URL in one way, as far as its parts have one meaning: as it is sent, with
+// the port always there, and the path as it is but for a slash alone.
 func urlDestination(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
+	u, err := weburl.Parse(text)
+	if err != nil {
 		return text
 	}
-	scheme, path := strings.ToLower(u.Scheme), u.EscapedPath()
-	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[scheme])
+	path, port := u.EscapedPath(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	if path == "/" {
 		path = ""
 	}
-	return scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port) + path
+	return u.Scheme + "://" + net.JoinHostPort(u.Hostname(), port) + path
 }
 
 // The ports of a relay whose settings name none.
@@ -83,5 +82,9 @@ func relayDestination(m *connectionsv1.SmtpSettings) string {
 			port = portSubmissions
 		}
 	}
-	return fmt.Sprintf("%s %s:%d", security, strings.ToLower(m.GetHost()), port)
+	host, err := weburl.Host(m.GetHost())
+	if err != nil {
+		host = strings.ToLower(m.GetHost()) // an IPv6 address
+	}
+	return fmt.Sprintf("%s %s:%d", security, host, port)
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"buf.build/go/protovalidate"
@@ -92,22 +91,13 @@ func elements(m protoreflect.Message, limit int) (n int) {
 	return n
 }
 
-// fault is the error that a client gets. That an address is no URI is left out beside a rule that states what it must be.
+// fault is the error that a client gets.
 func (b *ruleViolations) fault() *fault {
 	if b.body != nil {
 		return invalid(b.more, b.body)
 	}
-	found, explained := convertAll(b.found.Violations, violation), map[string]bool{}
-	for _, v := range found {
-		explained[v.GetField()] = explained[v.GetField()] || v.GetRule() != ruleURI
-	}
-	return invalid(b.more, slices.DeleteFunc(found, func(v *fireoncev1.FieldViolation) bool {
-		return v.GetRule() == ruleURI && explained[v.GetField()]
-	})...)
+	return invalid(b.more, convertAll(b.found.Violations, violation)...)
 }
-
-// ruleURI is the rule of protovalidate for an address.
-const ruleURI = "string.uri"
 
 // ruleChecker checks requests by the contract's rules.
 type ruleChecker struct{ server *Server }

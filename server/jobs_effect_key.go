@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/weburl"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -60,8 +61,9 @@ func effectKeyAt(conn *store.Connection, spec job.Spec) (digest [32]byte, err er
 const accountHold = "account"
 
 // receiverOf names the receiver that drops duplicates: host and port, or, where the hold key is
-// the account, all accounts of the platform. A host has one receiver at the usual ports of http
-// and https, which share their handler as a rule, and a name is the same with a dot at its end.
+// the account, all accounts of the platform. A host is named in ASCII and lower case, however it
+// was typed, also by a custom connector. It has one receiver at the usual ports of http and https,
+// which share their handler as a rule, and a name is the same with a dot at its end.
 func receiverOf(connector, holdKey string) string {
 	if holdKey == accountHold {
 		return "connector " + connector
@@ -70,7 +72,11 @@ func receiverOf(connector, holdKey string) string {
 	if err != nil || u.Host == "" {
 		return holdKey
 	}
-	host, port := strings.TrimSuffix(u.Hostname(), "."), u.Port()
+	host, port := u.Hostname(), u.Port()
+	if name, err := weburl.Host(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if port == "" || port == "80" || port == "443" {
 		return "host " + host
 	}

@@ -100,7 +100,7 @@ func requestStrings(visit func(name protoreflect.FullName, rules *validate.Field
 func controls(rules *validate.FieldRules) (string, error) {
 	s := rules.GetString()
 	switch {
-	case s.GetUuid(), s.GetUri(): // TestFormats
+	case s.GetUuid(): // TestFormats
 		return "", nil
 	case len(s.GetIn()) > 0:
 		return "", nil
@@ -207,7 +207,7 @@ func TestFormats(t *testing.T) {
 			return protovalidate.FieldPathString(v.Proto.GetField()) == field
 		})
 	}
-	const id, url = "0199c0de-0000-7000-8000-000000000001", "https://example.org/a/b?c=d#e"
+	const id, url = "0199c0de-0000-7000-8000-000000000001", "https://example.org/a/b?c=d"
 	ofJob := func(id string) proto.Message {
 		return &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}}
 	}
@@ -226,7 +226,7 @@ func TestFormats(t *testing.T) {
 		}
 		for i := range len(url) + 1 {
 			if bad := url[:i] + string(r) + url[i:]; !refused(ofURL(bad), "url") {
-				t.Errorf("uri allows %q", bad)
+				t.Errorf("a URL allows %q", bad)
 			}
 		}
 	}

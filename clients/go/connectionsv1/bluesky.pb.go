@@ -72,10 +72,10 @@ var File_fireonce_connections_v1_bluesky_proto protoreflect.FileDescriptor
 
 const file_fireonce_connections_v1_bluesky_proto_rawDesc = "" +
 	"\n" +
-	"%fireonce/connections/v1/bluesky.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\"\x98\x02\n" +
-	"\x0fBlueskySettings\x12\x84\x02\n" +
-	"\bbase_url\x18\x01 \x01(\tB\xe8\x01\xbaH\xe4\x01\xba\x01\xd5\x01\n" +
-	"\x19bluesky_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xd8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrlB\xc0\x01\n" +
+	"%fireonce/connections/v1/bluesky.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\"\xd1\x01\n" +
+	"\x0fBlueskySettings\x12\xbd\x01\n" +
+	"\bbase_url\x18\x01 \x01(\tB\xa1\x01\xbaH\x9d\x01\xba\x01D\n" +
+	"\x19bluesky_settings.base_url\x12\x12must have no query\x1a\x13!this.contains('?')\xd8\x01\x01rQ\x18\x80\x102L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\abaseUrlB\xc0\x01\n" +
 	"!io.github.fireonce.connections.v1B\fBlueskyProtoP\x01Z5github.com/fireonce/fireonce/clients/go/connectionsv1\xa2\x02\x03FON\xaa\x02\x17Fireonce.Connections.V1\xca\x02\x17Fireonce\\Connections\\V1\xea\x02\x19Fireonce::Connections::V1b\x06proto3"
 
 var (

@@ -84,10 +84,10 @@ var File_fireonce_connections_v1_feed_proto protoreflect.FileDescriptor
 
 const file_fireonce_connections_v1_feed_proto_rawDesc = "" +
 	"\n" +
-	"\"fireonce/connections/v1/feed.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd7\x02\n" +
-	"\fFeedSettings\x12\x81\x02\n" +
-	"\bbase_url\x18\x01 \x01(\tB\xe5\x01\xbaH\xe1\x01\xba\x01\xd2\x01\n" +
-	"\x16feed_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\x12C\n" +
+	"\"fireonce/connections/v1/feed.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x90\x02\n" +
+	"\fFeedSettings\x12\xba\x01\n" +
+	"\bbase_url\x18\x01 \x01(\tB\x9e\x01\xbaH\x9a\x01\xba\x01A\n" +
+	"\x16feed_settings.base_url\x12\x12must have no query\x1a\x13!this.contains('?')\xc8\x01\x01rQ\x18\x80\x102L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\abaseUrl\x12C\n" +
 	"\bread_lag\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\areadLagB\xbd\x01\n" +
 	"!io.github.fireonce.connections.v1B\tFeedProtoP\x01Z5github.com/fireonce/fireonce/clients/go/connectionsv1\xa2\x02\x03FON\xaa\x02\x17Fireonce.Connections.V1\xca\x02\x17Fireonce\\Connections\\V1\xea\x02\x19Fireonce::Connections::V1b\x06proto3"

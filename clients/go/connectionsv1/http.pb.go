@@ -42,7 +42,7 @@ type HttpSettings struct {
 	// does not get all rights of the credential. Both are checked when a job is scheduled
 	// and again before it is sent. Empty: any.
 	//
-	// A path is compared as it is in the URL; one that ends with "/" stands for everything
+	// A path is compared as it is sent; one that ends with "/" stands for everything
 	// below it, and no URL below it may have empty, "." or ".." segments, in any encoding.
 	// The query is not compared.
 	Paths   []string                `protobuf:"bytes,4,rep,name=paths,proto3" json:"paths,omitempty"`
@@ -217,14 +217,14 @@ var File_fireonce_connections_v1_http_proto protoreflect.FileDescriptor
 
 const file_fireonce_connections_v1_http_proto_rawDesc = "" +
 	"\n" +
-	"\"fireonce/connections/v1/http.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a&fireonce/connections/v1/receiver.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\"\x89\x0f\n" +
+	"\"fireonce/connections/v1/http.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a&fireonce/connections/v1/receiver.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9f\x0f\n" +
 	"\fHttpSettings\x12_\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2(.fireonce.connections.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
-	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
-	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x128\n" +
-	"\x05paths\x18\x04 \x03(\tB\"\xbaH\x1f\x92\x01\x1c\x102\x18\x01\"\x16r\x14\x18\x80\x042\x0f^/[!-\"$->@-~]*$R\x05paths\x12F\n" +
+	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12^\n" +
+	"\aorigins\x18\x03 \x03(\tBD\xbaHA\x92\x01>\x10\x14\x18\x01\"8r6\x18\xac\x0221^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x12?\n" +
+	"\x05paths\x18\x04 \x03(\tB)\xbaH&\x92\x01#\x102\x18\x01\"\x1dr\x1b\x18\x80\x042\x16^/[^?#\\x00-\\x20\\x7f]*$R\x05paths\x12F\n" +
 	"\amethods\x18\x05 \x03(\x0e2\x17.fireonce.v1.HttpMethodB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\amethods\x12`\n" +
 	"\x10id_json_pointers\x18\x06 \x03(\tB6\xbaH3\x92\x010\x10\x14\x18\x01\"*r(\x10\x01\x18\x80\x022!^(/([^~/\\x00-\\x1f\\x7f]|~[01])*)*$R\x0eidJsonPointers\x12#\n" +
 	"\rquote_answers\x18\a \x01(\bR\fquoteAnswers\x12D\n" +

@@ -85,10 +85,10 @@ var File_fireonce_connections_v1_mastodon_proto protoreflect.FileDescriptor
 
 const file_fireonce_connections_v1_mastodon_proto_rawDesc = "" +
 	"\n" +
-	"&fireonce/connections/v1/mastodon.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a&fireonce/connections/v1/receiver.proto\"\xf5\x02\n" +
-	"\x10MastodonSettings\x12\x85\x02\n" +
-	"\bbase_url\x18\x01 \x01(\tB\xe9\x01\xbaH\xe5\x01\xba\x01\xd6\x01\n" +
-	"\x1amastodon_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\x12Y\n" +
+	"&fireonce/connections/v1/mastodon.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a&fireonce/connections/v1/receiver.proto\"\xae\x02\n" +
+	"\x10MastodonSettings\x12\xbe\x01\n" +
+	"\bbase_url\x18\x01 \x01(\tB\xa2\x01\xbaH\x9e\x01\xba\x01E\n" +
+	"\x1amastodon_settings.base_url\x12\x12must have no query\x1a\x13!this.contains('?')\xc8\x01\x01rQ\x18\x80\x102L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\abaseUrl\x12Y\n" +
 	"\x0eserver_dedupes\x18\x02 \x01(\x0e2(.fireonce.connections.v1.ReceiverDedupesB\b\xbaH\x05\x82\x01\x02\x10\x01R\rserverDedupesB\xc1\x01\n" +
 	"!io.github.fireonce.connections.v1B\rMastodonProtoP\x01Z5github.com/fireonce/fireonce/clients/go/connectionsv1\xa2\x02\x03FON\xaa\x02\x17Fireonce.Connections.V1\xca\x02\x17Fireonce\\Connections\\V1\xea\x02\x19Fireonce::Connections::V1b\x06proto3"
 

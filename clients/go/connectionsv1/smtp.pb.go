@@ -82,7 +82,7 @@ func (SmtpSettings_Security) EnumDescriptor() ([]byte, []int) {
 // Settings of connector "smtp": a relay that accepts mail.
 type SmtpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A host name or an address.
+	// A host name or an address. A name beyond ASCII is resolved in its ASCII form (UTS 46).
 	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
 	// 0 means 587, with SECURITY_TLS 465.
 	Port     int32                 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
@@ -155,9 +155,9 @@ var File_fireonce_connections_v1_smtp_proto protoreflect.FileDescriptor
 
 const file_fireonce_connections_v1_smtp_proto_rawDesc = "" +
 	"\n" +
-	"\"fireonce/connections/v1/smtp.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\"\xd5\x02\n" +
-	"\fSmtpSettings\x123\n" +
-	"\x04host\x18\x01 \x01(\tB\x1f\xbaH\x1c\xc8\x01\x01r\x17\x18\xfd\x012\x12^[0-9A-Za-z.:_-]+$R\x04host\x12\x1f\n" +
+	"\"fireonce/connections/v1/smtp.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\"\xe3\x02\n" +
+	"\fSmtpSettings\x12A\n" +
+	"\x04host\x18\x01 \x01(\tB-\xbaH*\xc8\x01\x01r%\x18\xfd\x012 ^[^!-,/;-@[-^`{-\\x7f\\x00-\\x20]+$R\x04host\x12\x1f\n" +
 	"\x04port\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xff\xff\x03(\x00R\x04port\x12T\n" +
 	"\bsecurity\x18\x03 \x01(\x0e2..fireonce.connections.v1.SmtpSettings.SecurityB\b\xbaH\x05\x82\x01\x02\x10\x01R\bsecurity\x127\n" +
 	"\thelo_name\x18\x04 \x01(\tB\x1a\xbaH\x17r\x15\x18\xfd\x012\x10^[0-9A-Za-z.-]*$R\bheloName\"`\n" +

@@ -170,13 +170,13 @@ var File_fireonce_connections_v1_webhook_proto protoreflect.FileDescriptor
 
 const file_fireonce_connections_v1_webhook_proto_rawDesc = "" +
 	"\n" +
-	"%fireonce/connections/v1/webhook.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a&fireonce/connections/v1/receiver.proto\x1a\x1egoogle/protobuf/duration.proto\"\xe6\v\n" +
+	"%fireonce/connections/v1/webhook.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a&fireonce/connections/v1/receiver.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf5\v\n" +
 	"\x0fWebhookSettings\x12_\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2(.fireonce.connections.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
-	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
-	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x12#\n" +
+	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12^\n" +
+	"\aorigins\x18\x03 \x03(\tBD\xbaHA\x92\x01>\x10\x14\x18\x01\"8r6\x18\xac\x0221^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x12#\n" +
 	"\rquote_answers\x18\x04 \x01(\bR\fquoteAnswers\x12D\n" +
 	"\vkeep_answer\x18\x05 \x01(\v2#.fireonce.connections.v1.KeepAnswerR\n" +
 	"keepAnswer\x12*\n" +

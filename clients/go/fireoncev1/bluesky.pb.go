@@ -108,7 +108,7 @@ func (x *BlueskyOptions) GetNoCard() bool {
 // A card below the text, of a page that it leads to.
 type BlueskyOptions_Card struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The page: an http or https URL.
+	// The page: an http or https URL, sent in ASCII as Webhook.url is. It may have a fragment.
 	Url         string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	Title       string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
@@ -180,7 +180,7 @@ var File_fireonce_v1_bluesky_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_bluesky_proto_rawDesc = "" +
 	"\n" +
-	"\x19fireonce/v1/bluesky.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/media.proto\"\xb4\x05\n" +
+	"\x19fireonce/v1/bluesky.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/media.proto\"\xff\x05\n" +
 	"\x0eBlueskyOptions\x127\n" +
 	"\tquote_uri\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x18\x80\x042\x10^(at://[!-~]+)?$R\bquoteUri\x125\n" +
 	"\tquote_cid\x18\x02 \x01(\tB\x18\xbaH\x15r\x132\x11^[a-z0-9]{0,128}$R\bquoteCid\x12@\n" +
@@ -188,9 +188,9 @@ const file_fireonce_v1_bluesky_proto_rawDesc = "" +
 	"\x18\x01\"\x13r\x112\x0f^[a-z!-]{1,64}$R\n" +
 	"selfLabels\x124\n" +
 	"\x04card\x18\x04 \x01(\v2 .fireonce.v1.BlueskyOptions.CardR\x04card\x12\x17\n" +
-	"\ano_card\x18\x05 \x01(\bR\x06noCard\x1a\xca\x01\n" +
-	"\x04Card\x12\x1d\n" +
-	"\x03url\x18\x01 \x01(\tB\v\xbaH\br\x06\x18\x80\x10\x88\x01\x01R\x03url\x125\n" +
+	"\ano_card\x18\x05 \x01(\bR\x06noCard\x1a\x95\x02\n" +
+	"\x04Card\x12h\n" +
+	"\x03url\x18\x01 \x01(\tBV\xbaHSrQ\x18\x80\x102L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?#][^\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x125\n" +
 	"\x05title\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xac\x022\x13^[^\\x00-\\x1f\\x7f]*$R\x05title\x12?\n" +
 	"\vdescription\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xe8\a2\x13^[^\\x00-\\x1f\\x7f]*$R\vdescription\x12+\n" +
 	"\x05thumb\x18\x04 \x01(\v2\x15.fireonce.v1.MediaRefR\x05thumb:\xd3\x01\xbaH\xcf\x01\x1a]\n" +

@@ -25,8 +25,8 @@ const (
 // A picture, a video or a file, kept elsewhere.
 type MediaRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// http or https. Must be fetchable at send time, not only at schedule time.
-	// Without user info, white space or control characters.
+	// http or https. Must be fetchable at send time, not only at schedule time. Characters
+	// beyond ASCII and others are sent as in Webhook.url.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// SHA-256 of the bytes, 32 bytes. When set, a mismatch at send time fails the
 	// job before anything is sent.
@@ -110,10 +110,9 @@ var File_fireonce_v1_media_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_media_proto_rawDesc = "" +
 	"\n" +
-	"\x17fireonce/v1/media.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\"\xc1\x03\n" +
-	"\bMediaRef\x12\xd6\x01\n" +
-	"\x03url\x18\x01 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
-	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12\"\n" +
+	"\x17fireonce/v1/media.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\"\xd5\x02\n" +
+	"\bMediaRef\x12k\n" +
+	"\x03url\x18\x01 \x01(\tBY\xbaHV\xc8\x01\x01rQ\x18\x80\x102L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x12\"\n" +
 	"\x06sha256\x18\x02 \x01(\fB\n" +
 	"\xbaH\a\xd8\x01\x01z\x02h R\x06sha256\x120\n" +
 	"\n" +

@@ -691,7 +691,7 @@ func (x *EmailHeader) GetValue() string {
 // List-Unsubscribe-Post (RFC 8058). Set url, mailto or both.
 type Unsubscribe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// https. At most 900 characters.
+	// https. At most 900 characters, as typed and as sent: see Webhook.url.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// The address to write to, as RFC 6068 has it: "mailto:leave@example.org?subject=leave". Only subject
 	// and body may follow the address. At most 900 characters.
@@ -760,9 +760,12 @@ func (x *Unsubscribe) GetOneClick() bool {
 // are not followed.
 type Webhook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// https, or http if the operator allows it; without user info, white space or control
-	// characters. The host is resolved and checked against the egress policy when the
-	// request is *dialed*, not here.
+	// https, or http if the operator allows it; without user info, fragment, white space,
+	// backslashes or control characters. At most 2,048 characters, as typed and as sent.
+	// It is sent in ASCII: the host by UTS 46, the rest percent-encoded in UTF-8, and so is
+	// what RFC 3986 does not allow there, such as [ ] { } and |. It is stored and returned as
+	// typed. The host is resolved and checked against the egress policy when the request is
+	// *dialed*, not here.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// The request's body. Unset: an empty body. At most 256 KiB.
 	//
@@ -1226,27 +1229,25 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x10email.recipients\x12'at least one recipient in to, cc or bcc\x1a2size(this.to) + size(this.cc) + size(this.bcc) > 0\"\x82\x01\n" +
 	"\vEmailHeader\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%r#\x10\x01\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x125\n" +
-	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\x87\x04\n" +
-	"\vUnsubscribe\x12\xea\x01\n" +
-	"\x03url\x18\x01 \x01(\tB\xd7\x01\xbaH\xd3\x01\xba\x01\xc4\x01\n" +
-	"\x11unsubscribe.https\x12Wurl must be https, without user info, white space, angle brackets or control characters\x1aVthis.matches('^https://[^@/?#<>\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^<>\\\\x00-\\\\x20\\\\x7f]*)?$')\xd8\x01\x01r\x06\x18\x84\a\x88\x01\x01R\x03url\x12C\n" +
+	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xdf\x03\n" +
+	"\vUnsubscribe\x12\xc2\x01\n" +
+	"\x03url\x18\x01 \x01(\tB\xaf\x01\xbaH\xab\x01\xba\x01R\n" +
+	"\x11unsubscribe.https\x12\x18must start with https://\x1a#!this.matches('^[Hh][Tt][Tt][Pp]:')\xd8\x01\x01rQ\x18\x84\a2L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x12C\n" +
 	"\x06mailto\x18\x02 \x01(\tB+\xbaH(r&\x18\x84\a2!^(mailto:[!-;=?-~]+@[!-;=?-~]+)?$R\x06mailto\x12\x1b\n" +
 	"\tone_click\x18\x03 \x01(\bR\boneClick:\xa8\x01\xbaH\xa4\x01\x1aQ\n" +
 	"\x0funsubscribe.way\x12\x19url or mailto must be set\x1a#this.url != '' || this.mailto != ''\x1aO\n" +
-	"\x15unsubscribe.one_click\x12\x13one_click needs url\x1a!!this.one_click || this.url != ''\"\xe2\x03\n" +
-	"\aWebhook\x12\xd6\x01\n" +
-	"\x03url\x18\x01 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
-	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12\x1f\n" +
+	"\x15unsubscribe.one_click\x12\x13one_click needs url\x1a!!this.one_click || this.url != ''\"\xf6\x02\n" +
+	"\aWebhook\x12k\n" +
+	"\x03url\x18\x01 \x01(\tBY\xbaHV\xc8\x01\x01rQ\x18\x80\x102L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x12\x1f\n" +
 	"\x04body\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10H\x00R\x04body\x12(\n" +
 	"\tbody_text\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10H\x00R\bbodyText\x125\n" +
 	"\tbody_json\x18\x06 \x01(\v2\x16.google.protobuf.ValueH\x00R\bbodyJson\x124\n" +
 	"\fcontent_type\x18\x04 \x01(\tB\x11\xbaH\x0er\f\x18\x7f2\b^[ -~]*$R\vcontentType\x12;\n" +
 	"\aheaders\x18\x05 \x03(\v2\x17.fireonce.v1.HttpHeaderB\b\xbaH\x05\x92\x01\x02\x10 R\aheadersB\t\n" +
-	"\acontent\"\xf6\x04\n" +
+	"\acontent\"\x8a\x04\n" +
 	"\vHttpRequest\x129\n" +
-	"\x06method\x18\x01 \x01(\x0e2\x17.fireonce.v1.HttpMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12\xd6\x01\n" +
-	"\x03url\x18\x02 \x01(\tB\xc3\x01\xbaH\xbf\x01\xba\x01\xb0\x01\n" +
-	"\burl.http\x12Ourl must be http or https, without user info, white space or control characters\x1aSthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+([/?#][^\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\x03url\x12;\n" +
+	"\x06method\x18\x01 \x01(\x0e2\x17.fireonce.v1.HttpMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12k\n" +
+	"\x03url\x18\x02 \x01(\tBY\xbaHV\xc8\x01\x01rQ\x18\x80\x102L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x12;\n" +
 	"\aheaders\x18\x03 \x03(\v2\x17.fireonce.v1.HttpHeaderB\b\xbaH\x05\x92\x01\x02\x10 R\aheaders\x12\x1f\n" +
 	"\x04body\x18\x04 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10H\x00R\x04body\x12(\n" +
 	"\tbody_text\x18\x05 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10H\x00R\bbodyText\x125\n" +

@@ -15,6 +15,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/weburl"
 )
 
 // Rules of this file: a post's card is its own, with all that it shows, or is made of the page of its
@@ -56,10 +57,11 @@ func (q *post) readCard(o *fireoncev1.BlueskyOptions) error {
 	case strings.TrimSpace(card.GetTitle()) == "":
 		return badPayload(".bluesky.card.title", "must not be blank")
 	}
-	if _, err := transport.ParseURL(withoutFragment(card.GetUrl())); err != nil || !uriForm.MatchString(card.GetUrl()) {
-		return badPayload(".bluesky.card.url", "must be an http or https URL")
+	page, err := weburl.ParsePage(card.GetUrl())
+	if err != nil {
+		return badPayload(".bluesky.card.url", err.Error())
 	}
-	q.card = external{URI: card.GetUrl(), Title: card.GetTitle(), Description: card.GetDescription()}
+	q.card = external{URI: page.String(), Title: card.GetTitle(), Description: card.GetDescription()}
 	if thumb := card.GetThumb(); thumb != nil {
 		q.media = []*fireoncev1.MediaRef{thumb}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/weburl"
 )
 
 // Rules of this file: a job names its own request, and the connection's owner decides
@@ -56,7 +57,7 @@ func readSettings(encoded []byte) (permit, error) {
 	if err := proto.Unmarshal(encoded, s); err != nil {
 		return permit{}, badSettings("", "not readable")
 	}
-	p := permit{stated: s, paths: s.GetPaths(), ids: s.GetIdJsonPointers()}
+	p := permit{stated: s, paths: slices.Clone(s.GetPaths()), ids: s.GetIdJsonPointers()}
 	var err error
 	if p.origins, err = kit.ParseOrigins(pathSettings, s.GetOrigins()); err != nil {
 		return p, err
@@ -65,7 +66,8 @@ func readSettings(encoded []byte) (permit, error) {
 		return p, badSettings(".paths", fmt.Sprintf("at most %d", maxPaths))
 	}
 	for i, path := range p.paths {
-		if !strings.HasPrefix(path, "/") || len(path) > maxPath || strings.ContainsAny(path, "?#") || !plainPath(path) {
+		p.paths[i] = weburl.EscapePath(path)
+		if !strings.HasPrefix(path, "/") || len(path) > maxPath || strings.ContainsAny(path, "?#") || !plainPath(p.paths[i]) {
 			return p, badSettings(fmt.Sprintf(".paths[%d]", i), `must be a path, such as "/v1/charges", or "/v1/" for what is below it, without empty, "." or ".." parts`)
 		}
 	}
@@ -149,7 +151,7 @@ func (p permit) allows(q request) *connector.InputError {
 	return nil
 }
 
-// allowsPath compares paths as they are in the URL: the receiver takes /a%2Fb for
+// allowsPath compares paths as they are sent: the receiver takes /a%2Fb for
 // another one than /a/b, or for the same, and we cannot know which.
 func (p permit) allowsPath(u *url.URL) bool {
 	if len(p.paths) == 0 {

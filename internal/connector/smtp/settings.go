@@ -68,7 +68,7 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 	// The rules for a name that is dialled are the same, whatever the settings.
 	u, err := transport.ParseURL("https://" + net.JoinHostPort(s.GetHost(), strconv.Itoa(port)))
 	if err != nil || s.GetHost() == "" || u.Path != "/" || u.RawQuery != "" {
-		return settings{}, badSettings(".host", "not a host name or an address")
+		return settings{}, badSettings(".host", "not a host name or an address that can be reached")
 	}
 	out.target = transport.TargetOf(u)
 	out.target.Scheme = scheme

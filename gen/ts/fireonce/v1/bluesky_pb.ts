@@ -70,7 +70,7 @@ export const BlueskyOptionsSchema: GenMessage<BlueskyOptions> = /*@__PURE__*/
  */
 export type BlueskyOptions_Card = Message<"fireonce.v1.BlueskyOptions.Card"> & {
   /**
-   * The page: an http or https URL.
+   * The page: an http or https URL, sent in ASCII as Webhook.url is. It may have a fragment.
    *
    * @generated from field: string url = 1;
    */

@@ -19,8 +19,8 @@ export const file_fireonce_v1_media: GenFile = /*@__PURE__*/
  */
 export type MediaRef = Message<"fireonce.v1.MediaRef"> & {
   /**
-   * http or https. Must be fetchable at send time, not only at schedule time.
-   * Without user info, white space or control characters.
+   * http or https. Must be fetchable at send time, not only at schedule time. Characters
+   * beyond ASCII and others are sent as in Webhook.url.
    *
    * @generated from field: string url = 1;
    */

@@ -347,7 +347,7 @@ export const EmailHeaderSchema: GenMessage<EmailHeader> = /*@__PURE__*/
  */
 export type Unsubscribe = Message<"fireonce.v1.Unsubscribe"> & {
   /**
-   * https. At most 900 characters.
+   * https. At most 900 characters, as typed and as sent: see Webhook.url.
    *
    * @generated from field: string url = 1;
    */
@@ -387,9 +387,12 @@ export const UnsubscribeSchema: GenMessage<Unsubscribe> = /*@__PURE__*/
  */
 export type Webhook = Message<"fireonce.v1.Webhook"> & {
   /**
-   * https, or http if the operator allows it; without user info, white space or control
-   * characters. The host is resolved and checked against the egress policy when the
-   * request is *dialed*, not here.
+   * https, or http if the operator allows it; without user info, fragment, white space,
+   * backslashes or control characters. At most 2,048 characters, as typed and as sent.
+   * It is sent in ASCII: the host by UTS 46, the rest percent-encoded in UTF-8, and so is
+   * what RFC 3986 does not allow there, such as [ ] { } and |. It is stored and returned as
+   * typed. The host is resolved and checked against the egress policy when the request is
+   * *dialed*, not here.
    *
    * @generated from field: string url = 1;
    */

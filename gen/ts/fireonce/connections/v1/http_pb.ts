@@ -55,7 +55,7 @@ export type HttpSettings = Message<"fireonce.connections.v1.HttpSettings"> & {
    * does not get all rights of the credential. Both are checked when a job is scheduled
    * and again before it is sent. Empty: any.
    *
-   * A path is compared as it is in the URL; one that ends with "/" stands for everything
+   * A path is compared as it is sent; one that ends with "/" stands for everything
    * below it, and no URL below it may have empty, "." or ".." segments, in any encoding.
    * The query is not compared.
    *

@@ -19,7 +19,7 @@ export const file_fireonce_connections_v1_smtp: GenFile = /*@__PURE__*/
  */
 export type SmtpSettings = Message<"fireonce.connections.v1.SmtpSettings"> & {
   /**
-   * A host name or an address.
+   * A host name or an address. A name beyond ASCII is resolved in its ASCII form (UTS 46).
    *
    * @generated from field: string host = 1;
    */
