@@ -19,10 +19,10 @@ func CheckText(path, text string) error {
 	return nil
 }
 
-// Fill replaces the placeholders of a text with a beat's values. run is the number of the run, which the caller counts. It
-// fails if the result would have more than limit bytes. The caller must not apply it to a key or to a URL's host, or to
-// any other text whose meaning it may not change.
-func (s *Schedule) Fill(text string, b Beat, run int64, limit int) (string, error) {
+// Fill replaces the placeholders of a text with a beat's values, each as escape returns it. run is the number of the run,
+// which the caller counts. It fails if the result would have more than limit bytes. The caller must not apply it to a key
+// or to a URL's host, or to any other text whose meaning it may not change.
+func (s *Schedule) Fill(text string, b Beat, run int64, limit int, escape func(string) string) (string, error) {
 	var out strings.Builder
 	put := func(part string) bool {
 		if out.Len()+len(part) > limit {
@@ -31,28 +31,31 @@ func (s *Schedule) Fill(text string, b Beat, run int64, limit int) (string, erro
 		out.WriteString(part)
 		return true
 	}
-	value := func(name string) bool {
-		switch name {
-		case "nominal_time":
-			return put(b.Civil.String())
-		case "nominal_date":
-			return put(b.Civil.Date())
-		case "nominal_name":
-			return put(b.Name)
-		case "instant":
-			return put(b.Instant.UTC().Format(time.RFC3339))
-		case "zone":
-			return put(s.spec.Zone)
-		case "run":
-			return put(strconv.FormatInt(run, 10))
-		default:
-			return put(s.spec.ID)
-		}
-	}
+	value := func(name string) bool { return put(escape(s.value(name, b, run))) }
 	if err := eachPart(text, put, value); err != nil {
 		return "", err
 	}
 	return out.String(), nil
+}
+
+// value returns the value of a known placeholder.
+func (s *Schedule) value(name string, b Beat, run int64) string {
+	switch name {
+	case "nominal_time":
+		return b.Civil.String()
+	case "nominal_date":
+		return b.Civil.Date()
+	case "nominal_name":
+		return b.Name
+	case "instant":
+		return b.Instant.UTC().Format(time.RFC3339)
+	case "zone":
+		return s.spec.Zone
+	case "run":
+		return strconv.FormatInt(run, 10)
+	default:
+		return s.spec.ID
+	}
 }
 
 // eachPart calls plain with each literal part of a text and value with the name of each placeholder, until one of them

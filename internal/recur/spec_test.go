@@ -235,11 +235,16 @@ func TestFill(t *testing.T) {
 	b, _, _ := s.Next(s.After(time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)))
 	text := "{{schedule_id}} {{nominal_date}} {{nominal_time}} {{instant}} {{zone}} {{run}} {{{{run}} {x}}"
 	want := "nightly 2026-03-29 2026-03-29T02:30:00 2026-03-29T01:00:00Z Europe/Vienna 7 {{run}} {x}}"
-	if got, err := s.Fill(text, b, 7, 1000); err != nil || got != want {
+	plain := func(value string) string { return value }
+	if got, err := s.Fill(text, b, 7, 1000, plain); err != nil || got != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	if _, err := s.Fill(text, b, 7, len(want)-1); err == nil {
+	if _, err := s.Fill(text, b, 7, len(want)-1, plain); err == nil {
 		t.Error("a result past the limit was not refused")
+	}
+	quoted := func(value string) string { return "<" + value + ">" }
+	if got, err := s.Fill("{{zone}} {{{{ {{run}}", b, 7, 1000, quoted); err != nil || got != "<Europe/Vienna> {{ <7>" {
+		t.Errorf("%q, %v", got, err)
 	}
 	for _, bad := range []string{"{{x}}", "{{run", "{{ run }}"} {
 		if err := CheckText("payload", bad); err == nil {

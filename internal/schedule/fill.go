@@ -13,35 +13,50 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/weburl"
 )
 
-// Rules of this file: placeholders may be in texts that people read and in bodies. Fields that
-// determine the target (addresses, URLs, names of headers, ids) may have none, so that no value
-// changes the target. Values consist of letters, digits and "_+-:/." only, so they need no
-// quoting in a JSON string or in HTML. The contract keeps all others out of the two values that
-// callers choose: a zone's name and a trigger's key.
+// Rules of this file: placeholders may be in texts that people read, in bodies, in values of
+// headers, and in URLs behind the host. Fields that determine the target (addresses, names of
+// headers, ids, and a URL's scheme, host and port) may have none, so that no value changes the
+// target: who receives the jobs, and who drops duplicates, is known from the template.
+//
+// Values consist of letters, digits and "_+-:/." only, so they need no quoting in a JSON string,
+// in HTML or in a header. The contract keeps all others out of the two values that callers
+// choose: a zone's name and a trigger's key. In a URL "+" and "/" are percent-encoded, so that a
+// value stays one segment of a path or one value of a query.
 
 // filled is the whole table of the fields that may have placeholders, by their messages.
 var filled = map[protoreflect.FullName][]protoreflect.Name{
 	"fireonce.v1.SocialPost":          {"text"},
 	"fireonce.v1.MastodonOptions":     {"content_warning"},
 	"fireonce.v1.DirectMessage":       {"text"},
-	"fireonce.v1.BlueskyOptions.Card": {"title", "description"},
-	"fireonce.v1.MediaRef":            {"alt_text"},
+	"fireonce.v1.BlueskyOptions.Card": {"title", "description", "url"},
+	"fireonce.v1.MediaRef":            {"alt_text", "url"},
 	"fireonce.v1.Email":               {"subject", "text_body", "html_body"},
-	"fireonce.v1.Webhook":             {"body", "body_text"},
-	"fireonce.v1.HttpRequest":         {"body", "body_text"},
+	"fireonce.v1.Unsubscribe":         {"url"},
+	"fireonce.v1.Webhook":             {"body", "body_text", "url"},
+	"fireonce.v1.HttpRequest":         {"body", "body_text", "url"},
 	"fireonce.v1.HttpHeader":          {"value"},
 	"fireonce.v1.EmailHeader":         {"value"},
 	"fireonce.v1.CustomPayload":       {"data"},
 }
 
-// CheckTexts returns a SpecError if placeholders of a payload are unknown or unclosed. Its paths
-// begin in the payload.
+// isURL reports whether a text of the table is a URL.
+func isURL(path string) bool { return path == "url" || strings.HasSuffix(path, ".url") }
+
+// onlyBehindHost is why a URL may have no placeholder.
+const onlyBehindHost = "placeholders may be in a URL's path and query, and not before: its host and port are the same for every job. " +
+	"Make a schedule for each host"
+
+// CheckTexts returns a SpecError if placeholders of a payload are unknown, unclosed, or in a part of
+// a URL that determines the target. Its paths begin in the payload.
 func CheckTexts(p *fireoncev1.Payload) error {
 	var out SpecError
 	eachText(p.ProtoReflect(), "", func(path, text string) (string, bool) {
-		if err := recur.CheckText(path, text); err != nil {
+		if isURL(path) && strings.Contains(text[:weburl.AfterAuthority(text)], "{{") {
+			out = append(out, Violation{Field: path, Message: onlyBehindHost})
+		} else if err := recur.CheckText(path, text); err != nil {
 			reason := err.Error()
 			if one, ok := errors.AsType[*recur.Error](err); ok {
 				reason = one.Reason
@@ -63,7 +78,11 @@ func fill(p *fireoncev1.Payload, times *recur.Schedule, beat recur.Beat, run int
 	out := proto.CloneOf(p)
 	var failed error
 	eachText(out.ProtoReflect(), "", func(path, text string) (string, bool) {
-		full, err := times.Fill(text, beat, run, job.MaxPayload)
+		escape := plain
+		if isURL(path) {
+			escape = weburl.EscapeValue
+		}
+		full, err := times.Fill(text, beat, run, job.MaxPayload, escape)
 		if err != nil {
 			failed = fmt.Errorf("%w: %s: %w", ErrTooLarge, path, err)
 		}
@@ -71,6 +90,9 @@ func fill(p *fireoncev1.Payload, times *recur.Schedule, beat recur.Beat, run int
 	})
 	return out, failed
 }
+
+// plain is how a text has a value: as it is.
+func plain(value string) string { return value }
 
 // eachText calls f with each text that may have placeholders and with its path, and replaces the
 // text with f's result, until f returns false. Bytes that are not text have no placeholders.

@@ -33,11 +33,11 @@ import (
 var neverFilled = map[string]string{
 	"SocialPost.reply_to_id": "where to", "SocialPost.language": "a code",
 	"XOptions.quote_post_id": "where to", "BlueskyOptions.quote_uri": "where to", "BlueskyOptions.quote_cid": "where to",
-	"BlueskyOptions.self_labels": "codes", "Card.url": "where to", "SlackOptions.channel": "where to", "DirectMessage.recipient_id": "where to",
-	"MediaRef.url": "where from", "MediaRef.sha256": "a digest", "MediaRef.media_type": "a code", "MediaRef.file_name": "a name that is a path elsewhere",
+	"BlueskyOptions.self_labels": "codes", "SlackOptions.channel": "where to", "DirectMessage.recipient_id": "where to",
+	"MediaRef.sha256": "a digest", "MediaRef.media_type": "a code", "MediaRef.file_name": "a name that is a path elsewhere",
 	"Email.sender": "an address", "Email.to": "where to", "Email.cc": "where to", "Email.bcc": "where to", "Email.reply_to": "where to",
-	"Email.in_reply_to": "an id", "Email.references": "ids", "EmailHeader.name": "a code", "Unsubscribe.url": "where to", "Unsubscribe.mailto": "where to",
-	"Webhook.url": "where to", "Webhook.content_type": "a code", "HttpRequest.url": "where to", "HttpRequest.content_type": "a code",
+	"Email.in_reply_to": "an id", "Email.references": "ids", "EmailHeader.name": "a code", "Unsubscribe.mailto": "where to",
+	"Webhook.content_type": "a code", "HttpRequest.content_type": "a code",
 	"HttpRequest.id_json_pointer": "where to look", "HttpHeader.name": "a code", "CustomPayload.schema": "a code", "CustomPayload.content_type": "a code",
 }
 
@@ -131,7 +131,7 @@ func newMessage(t *testing.T, d protoreflect.MessageDescriptor) protoreflect.Mes
 func TestCheckTexts(t *testing.T) {
 	p := &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
 		Subject: "{{nominal_date}} {{what}}", TextBody: "{{{{ is literal, {{run", HtmlBody: "{{run}}",
-		Attachments: []*fireoncev1.MediaRef{{AltText: "fine"}, {AltText: "{{ run }}", Url: "https://example.com/{{what}}"}},
+		Attachments: []*fireoncev1.MediaRef{{AltText: "fine"}, {AltText: "{{ run }}", Url: "https://example.com/{{what}}/{{run}}"}},
 	}}}
 	for range 20 {
 		var wrong schedule.SpecError
@@ -142,7 +142,7 @@ func TestCheckTexts(t *testing.T) {
 		for _, v := range wrong {
 			got = append(got, v.Field)
 		}
-		if want := []string{"email.attachments[1].alt_text", "email.subject", "email.text_body"}; !slices.Equal(got, want) {
+		if want := []string{"email.attachments[1].alt_text", "email.attachments[1].url", "email.subject", "email.text_body"}; !slices.Equal(got, want) {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	}

@@ -244,7 +244,9 @@ export const DateRangeSchema: GenMessage<DateRange> = /*@__PURE__*/
  * Texts of the payload may have placeholders: {{nominal_time}} and {{nominal_date}} in the
  * schedule's zone, {{instant}} in UTC, {{nominal_name}}, {{zone}}, {{run}} (the number of
  * the job, from 1) and {{schedule_id}}. {{{{ is a literal {{. Other names are refused.
- * Addresses, URLs' hosts and names of headers have none.
+ * A URL may have them in its path and its query, percent-encoded where "+" and "/" would
+ * divide what is around them, and not before: all jobs go to one scheme, host and port.
+ * Addresses and names of headers have none, values of headers may.
  *
  * @generated from message fireonce.schedules.v1.JobTemplate
  */
