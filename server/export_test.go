@@ -252,3 +252,11 @@ func (s *Server) TakeScan(ctx context.Context, projects ...string) (release func
 
 // ScanStore returns the store of the server's handlers.
 func (s *Server) ScanStore() Store { return s.store }
+
+// ReceiverOf lets tests see which receiver an effect key is taken at.
+func ReceiverOf(connector, holdKey string) string { return receiverOf(connector, holdKey) }
+
+// NamesNewDestination lets tests compare settings.
+func NamesNewDestination(connector string, old, settings []byte) bool {
+	return namesNewDestination(connector, old, settings)
+}

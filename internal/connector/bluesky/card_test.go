@@ -151,6 +151,11 @@ func TestOwnCard(t *testing.T) {
 	if s := fmt.Sprint(got); got["$type"] != "app.bsky.embed.recordWithMedia" || !strings.Contains(s, "thumb:map") || !strings.Contains(s, "description:D") || asked != 1 {
 		t.Errorf("asked %d times: %s", asked, s)
 	}
+	asked = 0
+	got = w.posted(t, card(func(o *fireoncev1.BlueskyOptions) { o.Card.Url = "HTTPS://例え.テスト/ページ?[a]#Über-uns" }))
+	if s := fmt.Sprint(got); !strings.Contains(s, "uri:https://xn--r8jz45g.xn--zckzah/%E3%83%9A%E3%83%BC%E3%82%B8?%5Ba%5D#%C3%9Cber-uns]") {
+		t.Errorf("beyond ASCII: %s", s)
+	}
 	_, err := w.c.Open(t.Context(), w.opening(t, card(func(o *fireoncev1.BlueskyOptions) { o.Card.Thumb = &fireoncev1.MediaRef{Url: url + "/gone.png"} })))
 	wantRefusal(t, err, job.FailPermanent)
 

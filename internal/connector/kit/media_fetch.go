@@ -17,6 +17,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/weburl"
 )
 
 // Rules of this file:
@@ -166,19 +167,22 @@ func (m *Media) ask(ctx context.Context, method string, u *url.URL) (*http.Respo
 }
 
 // redirect is http.Client.CheckRedirect. It removes Referer, because the URL of the
-// redirecting host may hold a secret.
+// redirecting host may hold a secret, and asks for the new URL in the form of ours: net/http
+// would send a query as it came. A fragment is not sent.
 func (m *Media) redirect(req *http.Request, before []*http.Request) error {
 	req.Header.Del("Referer")
 	if len(before) > MaxMediaRedirects {
 		return errRedirects
 	}
-	u, err := transport.ParseURL(req.URL.String())
+	u, err := weburl.ParsePage(req.URL.String())
 	if err != nil {
 		return fmt.Errorf("%w: %w", transport.ErrBadRequest, err)
 	}
 	if u.Scheme != "https" && (m.httpsOnly || before[len(before)-1].URL.Scheme == "https") {
 		return fmt.Errorf("%w: a redirect to a URL without TLS", transport.ErrBadRequest)
 	}
+	u.Fragment, u.RawFragment = "", ""
+	req.URL = u
 	return nil
 }
 

@@ -56,6 +56,40 @@ func pattern(n int) []byte {
 	return out
 }
 
+// TestMediaAtURLsOfEveryDay: what a host gets for URLs as they are typed, also after a redirect.
+func TestMediaAtURLsOfEveryDay(t *testing.T) {
+	got := make(chan string, 4)
+	base := hostOf(t, func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Method + " " + r.RequestURI
+		if r.URL.Path == "/alt/ü" {
+			w.Header().Set("Location", "/neu/Foto-März (1).png?größe=[9]#teil")
+			w.WriteHeader(http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write(pattern(10))
+	})
+	m := mediaOf(kit.MediaConfig{Dir: t.TempDir()})
+	for typed, want := range map[string][]string{
+		"/Foto-März.png":     {"GET /Foto-M%C3%A4rz.png"},
+		"/写真/[1]{2}.png?a|b": {"GET /%E5%86%99%E7%9C%9F/%5B1%5D%7B2%7D.png?a%7Cb"},
+		"/a%2Fb/ü.png":       {"GET /a%2Fb/%C3%BC.png"},
+		"/alt/ü":             {"GET /alt/%C3%BC", "GET /neu/Foto-M%C3%A4rz%20%281%29.png?gr%C3%B6%C3%9Fe=%5B9%5D"},
+	} {
+		a, err := m.Fetch(t.Context(), &fireoncev1.MediaRef{Url: base + typed}, 0)
+		if err != nil {
+			t.Errorf("%s: %v", typed, err)
+			continue
+		}
+		a.Close()
+		for _, one := range want {
+			if line := <-got; line != one {
+				t.Errorf("%s: the host got %s, want %s", typed, line, one)
+			}
+		}
+	}
+}
+
 func TestMediaFetch(t *testing.T) {
 	for _, size := range []int{1, 1000, 1 << 20, 1<<20 + 1, 5<<20 + 17} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

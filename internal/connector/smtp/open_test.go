@@ -42,6 +42,10 @@ func TestCheck(t *testing.T) {
 		want connector.InputReason // 0: good
 	}{
 		"a host":                      {&settings{Host: "mail.example.org"}, none, strict, 0},
+		"a host beyond ASCII":         {&settings{Host: "postamt.BÜCHER.example"}, none, strict, 0},
+		"a host that does not map":    {&settings{Host: "a\u202eb.example"}, none, open, connector.BadSettings},
+		"a host with a query":         {&settings{Host: "mail.example?x"}, none, open, connector.BadSettings},
+		"a host with a port":          {&settings{Host: "mail.example:25"}, none, open, connector.BadSettings},
 		"an address":                  {&settings{Host: "2001:db8::1", Security: implicit}, none, strict, 0},
 		"with a login":                {&settings{Host: "mail.example.org"}, basic(t, password), strict, 0},
 		"no TLS":                      {&settings{Host: "localhost", Port: 25, Security: noTLS}, none, open, 0},
