@@ -1,7 +1,6 @@
 package client
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/platform"
+	"github.com/fireonce/fireonce/internal/weburl"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -99,8 +99,9 @@ func setPlatform(cmd *cli.Command, post *fireoncev1.SocialPost) error {
 
 // mediaAt returns a reference to a file at a URL.
 func mediaAt(flag, at string) (*fireoncev1.MediaRef, error) {
-	if u, err := url.Parse(at); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, exit.Usagef("--%s %q: must be an http or https URL: files are fetched when the job is sent, and not uploaded before", flag, at)
+	at = strings.TrimSpace(at)
+	if _, err := weburl.Parse(at); err != nil {
+		return nil, exit.Usagef("--%s %q: must be an http or https URL: files are fetched when the job is sent, and not uploaded before (%v)", flag, at, err)
 	}
-	return &fireoncev1.MediaRef{Url: strings.TrimSpace(at)}, nil
+	return &fireoncev1.MediaRef{Url: at}, nil
 }

@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/weburl"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 
@@ -184,11 +184,19 @@ func (c *Config) opsAddress() (*net.TCPAddr, error) {
 // maxShutdownDelay is longer than any balancer needs.
 const maxShutdownDelay = 10 * time.Minute
 
+// checkOrigins checks the origins, and spells them and the hosts as browsers name them: in ASCII and
+// lower case, an origin without a port that is usual.
 func (c *Config) checkOrigins() error {
-	for _, origin := range c.AllowOrigins {
-		u, err := url.Parse(origin)
-		if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "*?#@") {
+	for i, origin := range c.AllowOrigins {
+		u, err := weburl.Parse(origin)
+		if err != nil || u.Path != "/" || u.RawQuery != "" || strings.HasSuffix(origin, "/") || strings.ContainsAny(origin, "*?") {
 			return exit.Usagef("--allow-origin %q: must be an origin, such as https://app.example.org", origin)
+		}
+		c.AllowOrigins[i] = u.Scheme + "://" + u.Host
+	}
+	for i, host := range c.AllowHosts {
+		if name, err := weburl.Host(host); err == nil {
+			c.AllowHosts[i] = name
 		}
 	}
 	return nil
