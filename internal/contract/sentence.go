@@ -44,27 +44,27 @@ var patternSentences = map[string]string{
 	`^[a-z0-9]{0,128}$`:                 "must be at most 128 small letters and digits",
 	`^[a-z][a-z0-9_.-]{0,62}$`:          "must be 1 to 63 small letters, digits, underscores, points and hyphens, and begin with a letter",
 
-	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]+$`:           "must be the name of an HTTP header: letters, digits and hyphens",
-	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]*$`:           "must be the name of an HTTP header: letters, digits and hyphens",
-	`^[^\x00-\x1f\x7f]*$`:                               "must be one line without control characters",
-	`^[^/\x00-\x1f\x7f]*$`:                              "must be one line without slashes and control characters",
-	`^[^:\x00-\x1f\x7f]*$`:                              "must be one line without colons and control characters",
-	`^[^\x00-\x08\x0a-\x1f\x7f]*$`:                      "must be one line without control characters other than tabs",
-	`^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$`:              "must have no control characters other than tabs and line breaks",
-	`^[^\x00-\x1f\x7f]+@[^\x00-\x1f\x7f]+$`:             "must be an e-mail address, such as ada@example.org",
-	`^(<[!-;=?-~]+@[!-;=?-~]+>)?$`:                      "must be a Message-ID with its angle brackets, such as <1234@example.org>",
-	`^<[!-;=?-~]+@[!-;=?-~]+>$`:                         "must be a Message-ID with its angle brackets, such as <1234@example.org>",
-	`^(mailto:[!-;=?-~]+@[!-;=?-~]+)?$`:                 "must begin with mailto: and an address, such as mailto:leave@example.org?subject=leave",
-	`^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\x00-\x20\x7f]+/?$`: "must be a scheme, a host and an optional port, such as https://api.example.org",
-	patternURL:                             "must be an http or https URL, without user info, fragment, white space, backslashes or control characters",
-	patternPage:                            "must be an http or https URL, without user info, white space, backslashes or control characters",
-	`^/[^?#\x00-\x20\x7f]*$`:               "must be a path that begins with a slash, without spaces, a query or a fragment",
-	"^[^!-,/;-@[-^`{-\\x7f\\x00-\\x20]+$":  "must be the name of a host, such as smtp.example.org, or an address",
-	`^(/([^~/\x00-\x1f\x7f]|~[01])*)*$`:    "must be a JSON Pointer (RFC 6901), such as /data/id",
-	`^(at://[!-~]+)?$`:                     "must be an AT URI, such as at://ACCOUNT/app.bsky.feed.post/KEY",
-	`^[a-z][a-z0-9._-]{0,62}/v[0-9]{1,4}$`: "must be a name in small letters and a version, such as order.paid/v1",
-	`^whsec_[A-Za-z0-9+/=]{32,88}$`:        `must be "whsec_" and 24 to 64 bytes in base64`,
-	`^(/([^~/\x00-\x1f\x7f]|~[01])*)+$`:    "must be a JSON Pointer (RFC 6901) that is not empty, such as /data/id",
+	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]+$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
+	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]*$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
+	`^[^\x00-\x1f\x7f]*$`:                                            "must be one line without control characters",
+	`^[^/\x00-\x1f\x7f]*$`:                                           "must be one line without slashes and control characters",
+	`^[^:\x00-\x1f\x7f]*$`:                                           "must be one line without colons and control characters",
+	`^[^\x00-\x08\x0a-\x1f\x7f]*$`:                                   "must be one line without control characters other than tabs",
+	`^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$`:                           "must have no control characters other than tabs and line breaks",
+	`^[^\x00-\x1f\x7f]+@[^\x00-\x1f\x7f]+$`:                          "must be an e-mail address, such as ada@example.org",
+	`^(<[!-;=?-~]+@[!-;=?-~]+>)?$`:                                   "must be a Message-ID with its angle brackets, such as <1234@example.org>",
+	`^<[!-;=?-~]+@[!-;=?-~]+>$`:                                      "must be a Message-ID with its angle brackets, such as <1234@example.org>",
+	`^(mailto:[!-;=?-~]+@[!-;=?-~]+)?$`:                              "must begin with mailto: and an address, such as mailto:leave@example.org?subject=leave",
+	patternOrigin:                                                    "must be a scheme, a host and an optional port, such as https://api.example.org",
+	patternURL:                                                       "must be an http or https URL, without user info, fragment, white space, backslashes or control characters",
+	patternPage:                                                      "must be an http or https URL, without user info, white space, backslashes or control characters",
+	`^/[^?#\x00-\x20\x7f]*$`:                                         "must be a path that begins with a slash, without spaces, a query or a fragment",
+	"^[^!-,/;-@[-^`{-\\x7f\\x00-\\x20]+$":                            "must be the name of a host, such as smtp.example.org, or an address",
+	`^(/([^~/\x00-\x1f\x7f]|~[01])*)*$`:                              "must be a JSON Pointer (RFC 6901), such as /data/id",
+	`^(at://[!-~]+)?$`:                                               "must be an AT URI, such as at://ACCOUNT/app.bsky.feed.post/KEY",
+	`^[a-z][a-z0-9._-]{0,62}/v[0-9]{1,4}$`:                           "must be a name in small letters and a version, such as order.paid/v1",
+	`^whsec_[A-Za-z0-9+/=]{32,88}$`:                                  `must be "whsec_" and 24 to 64 bytes in base64`,
+	`^(/([^~/\x00-\x1f\x7f]|~[01])*)+$`:                              "must be a JSON Pointer (RFC 6901) that is not empty, such as /data/id",
 	`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`: "must be a UUID in small letters",
 }
 
@@ -105,18 +105,19 @@ func Sentence(v *protovalidate.Violation) string {
 	}
 }
 
-// The patterns of every URL that is requested, and of one that is only shown. They are as exact as
+// The patterns of every URL that is requested, of the origins of URLs, and of a page that is only shown. They are as exact as
 // an expression can be; what they refuse, weburl refuses too, and its words name the character or
 // part.
 const (
-	patternURL  = `^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\x00-\x20\x7f]+([/?][^#\\\x00-\x20\x7f]*)?$`
-	patternPage = `^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\x00-\x20\x7f]+([/?#][^\\\x00-\x20\x7f]*)?$`
+	patternURL    = `^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\x00-\x20\x7f]+([/?][^#\\\x00-\x20\x7f]*)?$`
+	patternOrigin = `^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\x00-\x20\x7f]+/?$`
+	patternPage   = `^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\x00-\x20\x7f]+([/?#][^\\\x00-\x20\x7f]*)?$`
 )
 
 // urlSentence states why a text is not a URL that can be sent; empty: the pattern is not one of
 // URLs, or another rule has the reason.
 func urlSentence(pattern string, value protoreflect.Value) string {
-	parse := map[string]func(string) (*url.URL, error){patternURL: weburl.Parse, patternPage: weburl.ParsePage}[pattern]
+	parse := map[string]func(string) (*url.URL, error){patternURL: weburl.Parse, patternOrigin: weburl.Parse, patternPage: weburl.ParsePage}[pattern]
 	if parse == nil || !value.IsValid() {
 		return ""
 	}

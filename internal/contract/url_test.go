@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/weburl"
 )
@@ -77,6 +78,13 @@ func TestSentencesOfURLs(t *testing.T) {
 		}
 		if got := Sentence(broken.Violations[0]); !strings.Contains(got, words) || strings.Contains(got, "^") {
 			t.Errorf("%s: %s", url, got)
+		}
+	}
+	for origin, words := range map[string]string{"https://bü cher.example": "U+0020", "a.example": "http://", "https://a.example/x": "a scheme, a host"} {
+		s := &connectionsv1.HttpSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: []string{origin}}
+		broken, ok := errors.AsType[*protovalidate.ValidationError](rules.Validate(s))
+		if !ok || len(broken.Violations) != 1 || !strings.Contains(Sentence(broken.Violations[0]), words) {
+			t.Errorf("%s: %v", origin, broken)
 		}
 	}
 	for _, m := range []proto.Message{&fireoncev1.Webhook{Url: "HTTPS://bücher.example/[a]?{b}|c"}, &fireoncev1.BlueskyOptions_Card{Url: "https://例え.テスト/#ü", Title: "x"}} {

@@ -17,6 +17,9 @@ import (
 // is for those who register and display names. The result is what is resolved, dialed, named
 // in TLS and sent as Host, and what identifies the receiver.
 
+var errDirections = errors.New("the parts of the URL's host have directions that do not go together (RFC 5893): " +
+	"one beside a name from right to left must not begin with a digit or a symbol")
+
 const (
 	maxHost  = 253 // RFC 1035, section 2.3.4, without the dot at the end
 	maxLabel = 63
@@ -41,11 +44,18 @@ func Host(text string) (string, error) {
 		}
 		text = plain
 	}
-	host := strings.ToLower(text)
+	host := text
+	if ascii(text) { // other letters are mapped, and not only made small: İ is i with a dot
+		host = strings.ToLower(text)
+	}
 	if !ascii(host) || strings.Contains(host, "xn--") {
 		var err error
 		if host, err = hosts.ToASCII(text); err != nil {
 			return "", whyNoName(text)
+		}
+		// The library misses the direction of a letter that a symbol is mapped to (ℵ).
+		if again, err := hosts.ToASCII(host); err != nil || again != host {
+			return "", errDirections
 		}
 	}
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Is4() {
@@ -101,9 +111,9 @@ func whyNoName(host string) error {
 		if ascii(label) {
 			return fmt.Errorf("part %d of the URL's host begins with xn-- and is not a valid international name (UTS 46)", n)
 		}
-		return fmt.Errorf("part %d of the URL's host is not a valid international name (UTS 46): its marks, joiners or directions have no such order", n)
+		return fmt.Errorf("part %d of the URL's host is not a valid international name (UTS 46): its marks, joiners or directions must not have this order", n)
 	}
-	return errors.New("the parts of the URL's host have directions that do not go together (RFC 5893): one beside a name from right to left must not begin with a digit")
+	return errDirections
 }
 
 // separates reports whether a character is a point between the parts of a name (UTS 46, section 2.3).

@@ -161,9 +161,9 @@ func checkCharacters(raw string) error {
 		case r == '\\':
 			return errors.New(`the URL must not have a backslash: write / between the parts of a path, or %5C`)
 		case unicode.IsControl(r):
-			return fmt.Errorf("the URL must not have control characters, as %U", r)
+			return fmt.Errorf("the URL must not have control characters (%U)", r)
 		case unicode.IsSpace(r):
-			return fmt.Errorf("the URL must not have white space, as %U: leave it out, or write %s", r, escape(raw[i:i+utf8.RuneLen(r)], inPath))
+			return fmt.Errorf("the URL must not have white space (%U): leave it out, or write %s", r, escape(raw[i:i+utf8.RuneLen(r)], inPath))
 		case r&0xfffe == 0xfffe, r >= 0xfdd0 && r <= 0xfdef:
 			return fmt.Errorf("the URL must not have %U, which is no character", r)
 		}

@@ -57,6 +57,7 @@ func TestParse(t *testing.T) {
 		"https://mein_dienst.bücher.example/": "https://mein_dienst.xn--bcher-kva.example/",
 		"https://straße.example/":             "https://xn--strae-oqa.example/",
 		"http://１２７.０.０.１:8080/":              "http://127.0.0.1:8080/",
+		"https://İstanbul.example/":           "https://xn--istanbul-o0e.example/", // and not istanbul.example
 		"https://\u212aelvin.example/":        "https://kelvin.example/",
 		"https://аpple.example/":              "https://xn--pple-43d.example/", // Cyrillic а: scripts may mix
 		"https://日本語αб.example/":              "https://xn--mxa0x841wncbk91h.example/",
@@ -139,7 +140,7 @@ func TestRefused(t *testing.T) {
 		"https://a／b/": "'/'", "https://℀.example/": "'/'", "https://a＠b/": "'@'", "https://a＃b/": "'#'", "https://a：80/": "':'", "https://a？b/": "'?'",
 		"https://xn--\u00e4/": "part 1", "https://a.xn--zzzzzz99999999.b/": "part 2", "https://xn--a.example/": "part 1", "https://xn--.example/": "empty part",
 		"https://a.\u0301b.example/": "part 2", "https://a\u200db.example/": "part 1", "https://a\u200eb.example/": "U+200E", "https://a\u202eb.example/": "U+202E",
-		"https://0אב.example/": "part 1", "https://אa.example/": "part 1", "https://3com.אבג/": "RFC 5893", "https://\ue000.example/": "U+E000",
+		"https://0אב.example/": "part 1", "https://אa.example/": "part 1", "https://3com.אבג/": "RFC 5893", "https://a\u2135b.example/": "RFC 5893", "https://\ue000.example/": "U+E000",
 		"https://1234/": "number", "https://127.1/": "number", "https://0x7f.0.0.0x1/": "number", "https://a.b.07/": "number", "https://256.1.1.1/": "number", "https://１２３４/": "number",
 		"https://" + strings.Repeat("a", 64) + ".com/": "63", "https://" + strings.Repeat("ü", 60) + ".com/": "63", "https://" + strings.Repeat("a.", 130) + "com/": "253",
 		"https://example.com/" + strings.Repeat("a", 2048): "2048", "https://example.com/" + strings.Repeat("ä", 600): "2048",

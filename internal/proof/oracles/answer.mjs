@@ -5,6 +5,7 @@
 //     bluesky    {"graphemes", "facets": [[type, value, byteStart, byteEnd], …]}
 //     mastodon   {"links", "counted", "graphemes"}: the text as Mastodon's own client counts it, a link as 23 letters
 //                (url_regex: twitter-text's parts, with a scheme), a mention without its server (counter)
+//     url        {"host", "path", "query"}: the text as the URL Standard's parser takes it; all empty: it is no URL
 //     graphemes  {"graphemes"}, by this program's own segmenter
 //
 // It ends when its input does.
@@ -45,6 +46,14 @@ const answers = {
     const links = text.replace(address, '$1' + 'x'.repeat(23))
     const counted = links.replace(/(^|[^/\w])@(([a-z0-9_]+)@[a-z0-9.-]+[a-z0-9]+)/gi, '$1@$3')
     return { links, counted, graphemes: [...new Intl.Segmenter().segment(counted)].length }
+  },
+  url({ text }) {
+    try {
+      const u = new URL(text)
+      return { host: u.host, path: u.pathname, query: u.search }
+    } catch { // not URL.canParse, which refuses "http://é/" in Node 20
+      return { host: '', path: '', query: '' }
+    }
   },
   graphemes({ text }) {
     return { graphemes: [...new Intl.Segmenter().segment(text)].length }
