@@ -7,9 +7,9 @@ import "strings"
 type part string
 
 const (
-	// unreserved, sub-delims, ":", "@" (sections 2.2, 2.3 and 3.3) and the slash.
+	// inPath has unreserved, sub-delims, ":", "@" (sections 2.2, 2.3 and 3.3) and the slash.
 	inPath part = "-._~!$&'()*+,;=:@/"
-	// The same and the question mark (sections 3.4 and 3.5); a fragment has these too.
+	// inQuery has these and the question mark (sections 3.4 and 3.5), as a fragment has.
 	inQuery = inPath + "?"
 )
 

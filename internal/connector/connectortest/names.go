@@ -33,7 +33,7 @@ func NewNames(tb testing.TB) *Names {
 	return n
 }
 
-// Resolver asks the name server and nobody else.
+// Resolver asks the name server alone.
 func (n *Names) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", n.conn.LocalAddr().String())
