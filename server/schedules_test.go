@@ -223,8 +223,13 @@ func TestCreateScheduleRefuses(t *testing.T) {
 			"long when filled": {payload(&fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 				Url: "https://example.com/", Headers: []*fireoncev1.HttpHeader{{Name: "X-A", Value: strings.Repeat("h", 4080) + "{{schedule_id}}"}},
 			}}}), unfit, "job_template.payload.webhook.headers[0].value"},
-			"a reserved key": {func(r *createScheduleRequest) { r.IdempotencyKey = "fireonce:mine" }, reserved, "idempotency_key"},
-			"no connection":  {func(r *createScheduleRequest) { r.JobTemplate = templateOn(absent) }, nowhere, ""},
+			"a placeholder in a host":   {payload(toURL("https://{{zone}}.example.com/")), unfit, "job_template.payload.webhook.url"},
+			"a placeholder in a port":   {payload(toURL("https://example.com:{{run}}/")), unfit, "job_template.payload.webhook.url"},
+			"a placeholder with blanks": {payload(toURL("https://example.com/{{ run }}")), invalid, "job_template.payload.webhook.url"},
+			"an unknown one in a URL":   {payload(toURL("https://example.com/?{{day}}")), unfit, "job_template.payload.webhook.url"},
+			"a URL, long when filled":   {payload(toURL("https://example.com/" + strings.Repeat("a", 2000) + "{{schedule_id}}")), unfit, "job_template.payload.webhook.url"},
+			"a reserved key":            {func(r *createScheduleRequest) { r.IdempotencyKey = "fireonce:mine" }, reserved, "idempotency_key"},
+			"no connection":             {func(r *createScheduleRequest) { r.JobTemplate = templateOn(absent) }, nowhere, ""},
 			"no connection key": {func(r *createScheduleRequest) {
 				r.JobTemplate.Connection = &schedulesv1.JobTemplate_ConnectionKey{ConnectionKey: "nobody"}
 			}, nowhere, ""},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/server"
 )
@@ -93,7 +94,7 @@ func TestURLsAreReturnedAsTyped(t *testing.T) {
 		key := string(rune('a' + i))
 		with := func(url string) *scheduleRequest {
 			return f.request(key, func(r *scheduleRequest) {
-				r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{Url: url}}}
+				r.Payload = toURL(url)
 			})
 		}
 		c := overConnect(f)
@@ -119,4 +120,29 @@ func TestURLsAreReturnedAsTyped(t *testing.T) {
 			t.Errorf("%s: %s", url, answer)
 		}
 	}
+}
+
+func toURL(url string) *fireoncev1.Payload {
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{Url: url}}}
+}
+
+// TestPlaceholdersInURLs: a template keeps them as typed, and its repeat is known by that.
+func TestPlaceholdersInURLs(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	c := overConnect(f)
+	with := func(url string) *createScheduleRequest {
+		return f.newSchedule("k", func(r *createScheduleRequest) { r.JobTemplate.Content = contentOf(toURL(url)) })
+	}
+	const url = "https://bücher.example/{{zone}}/{{nominal_date}}?n={{run}}&{{{{x}}"
+	made, err := ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", with(url))
+	if err != nil || made.GetSchedule().GetJobTemplate().GetPayload().GetWebhook().GetUrl() != url {
+		t.Fatalf("%v, %v", made, err)
+	}
+	again, err := ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", with(url))
+	if err != nil || again.GetCreated() {
+		t.Errorf("the repeat: %v, %v", again, err)
+	}
+	_, err = ask[schedulesv1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", with("https://xn--bcher-kva.example/{{zone}}/{{nominal_date}}?n={{run}}&{{{{x}}"))
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
 }
