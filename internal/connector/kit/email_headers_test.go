@@ -135,6 +135,7 @@ func TestUnsubscribe(t *testing.T) {
 		"an address":      {&fireoncev1.Unsubscribe{Mailto: "mailto:leave@example.org"}, []string{"<mailto:leave@example.org>"}},
 		"both":            {&fireoncev1.Unsubscribe{Url: "https://example.org/", Mailto: "mailto:leave@example.org?subject=a%20b&body=c", OneClick: true}, []string{"<https://example.org/>", "<mailto:leave@example.org?subject=a%20b&body=c>"}},
 		"a tag, encoded":  {&fireoncev1.Unsubscribe{Mailto: "mailto:leave%2B42@example.org?Subject=x"}, []string{"<mailto:leave%2B42@example.org?Subject=x>"}},
+		"beyond ASCII":    {&fireoncev1.Unsubscribe{Url: "HTTPS://bücher.example/Abmeldung/Größe?an=<ü>&a[]={1}|2", OneClick: true}, []string{"<https://xn--bcher-kva.example/Abmeldung/Gr%C3%B6%C3%9Fe?an=%3C%C3%BC%3E&a%5B%5D=%7B1%7D%7C2>"}},
 		"the longest URL": {&fireoncev1.Unsubscribe{Url: "https://example.org/" + strings.Repeat("a", 880)}, []string{"<https://example.org/" + strings.Repeat("a", 880) + ">"}},
 	} {
 		e := plainEmail()
