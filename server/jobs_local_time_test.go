@@ -115,6 +115,9 @@ func TestTimeZoneOfTheServersData(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, zone), []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "tzdata.zi"), []byte("Z "+zone+" 1 - TST\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	f := start(t, func(c *server.Config) {
 		c.Scheduler = schedule.New(schedule.Config{Store: c.Store, Connectors: c.Connectors, Zones: recur.NewZones(dir), Namespace: c.Namespace})
 	})

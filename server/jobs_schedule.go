@@ -164,7 +164,7 @@ func (s *Server) checkTimeZone(name string) error {
 		return nil
 	}
 	if _, err := s.cfg.Scheduler.Zones().Load(name); err != nil {
-		return badField("time_zone", "time_zone", `must be an IANA name, such as "Europe/Vienna"`)
+		return badField("time_zone", "time_zone", err.Error())
 	}
 	return nil
 }

@@ -247,21 +247,6 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-func TestTimeZones(t *testing.T) {
-	f := start(t)
-	for zone, good := range map[string]bool{"": true, "UTC": true, "Europe/Vienna": true, "Mars/Base": false, "Local": false} {
-		err := overConnect(f).call(t.Context(), scheduleJob, f.request("zone-"+zone, func(r *fireoncev1.ScheduleJobRequest) {
-			r.IdempotencyKey, r.TimeZone = "zone-"+zone, zone
-		}), &fireoncev1.ScheduleJobResponse{})
-		switch {
-		case good && err != nil:
-			t.Errorf("%q: %v", zone, err)
-		case !good && (err == nil || !strings.Contains(err.Error(), "invalid_argument: time_zone")):
-			t.Errorf("%q is taken: %v", zone, err)
-		}
-	}
-}
-
 func TestValidateOnly(t *testing.T) {
 	f := start(t)
 	jobs, end := f.stored()

@@ -159,7 +159,7 @@ func TestDoctorOfFlags(t *testing.T) {
 	finds(t, look("--allow-egress", "10.0.0.0/8"), "egress", "warning", "large part")
 	finds(t, look("--dev"), "egress", "warning", "--dev")
 	finds(t, look("--allow-http"), "egress", "warning", "--allow-http")
-	finds(t, look("--allow-egress", "10.1.2.3"), "egress", "ok", "what --allow-egress adds: 1")
+	finds(t, look("--allow-egress", "10.1.2.3"), "egress", "ok", "1 more ranges by --allow-egress")
 	finds(t, look("--listen", "0.0.0.0:0", "--require-api-key"), "tls", "warning", "in the clear")
 	finds(t, look("--allow-http", "--connectors", connectorsFile(t, `{"name": "own", "url": "http://connector.invalid"}`)), "tls", "failure", "in the clear")
 	finds(t, look("--ops-listen", "0.0.0.0:0"), "operations", "warning", "without a key")

@@ -36,7 +36,6 @@ var patternSentences = map[string]string{
 
 	`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`: "must be 1 to 63 letters, digits, points, underscores and hyphens, and begin with a letter or a digit",
 	`^[A-Za-z0-9_.:/+-]+$`:              "must be letters, digits, underscores, points, colons, slashes, plus signs and hyphens, at least one",
-	`^[A-Za-z0-9_+/-]*$`:                "must be letters, digits, underscores, plus signs, slashes and hyphens",
 	`^[a-z0-9][a-z0-9_-]{0,62}$`:        "must be 1 to 63 small letters, digits, underscores and hyphens, and begin with a letter or a digit",
 	`^[a-z][a-z0-9_-]{0,62}$`:           "must be 1 to 63 small letters, digits, underscores and hyphens, and begin with a letter",
 	`^[0-9a-f]{16}$`:                    "must be 16 hexadecimal digits in small letters",

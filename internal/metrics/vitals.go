@@ -132,7 +132,7 @@ var (
 	vitalsAge  = desc("vitals_age_seconds", "Age of the measurement that the following numbers are from.")
 	vitalsTook = desc("vitals_duration_seconds", "Time that it took.")
 	jobs       = desc("jobs", "Jobs that have not ended, by phase. Counted up to 100,000 (waiting) or 10,000.", "phase")
-	dueJobs    = desc("due_jobs", "Jobs that are due and unclaimed though nothing holds them. Counted up to 10,000.")
+	dueJobs    = desc("due_jobs", "Jobs that should be running but no worker has taken. Counted up to 10,000.")
 	dueAge     = desc("due_oldest_age_seconds", "How long the one that waits longest has been due; 0: there is none.")
 	unknownAge = desc("unknown_oldest_age_seconds", "How long the outcome that has been unknown for longest has been so; 0: there is none.")
 	held       = desc("connections_held", "Connections whose jobs are held back. Counted up to 10,000.", "connector", "cause")

@@ -19,8 +19,8 @@ type Exclusions struct {
 // exclusions is a compiled Exclusions.
 type exclusions struct {
 	crons []*cron
-	rules []*rrule
-	whole []*rrule // of whole days
+	rules []rule
+	whole []rule // of whole days
 	days  []dayRange
 }
 
@@ -35,7 +35,7 @@ func (x *exclusions) after(at Civil, w *work) (Civil, bool) {
 	}
 	w.left -= len(x.whole) + len(x.crons) + len(x.rules)
 	for _, r := range x.whole {
-		if r.matches(at.dayStart(), w.meter) {
+		if matchesAt(r, at.dayStart(), w.meter) {
 			return at.dayStart() + secondsPerDay, true
 		}
 	}
@@ -45,7 +45,7 @@ func (x *exclusions) after(at Civil, w *work) (Civil, bool) {
 		}
 	}
 	for _, r := range x.rules {
-		if r.matches(at, w.meter) {
+		if matchesAt(r, at, w.meter) {
 			return at + 1, true
 		}
 	}

@@ -37,7 +37,6 @@ const (
 	maxPositions = 12
 	maxInterval  = 10_000
 	maxCount     = 10_000
-	maxWeek      = 51 // the library puts some days of January into a 52nd or 53rd week to which they do not belong
 	maxClocks    = 24 // times of one day: the library holds those of a whole year in memory
 
 	keptTimes = 256
@@ -54,7 +53,7 @@ var ruleParts = map[string]struct {
 	form    *regexp.Regexp
 	example string
 }{
-	"FREQ":       {regexp.MustCompile(`^(DAILY|WEEKLY|MONTHLY|YEARLY)$`), "DAILY, WEEKLY, MONTHLY or YEARLY"},
+	"FREQ":       {regexp.MustCompile(`^(MINUTELY|HOURLY|DAILY|WEEKLY|MONTHLY|YEARLY)$`), "MINUTELY, HOURLY, DAILY, WEEKLY, MONTHLY or YEARLY"},
 	"INTERVAL":   {oneNumber, "2"},
 	"COUNT":      {oneNumber, "10"},
 	"UNTIL":      {regexp.MustCompile(`^[0-9TZ]+$`), "20261231 or 20261231T235959Z"},
@@ -76,14 +75,15 @@ var (
 )
 
 // parseRRule compiles an RRULE of RFC 5545 with its first civil time. zone is needed for an UNTIL in UTC.
-func parseRRule(text string, start Civil, zone *Zone, m *Meter) (*rrule, error) {
+func parseRRule(text string, start Civil, zone *Zone, m *Meter) (rule, error) {
 	if len(text) > maxRRuleText {
 		return nil, &fault{"", fmt.Sprintf("the rule has more than %d bytes", maxRRuleText)}
 	}
-	text = strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(text)), "RRULE:")
+	text = strings.TrimSuffix(strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(text)), "RRULE:"), ";")
 	until, hasUntil := maxCivil, false
 	kept, seen := []string{}, map[string]bool{}
 	for part := range strings.SplitSeq(text, ";") {
+		part = strings.TrimSpace(part)
 		name, value, _ := strings.Cut(part, "=")
 		if err := checkRulePart(part, name, value, seen[name]); err != nil {
 			return nil, err
@@ -113,15 +113,9 @@ func parseRRule(text string, start Civil, zone *Zone, m *Meter) (*rrule, error) 
 	if err := checkRule(option); err != nil {
 		return nil, err
 	}
-	// The library ends at an UNTIL only where it finds a later match, so next compares with it.
-	option.Dtstart, option.Until = toRule(start), lastRuleTime
-	rule, err := rrulego.NewRRule(*option)
+	r, err := newRule(option, start, min(until, maxCivil), m)
 	if err != nil {
 		return nil, &fault{"", err.Error()}
-	}
-	r := &rrule{
-		rule: rule, later: explicit(*option, start), counted: option.Count > 0, until: min(until, maxCivil), periods: periodsOf(option, start),
-		gap: gap{after: math.MinInt64, found: math.MinInt64},
 	}
 	if _, ok := r.next(start-1, m); !ok {
 		return nil, &fault{"", "the rule never matches"}
@@ -129,15 +123,37 @@ func parseRRule(text string, start Civil, zone *Zone, m *Meter) (*rrule, error) 
 	return r, nil
 }
 
+// newRule makes the library's rule, or one of ours where the library has none that is right.
+func newRule(option *rrulego.ROption, start, until Civil, m *Meter) (rule, error) {
+	switch {
+	case option.Freq > rrulego.DAILY:
+		return &cachedRule{finder: newClockRule(option, start, until, m)}, nil
+	case len(option.Byweekno) > 0:
+		return &cachedRule{finder: newWeekRule(option, start, until, m)}, nil
+	}
+	// The library ends at an UNTIL only where it finds a later match, so next compares with it.
+	option.Dtstart, option.Until = toRule(start), lastRuleTime
+	whole, err := rrulego.NewRRule(*option)
+	if err != nil {
+		return nil, err
+	}
+	return &rrule{
+		rule: whole, later: explicit(*option, start), counted: option.Count > 0, until: until, periods: periodsOf(option, start),
+		gap: gap{after: math.MinInt64, found: math.MinInt64},
+	}, nil
+}
+
 func checkRulePart(part, name, value string, twice bool) error {
 	form, known := ruleParts[name]
 	switch {
+	case strings.HasPrefix(name, "DTSTART"):
+		return &fault{name, "DTSTART is no part of a rule: it is the field start, in the schedule's time zone"}
 	case !known:
 		return &fault{name, fmt.Sprintf("%s is no part of a rule", quote(name))}
 	case twice:
 		return &fault{name, fmt.Sprintf("%s is there twice", quote(name))}
-	case name == "FREQ" && slices.Contains([]string{"HOURLY", "MINUTELY", "SECONDLY"}, value):
-		return &fault{name, fmt.Sprintf("FREQ=%s is not served: use a cron expression or an interval", value)}
+	case name == "FREQ" && value == "SECONDLY":
+		return &fault{name, fmt.Sprintf("FREQ=SECONDLY is not served: use an interval of %s or more", minEvery)}
 	case !form.form.MatchString(value):
 		return &fault{name, fmt.Sprintf("%s is not a %s such as %s", quote(part), name, form.example)}
 	case strings.Count(value, ",") >= maxRRuleList:
@@ -172,17 +188,15 @@ func checkRule(o *rrulego.ROption) error {
 	switch {
 	case len(o.Byweekno) > 0 && o.Freq != rrulego.YEARLY:
 		return &fault{"BYWEEKNO", "BYWEEKNO needs FREQ=YEARLY"}
-	case slices.ContainsFunc(o.Byweekno, func(n int) bool { return n > maxWeek || n < -maxWeek }):
-		return &fault{"BYWEEKNO", fmt.Sprintf("the BYWEEKNO is not in 1 to %d or -%d to -1; -1 is the last week", maxWeek, maxWeek)}
-	case len(o.Byyearday) > 0 && o.Freq != rrulego.YEARLY:
-		return &fault{"BYYEARDAY", "BYYEARDAY needs FREQ=YEARLY"}
+	case len(o.Byyearday) > 0 && o.Freq != rrulego.YEARLY && o.Freq <= rrulego.DAILY:
+		return &fault{"BYYEARDAY", "BYYEARDAY needs FREQ=YEARLY, HOURLY or MINUTELY"}
 	case len(o.Bymonthday) > 0 && o.Freq == rrulego.WEEKLY:
 		return &fault{"BYMONTHDAY", "BYMONTHDAY does not go with FREQ=WEEKLY"}
 	case len(o.Bysetpos) > maxPositions:
 		return &fault{"BYSETPOS", fmt.Sprintf("BYSETPOS has more than %d values", maxPositions)}
 	case len(o.Bysetpos) > 0 && !daysNamed && len(o.Bymonth)+len(o.Byhour)+len(o.Byminute) == 0:
 		return &fault{"BYSETPOS", "BYSETPOS needs another part whose name begins with BY"}
-	case max(1, len(o.Byhour))*max(1, len(o.Byminute)) > maxClocks:
+	case o.Freq <= rrulego.DAILY && max(1, len(o.Byhour))*max(1, len(o.Byminute)) > maxClocks:
 		return &fault{"BYMINUTE", fmt.Sprintf("BYHOUR and BYMINUTE name more than %d times of a day: use a cron expression or an interval", maxClocks)}
 	}
 	return checkWeekdays(o)
@@ -196,20 +210,38 @@ func checkWeekdays(o *rrulego.ROption) error {
 			numbered++
 		}
 	}
+	inMonth := o.Freq == rrulego.MONTHLY || len(o.Bymonth) > 0
 	switch {
 	case numbered == 0:
 		return nil
-	case numbered < len(o.Byweekday):
-		// The library would demand both together.
-		return &fault{"BYDAY", "BYDAY has numbers before all of its days, or before none"}
 	case o.Freq > rrulego.MONTHLY || len(o.Byweekno) > 0:
 		return &fault{"BYDAY", "a BYDAY with a number needs FREQ=MONTHLY or FREQ=YEARLY, and no BYWEEKNO"}
-	case (low < -5 || high > 5) && (o.Freq == rrulego.MONTHLY || len(o.Bymonth) > 0):
+	case (low < -5 || high > 5) && inMonth:
 		// The library would read past the end of its table of days.
 		return &fault{"BYDAY", "the number of a BYDAY counts in a month here, and is not in -5 to 5"}
-	default:
-		return nil
+	case numbered < len(o.Byweekday):
+		numberWeekdays(o, inMonth)
 	}
+	return nil
+}
+
+// numberWeekdays writes each day without a number as all days with one: FR as 1FR to 5FR. The library demands both kinds together.
+func numberWeekdays(o *rrulego.ROption, inMonth bool) {
+	most := 53
+	if inMonth {
+		most = 5
+	}
+	var all []rrulego.Weekday
+	for _, day := range o.Byweekday {
+		if day.N() != 0 {
+			all = append(all, day)
+			continue
+		}
+		for n := range most {
+			all = append(all, day.Nth(n+1))
+		}
+	}
+	o.Byweekday = all
 }
 
 // readUntil parses a date (all of that day), a civil time, or an instant in UTC.
@@ -322,8 +354,3 @@ func (r *rrule) seek(after Civil, m *Meter) {
 }
 
 func (r *rrule) begin() Civil { return Civil(r.rule.Options.Dtstart.Unix()) - rruleShift }
-
-func (r *rrule) matches(at Civil, m *Meter) bool {
-	c, ok := r.next(at-1, m)
-	return ok && c == at
-}

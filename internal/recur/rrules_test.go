@@ -49,3 +49,27 @@ func TestRRulesAgainstGolden(t *testing.T) {
 		t.Errorf("compared %d rules only", len(lines))
 	}
 }
+
+// TestRulesAsTheyAreWritten: what calendars and people write around a rule changes nothing.
+func TestRulesAsTheyAreWritten(t *testing.T) {
+	zones, _ := embeddedZones(t)
+	zone, err := zones.Load("UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := civilOf(2027, 1, 1)
+	for _, text := range []string{"FREQ=MONTHLY;BYDAY=2MO,FR", "RRULE:FREQ=MONTHLY;BYDAY=2MO,FR", "FREQ=MONTHLY;BYDAY=2MO,FR;", " freq=monthly; byday=2mo,fr "} {
+		r, err := parseRRule(text, start, zone, nil)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		var got []string
+		for c, ok := r.next(start-1, nil); ok && len(got) < 4; c, ok = r.next(c, nil) {
+			got = append(got, c.Date())
+		}
+		if want := "2027-01-01 2027-01-08 2027-01-11 2027-01-15"; strings.Join(got, " ") != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

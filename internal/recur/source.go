@@ -31,6 +31,12 @@ type rule interface {
 	elapsing() bool
 }
 
+// matchesAt reports whether a rule has a civil time.
+func matchesAt(r rule, at Civil, m *Meter) bool {
+	c, ok := r.next(at-1, m)
+	return ok && c == at
+}
+
 // A position is how far the search in a source has come: a civil time and its pass, or the index of an interval. It is not
 // an instant, so that changed zone data neither repeat nor skip a nominal time.
 type position struct {

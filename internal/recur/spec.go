@@ -180,17 +180,18 @@ func (b *builder) sources() []source {
 	return list
 }
 
-var clockPart = regexp.MustCompile(`BY(HOUR|MINUTE|SECOND)`)
+var clockPart = regexp.MustCompile(`BY(HOUR|MINUTE|SECOND)|FREQ=(HOURLY|MINUTELY)`)
 
-func compileRRule(rule RRule, zone *Zone, date bool, m *Meter) (*rrule, bool, error) {
-	start, whole, err := parseStart(strings.TrimSpace(rule.Start), date)
+func compileRRule(text RRule, zone *Zone, date bool, m *Meter) (rule, bool, error) {
+	start, whole, err := parseStart(strings.TrimSpace(text.Start), date)
 	if err != nil {
 		return nil, false, err
 	}
-	if clock := clockPart.FindString(strings.ToUpper(rule.Rule)); whole && clock != "" {
-		return nil, false, &fault{clock, clock + " does not go with a start that is a date: the rule is about whole days"}
+	if clock := clockPart.FindString(strings.ToUpper(text.Rule)); whole && clock != "" {
+		field, _, _ := strings.Cut(clock, "=")
+		return nil, false, &fault{field, clock + " does not go with a start that is a date: the rule is about whole days"}
 	}
-	r, err := parseRRule(rule.Rule, start, zone, m)
+	r, err := parseRRule(text.Rule, start, zone, m)
 	return r, whole, err
 }
 

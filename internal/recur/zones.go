@@ -10,9 +10,11 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/cache"
+	"github.com/fireonce/fireonce/internal/zonename"
 )
 
 const (
@@ -22,15 +24,29 @@ const (
 )
 
 // Zones loads and caches time zones. It reads a directory first, if one is set, and then the places where Go looks: $ZONEINFO,
-// the system's zone data, and the data embedded in the program.
+// the system's zone data, and the data embedded in the program. The names are those that the program knows, and those in the
+// list tzdata.zi of the directory, which may be newer.
 type Zones struct {
-	dir   string
-	zones *cache.TTL[string, *Zone]
+	dir    string
+	zones  *cache.TTL[string, *Zone]
+	listed func() map[string]bool
 }
 
 // NewZones returns zones that are read first from a directory of compiled tzdata, if dir is not empty.
 func NewZones(dir string) *Zones {
-	return &Zones{dir: dir, zones: cache.New[string, *Zone](cache.Options{Max: maxZones, RemoveAny: true})}
+	return &Zones{
+		dir: dir, zones: cache.New[string, *Zone](cache.Options{Max: maxZones, RemoveAny: true}),
+		listed: sync.OnceValue(func() map[string]bool {
+			if dir == "" {
+				return nil
+			}
+			list, err := readBounded(filepath.Join(dir, "tzdata.zi"))
+			if err != nil {
+				return nil // it has no list, or one that cannot be read: the program's names are what is left
+			}
+			return zonename.Listed(string(list))
+		}),
+	}
 }
 
 // OpenZones is NewZones for a directory that an operator names. It fails for a directory without
@@ -39,7 +55,7 @@ func OpenZones(dir string) (*Zones, error) {
 	if dir == "" {
 		return NewZones(""), nil
 	}
-	data, err := readBounded(filepath.Join(dir, "UTC"), maxZoneFile)
+	data, err := readBounded(filepath.Join(dir, "UTC"))
 	if err == nil {
 		_, err = time.LoadLocationFromTZData("UTC", data)
 	}
@@ -49,12 +65,13 @@ func OpenZones(dir string) (*Zones, error) {
 	return NewZones(dir), nil
 }
 
+// zoneName is the shape of the names that a path may be made of.
 var zoneName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_+-]*(/[A-Za-z0-9][A-Za-z0-9_+-]*)*$`)
 
-// Load returns a zone by its IANA name.
+// Load returns a zone by its IANA name. For a text that is none, the error has the name that was probably meant.
 func (z *Zones) Load(name string) (*Zone, error) {
-	if len(name) > maxZoneName || !zoneName.MatchString(name) || name == "Local" {
-		return nil, fmt.Errorf("%s is not the name of a time zone, such as Europe/Vienna", quote(name))
+	if !zonename.Known(name) && (len(name) > maxZoneName || !zoneName.MatchString(name) || !z.listed()[name]) {
+		return nil, errors.New(zonename.Explain(name))
 	}
 	if zone, found := z.zones.Get(name); found {
 		return zone, nil
@@ -73,7 +90,7 @@ func (z *Zones) Load(name string) (*Zone, error) {
 func (z *Zones) location(name string) (*time.Location, error) {
 	if z.dir != "" {
 		path := filepath.Join(z.dir, filepath.FromSlash(name))
-		data, err := readBounded(path, maxZoneFile)
+		data, err := readBounded(path)
 		if err == nil {
 			loc, err := time.LoadLocationFromTZData(name, data)
 			if err != nil {
@@ -87,18 +104,19 @@ func (z *Zones) location(name string) (*time.Location, error) {
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a known time zone, such as Europe/Vienna", quote(name))
+		return nil, fmt.Errorf("this server has no data of the time zone %s", name)
 	}
 	return loc, nil
 }
 
-func readBounded(path string, limit int64) ([]byte, error) {
+// readBounded reads a file of at most maxZoneFile.
+func readBounded(path string) ([]byte, error) {
 	info, err := os.Stat(path) //nolint:gosec // the operator names the directory, and zoneName bounds the rest
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("%s is not a file of at most %d bytes", path, limit)
+	if !info.Mode().IsRegular() || info.Size() > maxZoneFile {
+		return nil, fmt.Errorf("%s is not a file of at most %d bytes", path, maxZoneFile)
 	}
 	return os.ReadFile(path) //nolint:gosec // the operator names the directory, and zoneName bounds the rest
 }
@@ -146,7 +164,7 @@ var dataVersion = regexp.MustCompile(`^(?:# version )?([0-9]{4}[a-z]{1,2}[-0-9a-
 // dirVersion returns the version that zic's makefile or a BSD wrote into a directory.
 func dirVersion(dir string) string {
 	for _, name := range []string{"tzdata.zi", "+VERSION", "version"} {
-		data, err := readBounded(filepath.Join(dir, name), maxZoneFile)
+		data, err := readBounded(filepath.Join(dir, name))
 		if err != nil {
 			continue
 		}

@@ -40,6 +40,9 @@ func newer(t *testing.T) *recur.Zones {
 	if err := os.WriteFile(filepath.Join(dir, newZone), []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "tzdata.zi"), []byte("Z "+newZone+" 1 - TST\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return recur.NewZones(dir)
 }
 

@@ -29,7 +29,7 @@ func TestCompileNamesFields(t *testing.T) {
 	}{
 		"zone":               {func(s *spec) { s.TimeZone = "Mars/Base" }, "time_zone"},
 		"cron":               {func(s *spec) { s.CronExpressions = []string{"@daily", "61 * * * *", "* * 30 2 *"} }, "cron_expressions[1] cron_expressions[2]"},
-		"rule":               {func(s *spec) { s.RecurrenceRules = rule("FREQ=HOURLY", "2026-01-01T00:00:00") }, "recurrence_rules[0].rule"},
+		"rule":               {func(s *spec) { s.RecurrenceRules = rule("FREQ=SECONDLY", "2026-01-01T00:00:00") }, "recurrence_rules[0].rule"},
 		"rule without end":   {func(s *spec) { s.RecurrenceRules = rule("nonsense", "2026-01-01T00:00:00") }, "recurrence_rules[0].rule"},
 		"rule's start":       {func(s *spec) { s.RecurrenceRules = rule("FREQ=DAILY", "2026-13-01T00:00:00") }, "recurrence_rules[0].start"},
 		"rules":              {func(s *spec) { s.RecurrenceRules = slices.Repeat(rule("FREQ=DAILY", "2026-01-01T00:00:00"), 6) }, "recurrence_rules"},

@@ -521,7 +521,7 @@ type FieldViolation struct {
 	// or the reason in lower case if the reason has only one rule. New ones may be added.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The requirement, in words fit for a user, without the field's name: "must not be
-	// empty". Never a value of the request.
+	// empty". Never a value of the request, but for time zones and specs of schedules.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

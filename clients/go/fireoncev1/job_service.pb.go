@@ -2903,7 +2903,7 @@ var File_fireonce_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/job_filter.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x90\x0f\n" +
+	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/job_filter.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x0f\n" +
 	"\x12ScheduleJobRequest\x12@\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12\x1d\n" +
 	"\n" +
@@ -2916,8 +2916,8 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12;\n" +
 	"\bdelivery\x18\t \x01(\x0e2\x15.fireonce.v1.DeliveryB\b\xbaH\x05\x82\x01\x02\x10\x01R\bdelivery\x12\x87\x01\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2+.fireonce.v1.ScheduleJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x128\n" +
-	"\ttime_zone\x18\v \x01(\tB\x1b\xbaH\x18r\x16\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x121\n" +
+	" \x03(\v2+.fireonce.v1.ScheduleJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x129\n" +
+	"\ttime_zone\x18\v \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone\x121\n" +
 	"\x0freply_to_job_id\x18\f \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x01R\freplyToJobId\x128\n" +
 	"\freply_to_key\x18\r \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x01R\n" +
 	"replyToKey\x12#\n" +
@@ -3014,7 +3014,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x06events\x18\x01 \x03(\v2\x15.fireonce.v1.JobEventR\x06events\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x12\x19\n" +
-	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xa9\b\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xaa\b\n" +
 	"\x10UpdateJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
@@ -3026,9 +3026,9 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\bdelivery\x18\a \x01(\x0e2\x15.fireonce.v1.DeliveryB\b\xbaH\x05\x82\x01\x02\x10\x01R\bdelivery\x12;\n" +
 	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
 	"\x0fattempt_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x128\n" +
+	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x129\n" +
 	"\ttime_zone\x18\n" +
-	" \x01(\tB\x1b\xbaH\x18r\x16\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x1a9\n" +
+	" \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xe6\x01\xbaH\xe2\x01\x1a]\n" +

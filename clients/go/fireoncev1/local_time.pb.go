@@ -86,7 +86,10 @@ type LocalTime struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "2026-12-24T18:00:00": without fractions and without an offset. The years 1970 to 2199.
 	DateTime string `protobuf:"bytes,1,opt,name=date_time,json=dateTime,proto3" json:"date_time,omitempty"`
-	// IANA name, e.g. "Europe/Vienna".
+	// IANA name, e.g. "Europe/Vienna", or another name of the tz database for it, e.g.
+	// "US/Eastern". Anything else is refused with the name that is probably meant: an offset
+	// ("+02:00"), an abbreviation ("CEST"), a name of Windows ("W. Europe Standard Time"), a
+	// city alone, another case, and names of a host's own zone ("localtime").
 	TimeZone      string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -140,10 +143,10 @@ var File_fireonce_v1_local_time_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_local_time_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfireonce/v1/local_time.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\"|\n" +
+	"\x1cfireonce/v1/local_time.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\"}\n" +
 	"\tLocalTime\x123\n" +
-	"\tdate_time\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18 2\v^[0-9T:-]*$R\bdateTime\x12:\n" +
-	"\ttime_zone\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x10\x01\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone*p\n" +
+	"\tdate_time\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18 2\v^[0-9T:-]*$R\bdateTime\x12;\n" +
+	"\ttime_zone\x18\x02 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone*p\n" +
 	"\bTimeMark\x12\x19\n" +
 	"\x15TIME_MARK_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11TIME_MARK_SHIFTED\x10\x01\x12\x1a\n" +

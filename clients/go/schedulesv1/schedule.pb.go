@@ -353,7 +353,8 @@ func (ScheduleItemState) EnumDescriptor() ([]byte, []int) {
 //   - Intervals count elapsed time.
 type ScheduleSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// IANA name, e.g. "Europe/Vienna". Sources and exclusions are in its local time.
+	// IANA name, e.g. "Europe/Vienna", as in LocalTime. Sources and exclusions are in its
+	// local time.
 	TimeZone string `protobuf:"bytes,1,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// Five fields (minute, hour, day of month, month, day of week) with names, "L", "W" and
 	// "#", or "@hourly", "@daily", "@weekly", "@monthly", "@yearly". If neither day field
@@ -473,7 +474,8 @@ func (x *ScheduleSpec) GetJitter() *durationpb.Duration {
 // A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from DAILY to YEARLY.
 type RecurrenceRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The value of RRULE, e.g. "FREQ=MONTHLY;BYDAY=1MO".
+	// The value of RRULE, e.g. "FREQ=MONTHLY;BYDAY=1MO". FREQ is MINUTELY to YEARLY; hours and
+	// minutes count on the clocks of the zone.
 	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
 	// DTSTART: a local time in the schedule's zone, "2026-03-29T02:30:00". It is a firing
 	// only if the rule matches it.
@@ -1768,9 +1770,9 @@ var File_fireonce_schedules_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_fireonce_schedules_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/schedules/v1/schedule.proto\x12\x15fireonce.schedules.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\a\n" +
-	"\fScheduleSpec\x12:\n" +
-	"\ttime_zone\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18\x10\x01\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x12F\n" +
+	"$fireonce/schedules/v1/schedule.proto\x12\x15fireonce.schedules.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\a\n" +
+	"\fScheduleSpec\x12;\n" +
+	"\ttime_zone\x18\x01 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone\x12F\n" +
 	"\x10cron_expressions\x18\x02 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x80\x022\b^[ -~]*$R\x0fcronExpressions\x12Z\n" +
 	"\x10recurrence_rules\x18\x03 \x03(\v2%.fireonce.schedules.v1.RecurrenceRuleB\b\xbaH\x05\x92\x01\x02\x10\x05R\x0frecurrenceRules\x12O\n" +
 	"\tintervals\x18\x04 \x03(\v2'.fireonce.schedules.v1.ScheduleIntervalB\b\xbaH\x05\x92\x01\x02\x10\x14R\tintervals\x12I\n" +

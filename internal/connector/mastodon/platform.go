@@ -12,7 +12,7 @@ func Platform() platform.Platform {
 		Settings: []platform.Flag{
 			platform.BaseURL(true),
 			{
-				Name: "receiver-dedupes", Usage: "an `ANSWER`: does the server drop a key that it has seen, yes or no; absent, it is asked", Field: "server_dedupes", Words: platform.Dedupes(),
+				Name: "receiver-dedupes", Usage: "yes or no, as an `ANSWER`: does the server ignore repeats of a key? Absent: the server is asked", Field: "server_dedupes", Words: platform.Dedupes(),
 				Hint: "; without it, the server is asked what it is", Label: "Settings", Shown: "receiver dedupes: %s",
 			},
 		},

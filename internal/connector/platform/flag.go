@@ -63,7 +63,7 @@ func Dedupes() []Word {
 func ReceiverFlags() []Flag {
 	return []Flag{
 		{
-			Name: "receiver-dedupes", Usage: "an `ANSWER`: does the receiver drop a key that it has seen, yes or no", Field: "receiver_dedupes", Words: Dedupes(),
+			Name: "receiver-dedupes", Usage: "yes or no, as an `ANSWER`: does the receiver ignore repeats of a key?", Field: "receiver_dedupes", Words: Dedupes(),
 			Required: true, Hint: "; if you do not know, it is no",
 		},
 		{

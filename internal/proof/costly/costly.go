@@ -65,7 +65,9 @@ func (g *generator) rule() recur.RRule {
 		"DAILY", "DAILY;BYHOUR="+hours, "DAILY;BYHOUR="+hours+";BYSETPOS=1,2,3,4,5,6,-1,-2,-3,-4,-5,-6", "WEEKLY;BYDAY=MO,TU,WE,TH,FR,SA,SU", "WEEKLY;BYHOUR="+hours,
 		"MONTHLY;BYMONTHDAY=31", "MONTHLY;BYDAY=5MO,-5TU", "MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", "YEARLY", "YEARLY;BYMONTH=2;BYMONTHDAY=29",
 		"YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO", "YEARLY;BYYEARDAY=366", "YEARLY;BYWEEKNO=51,-51;BYDAY=SU", "YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR="+hours,
-		"YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR="+hours+";BYSETPOS=1,50,100,200,300,366,-1,-50,-100,-200,-300,-366", "DAILY;BYMONTH=2;BYMONTHDAY=29")}
+		"YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR="+hours+";BYSETPOS=1,50,100,200,300,366,-1,-50,-100,-200,-300,-366", "DAILY;BYMONTH=2;BYMONTHDAY=29",
+		"HOURLY", "HOURLY;BYMONTH=2;BYMONTHDAY=29", "HOURLY;BYMINUTE=0,10,20,30,40,50;BYSETPOS=1,-1", "MINUTELY", "MINUTELY;BYHOUR=0;BYMINUTE=7", "MINUTELY;BYMONTH=2;BYMONTHDAY=29",
+		"YEARLY;BYWEEKNO=53", "YEARLY;BYWEEKNO=53;BYDAY=MO;BYHOUR="+hours, "MONTHLY;BYDAY=5MO,TU", "YEARLY;BYDAY=53MO,-53SU,TU")}
 	if g.may(2) {
 		parts = append(parts, fmt.Sprintf("INTERVAL=%d", []int{2, 3, 7, 28, 97, 400, 9999}[g.IntN(7)]))
 	}
@@ -85,7 +87,7 @@ func (g *generator) rule() recur.RRule {
 func (g *generator) exclude(x *recur.Exclusions) {
 	for range g.IntN(6) {
 		r := g.rule()
-		if g.may(4) && !strings.Contains(r.Rule, "BYHOUR") {
+		if g.may(4) && !strings.Contains(r.Rule, "BYHOUR") && !strings.Contains(r.Rule, "HOURLY") && !strings.Contains(r.Rule, "MINUTELY") {
 			r.Start = r.Start[:len("2006-01-02")]
 		}
 		x.RRules = append(x.RRules, r)

@@ -78,7 +78,7 @@ func bulkReschedule(ctx context.Context, c *call) error {
 
 func bulkFlags() []cli.Flag {
 	return append(filterFlags(),
-		textFlag("confirm", "do it, for jobs unchanged since this `TIME`, as printed without this flag"),
+		textFlag("confirm", "apply the change, to jobs that are unchanged since this `TIME`: paste the one that is printed without this flag"),
 		boolFlag("dry-run", "only count, which is the default"),
 	)
 }

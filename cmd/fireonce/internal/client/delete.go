@@ -12,7 +12,7 @@ import (
 
 func deleteCommand() *cli.Command {
 	return &cli.Command{
-		Name: "delete", Usage: "erase a job that ended an hour ago or earlier, for good", ArgsUsage: "[JOB]",
+		Name: "delete", Usage: "erase a job that ended an hour ago or earlier, permanently", ArgsUsage: "[JOB]",
 		Description: "Payload, labels, key, answers, texts and history go. What stays proves when the job had its effect, and names\n" +
 			"nobody; it is printed, also by a repeat. The key stays bound for as long as that of a job that retention removed.\n" +
 			"Needs the scope jobs:delete.",

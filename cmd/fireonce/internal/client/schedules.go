@@ -90,7 +90,7 @@ func schedulesCommand() *cli.Command {
 				Action:      action(resumeSchedule),
 			},
 			{
-				Name: "delete", Usage: "end a schedule for good; jobs that it made go on", ArgsUsage: "SCHEDULE",
+				Name: "delete", Usage: "end a schedule permanently; jobs that it made go on", ArgsUsage: "SCHEDULE",
 				Flags: flags(keyFlag("schedule"), etagFlag("schedule")),
 				Action: action(func(ctx context.Context, c *call) error {
 					return callOn(ctx, c, "schedule", c.Schedules.DeleteSchedule, &schedulesv1.DeleteScheduleRequest{}, showSchedule)

@@ -53,12 +53,12 @@ func apiKeysCommand() *cli.Command {
 				Action: createAPIKey,
 			},
 			{
-				Name: "list", Usage: "what is known of the keys; never a key itself",
+				Name: "list", Usage: "list the keys, without their secrets",
 				Flags:  accessFlags(&cli.StringFlag{Name: "project", Usage: "of one `PROJECT` only"}),
 				Action: listAPIKeys,
 			},
 			{
-				Name: "revoke", Usage: "end a key, for ever", ArgsUsage: "ID",
+				Name: "revoke", Usage: "end a key, permanently", ArgsUsage: "ID",
 				Flags: accessFlags(), Action: revokeAPIKey,
 			},
 		},

@@ -11,7 +11,7 @@ func (c Config) tellClock(n store.ClockNews) {
 	d := n.Suspect
 	switch {
 	case n.Failed != nil:
-		c.Log.Error("the clock is to be believed, but what is stored could not be moved to its time: it is tried again", "err", n.Failed,
+		c.Log.Error("the clock is trusted again, but stored times could not be adjusted: it is tried again", "err", n.Failed,
 			"why", d.Why, "nothing_is_sent", d.Suspends, "then", "see that the database can write")
 	case d.Why == "":
 		c.Log.Info("the clock is believed again", "because", n.Because, "time_moved_by", n.Step.String())

@@ -210,7 +210,7 @@ func (c *Config) checkNumbers() error {
 		return exit.Usagef("--database-wait must not be negative; 0 does not wait")
 	}
 	if c.keep().Check() != nil {
-		return exit.Usagef("--keep-jobs and --keep-events must be 0 (for ever) or at least %v", store.LeastKept)
+		return exit.Usagef("--keep-jobs and --keep-events must be 0 (forever) or at least %v", store.LeastKept)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (d *doctor) postgres(ctx context.Context) {
 	case p.ReadOnly:
 		d.fail("lock", "ALTER ROLE … RESET default_transaction_read_only", "the role's transactions are read-only")
 	default:
-		d.ok("lock", "it takes writes, and any number of servers may use it")
+		d.ok("lock", "it accepts writes, and any number of servers may use it")
 	}
 	d.schema(p.Schema, p.Wanted)
 	d.horizon(p)

@@ -79,7 +79,7 @@ func (d *doctor) egress() {
 		d.warn("egress", "leave --allow-http out", "--allow-http: credentials and content may cross networks in the clear")
 	}
 	if !bad {
-		d.ok("egress", "public addresses alone, and what --allow-egress adds: %d", len(d.cfg.AllowEgress))
+		d.ok("egress", "public addresses, and %d more ranges by --allow-egress", len(d.cfg.AllowEgress))
 	}
 }
 

@@ -26,7 +26,7 @@ func projectsCommand() *cli.Command {
 		Commands: []*cli.Command{{
 			Name: "list", Usage: "all projects", Flags: accessFlags(), Action: listProjects,
 		}, {
-			Name: "erase", Usage: "erase what a project has, for good", ArgsUsage: "PROJECT",
+			Name: "erase", Usage: "erase what a project has, permanently", ArgsUsage: "PROJECT",
 			Description: "Revoke the project's API keys first, and end its open jobs before that. Jobs that ended an hour ago or earlier go;\n" +
 				"if others are left, the command says how many, and until when to wait, and exits with 3. Once none is left,\n" +
 				"connections, credentials, logins and API keys go, too. Digests of keys stay, so that nothing is sent twice. It may\n" +

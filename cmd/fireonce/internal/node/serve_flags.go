@@ -142,8 +142,8 @@ func newServeFlags(version string) *serveFlags {
 	f.text(&c.TZDataDir, "tzdata-dir", "", "the `FOLDER` of compiled time zones for schedules; default: the system's, or else built-in")
 
 	f.group = "The database and what it keeps"
-	f.duration(&c.KeepJobs, "keep-jobs", defaultKeep, "how long a job is kept after its end, as a `DURATION`; 0: for ever")
-	f.duration(&c.KeepEvents, "keep-events", defaultKeep, "how long the event log goes back, as a `DURATION`; 0: for ever")
+	f.duration(&c.KeepJobs, "keep-jobs", defaultKeep, "how long a job is kept after its end, as a `DURATION`; 0: forever")
+	f.duration(&c.KeepEvents, "keep-events", defaultKeep, "how long the event log goes back, as a `DURATION`; 0: to its beginning")
 	f.text(&c.Namespace, "namespace", "", "the installation's `NAME` in effect keys; after a database was lost, pass the old name")
 	f.duration(&c.DatabaseWait, "database-wait", defaultWait, "how long a start waits for PostgreSQL, as a `DURATION`; 0: not at all")
 	f.yes(&c.SynchronousStandby, "synchronous-standby", standbyUsage)

@@ -96,7 +96,7 @@ export type FieldViolation = Message<"fireonce.v1.FieldViolation"> & {
 
   /**
    * The requirement, in words fit for a user, without the field's name: "must not be
-   * empty". Never a value of the request.
+   * empty". Never a value of the request, but for time zones and specs of schedules.
    *
    * @generated from field: string message = 3;
    */

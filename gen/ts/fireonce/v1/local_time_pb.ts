@@ -27,7 +27,10 @@ export type LocalTime = Message<"fireonce.v1.LocalTime"> & {
   dateTime: string;
 
   /**
-   * IANA name, e.g. "Europe/Vienna".
+   * IANA name, e.g. "Europe/Vienna", or another name of the tz database for it, e.g.
+   * "US/Eastern". Anything else is refused with the name that is probably meant: an offset
+   * ("+02:00"), an abbreviation ("CEST"), a name of Windows ("W. Europe Standard Time"), a
+   * city alone, another case, and names of a host's own zone ("localtime").
    *
    * @generated from field: string time_zone = 2;
    */

@@ -39,7 +39,8 @@ export const file_fireonce_schedules_v1_schedule: GenFile = /*@__PURE__*/
  */
 export type ScheduleSpec = Message<"fireonce.schedules.v1.ScheduleSpec"> & {
   /**
-   * IANA name, e.g. "Europe/Vienna". Sources and exclusions are in its local time.
+   * IANA name, e.g. "Europe/Vienna", as in LocalTime. Sources and exclusions are in its
+   * local time.
    *
    * @generated from field: string time_zone = 1;
    */
@@ -115,7 +116,8 @@ export const ScheduleSpecSchema: GenMessage<ScheduleSpec> = /*@__PURE__*/
  */
 export type RecurrenceRule = Message<"fireonce.schedules.v1.RecurrenceRule"> & {
   /**
-   * The value of RRULE, e.g. "FREQ=MONTHLY;BYDAY=1MO".
+   * The value of RRULE, e.g. "FREQ=MONTHLY;BYDAY=1MO". FREQ is MINUTELY to YEARLY; hours and
+   * minutes count on the clocks of the zone.
    *
    * @generated from field: string rule = 1;
    */
