@@ -107,7 +107,7 @@ $(TOOLS)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	$(call go-tool,golangci,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 
 # Exactly what the lock file says, for code generation and the TypeScript example.
-$(NODE_MODULES): package.json package-lock.json .npmrc examples/typescript/package.json examples/connector-typescript/package.json
+$(NODE_MODULES): package.json package-lock.json .npmrc $(addsuffix /package.json,$(addprefix examples/,typescript connector-typescript receiver-typescript))
 	.ci/need-clients node
 	npm ci
 	@touch $@
@@ -226,7 +226,7 @@ test-crash: need-postgres need-promtool need-sslscan ## Run real processes that 
 # server's versions of Connect and gRPC, and with its own.
 .PHONY: test-clients
 test-clients: need-postgres need-postfix clients $(PDS_MODULES) $(ORACLE_MODULES) ## Run clients in six languages and a browser, connectors against real servers of others, and a new one
-	$(GO_TEST) -run '^Test(Clients|Commands|NoRules)$$|InABrowser$$|^TestTour' ./cmd/fireonce
+	$(GO_TEST) -run '^Test(Clients|Commands|NoRules|ReceiveOnce)$$|InABrowser$$|^TestTour' ./cmd/fireonce
 	$(GO_TEST) $(WIDE) ./internal/proof/platforms/... ./internal/proof/chaos/sites
 	$(GO_TEST) -run Postfix ./internal/connector/smtp
 	$(GO_TEST) -v -run '^TestOracle' ./internal/twittertext ./internal/weburl ./internal/connector/...

@@ -15,6 +15,9 @@ const (
 	readmePage     = "README.md"
 	quickstartPage = "docs/quickstart.md"
 	accountsPage   = "docs/accounts.md"
+	conceptsPage   = "docs/concepts.md"
+	givingUpPage   = "docs/giving-up.md"
+	receivePage    = "docs/receive-once.md"
 )
 
 // marker is the comment before a block. It names the test that runs it.
@@ -26,10 +29,18 @@ const (
 	readmeCompares marker = "readme_test.go compares this output"
 	readmeReceives marker = "readme_test.go compares this with what the receiver prints"
 	readmeServes   marker = "readme_test.go compares this with what the server prints"
+	readmePictures marker = "a picture"
 	sandboxStarts  marker = "sandbox_test.go starts this"
 	sandboxRuns    marker = "sandbox_test.go runs this block"
 	accountsRuns   marker = "accounts_test.go runs this block"
 	threadRuns     marker = "thread_test.go runs this block" // with failpoints
+
+	receiveGo         marker = "receive_test.go starts this in Go"
+	receivePython     marker = "receive_test.go starts this in Python"
+	receiveTypeScript marker = "receive_test.go starts this in TypeScript"
+	receiveSecrets    marker = "receive_test.go makes the secret"
+	receiveRuns       marker = "receive_test.go runs this block"
+	receiveCompares   marker = "receive_test.go compares this output"
 )
 
 // consumed lists the markers of a page whose blocks tests run.
@@ -37,6 +48,12 @@ var consumed = map[string][]marker{
 	readmePage:     {readmeStarts, readmeRuns, readmeCompares, readmeReceives, readmeServes, sandboxStarts, sandboxRuns},
 	quickstartPage: {readmeStarts, readmeRuns, readmeCompares},
 	accountsPage:   {sandboxStarts, sandboxRuns, accountsRuns, threadRuns},
+	conceptsPage:   {readmeStarts, readmeRuns, readmeCompares, readmePictures},
+	givingUpPage:   {readmeRuns},
+	receivePage: {
+		receiveGo, receivePython, receiveTypeScript, receiveSecrets, receiveRuns, receiveCompares,
+		"from examples/receiver/events.go", "from examples/receiver-python/receiver.py", "from examples/receiver-typescript/src/receiver.ts",
+	},
 }
 
 // notRun lists the first lines of the blocks that no test runs. The page states the reason for
@@ -48,6 +65,7 @@ var notRun = map[string][]string{
 		`go run github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3 -plaintext -d '{"fromBeginning": true}' \`,
 		"export FIREONCE_DATABASE='postgres://fireonce:secret@127.0.0.1:5432/fireonce' # as an argument every user of the machine could read it",
 	},
+	receivePage:  {"DELETE FROM processed_events WHERE at < now() - interval '4 days';"},
 	accountsPage: {"Valid. Nothing was stored; the platform and the credential were not asked."},
 }
 
