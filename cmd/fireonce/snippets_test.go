@@ -18,6 +18,7 @@ const (
 	conceptsPage   = "docs/concepts.md"
 	givingUpPage   = "docs/giving-up.md"
 	receivePage    = "docs/receive-once.md"
+	upgradePage    = "docs/upgrade.md"
 )
 
 // marker is the comment before a block. It names the test that runs it.
@@ -35,6 +36,12 @@ const (
 	accountsRuns   marker = "accounts_test.go runs this block"
 	threadRuns     marker = "thread_test.go runs this block" // with failpoints
 
+	upgradeSQLite    marker = "upgrade_test.go runs this block on SQLite"
+	upgradePostgres  marker = "upgrade_test.go runs this block on PostgreSQL"
+	upgradeCompares  marker = "upgrade_test.go compares this output"
+	rollbackSQLite   marker = "upgrade_test.go runs this block on SQLite, with the server stopped"
+	rollbackPostgres marker = "upgrade_test.go runs this block on PostgreSQL, with the servers stopped"
+
 	receiveGo         marker = "receive_test.go starts this in Go"
 	receivePython     marker = "receive_test.go starts this in Python"
 	receiveTypeScript marker = "receive_test.go starts this in TypeScript"
@@ -50,6 +57,7 @@ var consumed = map[string][]marker{
 	accountsPage:   {sandboxStarts, sandboxRuns, accountsRuns, threadRuns},
 	conceptsPage:   {readmeStarts, readmeRuns, readmeCompares, readmePictures},
 	givingUpPage:   {readmeRuns},
+	upgradePage:    {upgradeSQLite, upgradePostgres, upgradeCompares, rollbackSQLite, rollbackPostgres},
 	receivePage: {
 		receiveGo, receivePython, receiveTypeScript, receiveSecrets, receiveRuns, receiveCompares,
 		"from examples/receiver/events.go", "from examples/receiver-python/receiver.py", "from examples/receiver-typescript/src/receiver.ts",
@@ -74,7 +82,7 @@ type snippet struct{ marker, language, text string }
 
 var (
 	fenceLine  = regexp.MustCompile("^ *```(.*)$")
-	markerLine = regexp.MustCompile(`^<!-- (.*) -->$`)
+	markerLine = regexp.MustCompile(`^ *<!-- (.*) -->$`)
 )
 
 // snippets reads the blocks of a page.
