@@ -19,6 +19,7 @@ const (
 	givingUpPage   = "docs/giving-up.md"
 	receivePage    = "docs/receive-once.md"
 	upgradePage    = "docs/upgrade.md"
+	productionPage = "docs/production.md"
 )
 
 // marker is the comment before a block. It names the test that runs it.
@@ -35,6 +36,13 @@ const (
 	sandboxRuns    marker = "sandbox_test.go runs this block"
 	accountsRuns   marker = "accounts_test.go runs this block"
 	threadRuns     marker = "thread_test.go runs this block" // with failpoints
+
+	productionRuns     marker = "production_test.go runs this block"
+	productionRunsOn   marker = "production_test.go runs this block after the start"
+	productionSettings marker = "production_test.go writes this file"
+	productionStarts   marker = "production_test.go starts the server in its place"
+	productionCompares marker = "production_test.go compares this output"
+	productionChecks   marker = "production_test.go checks this file with promtool"
 
 	upgradeSQLite    marker = "upgrade_test.go runs this block on SQLite"
 	upgradePostgres  marker = "upgrade_test.go runs this block on PostgreSQL"
@@ -57,6 +65,7 @@ var consumed = map[string][]marker{
 	accountsPage:   {sandboxStarts, sandboxRuns, accountsRuns, threadRuns},
 	conceptsPage:   {readmeStarts, readmeRuns, readmeCompares, readmePictures},
 	givingUpPage:   {readmeRuns},
+	productionPage: {productionRuns, productionRunsOn, productionSettings, productionStarts, productionCompares, productionChecks},
 	upgradePage:    {upgradeSQLite, upgradePostgres, upgradeCompares, rollbackSQLite, rollbackPostgres},
 	receivePage: {
 		receiveGo, receivePython, receiveTypeScript, receiveSecrets, receiveRuns, receiveCompares,
@@ -73,7 +82,11 @@ var notRun = map[string][]string{
 		`go run github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3 -plaintext -d '{"fromBeginning": true}' \`,
 		"export FIREONCE_DATABASE='postgres://fireonce:secret@127.0.0.1:5432/fireonce' # as an argument every user of the machine could read it",
 	},
-	receivePage:  {"DELETE FROM processed_events WHERE at < now() - interval '4 days';"},
+	receivePage: {"DELETE FROM processed_events WHERE at < now() - interval '4 days';"},
+	productionPage: {
+		"CGO_ENABLED=0 go build -o /usr/bin/fireonce ./cmd/fireonce", "chown root:fireonce /etc/fireonce/*",
+		"make snapshot && .ci/image dist/image",
+	},
 	accountsPage: {"Valid. Nothing was stored; the platform and the credential were not asked."},
 }
 
