@@ -127,8 +127,9 @@ func TestReadme(t *testing.T) {
 // TestPages follows the pages that need a server, and perhaps a receiver.
 func TestPages(t *testing.T) {
 	for page, wants := range map[string][]string{
-		conceptsPage: {"SENDING → AMBIGUOUS"},
-		givingUpPage: {"Retries +20 attempts; for 3d", "Unacted +503 X-Refused-By: edge"},
+		conceptsPage:   {"SENDING → AMBIGUOUS"},
+		givingUpPage:   {"Retries +20 attempts; for 3d", "Unacted +503 X-Refused-By: edge"},
+		comingFromPage: {"SENDING → SUCCEEDED", `Valid\.`, "Key +welcome:user-42(?s:.*)Key +welcome:user-42"},
 	} {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,7 @@ const (
 	givingUpPage   = "docs/giving-up.md"
 	receivePage    = "docs/receive-once.md"
 	upgradePage    = "docs/upgrade.md"
+	comingFromPage = "docs/coming-from.md"
 	productionPage = "docs/production.md"
 )
 
@@ -65,6 +66,7 @@ var consumed = map[string][]marker{
 	accountsPage:   {sandboxStarts, sandboxRuns, accountsRuns, threadRuns},
 	conceptsPage:   {readmeStarts, readmeRuns, readmeCompares, readmePictures},
 	givingUpPage:   {readmeRuns},
+	comingFromPage: {readmeStarts, readmeRuns},
 	productionPage: {productionRuns, productionRunsOn, productionSettings, productionStarts, productionCompares, productionChecks},
 	upgradePage:    {upgradeSQLite, upgradePostgres, upgradeCompares, rollbackSQLite, rollbackPostgres},
 	receivePage: {
