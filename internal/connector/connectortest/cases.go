@@ -32,7 +32,7 @@ func (s Suite) faults() []fault {
 		{"acts, closes", DropAnswer, one(unknown), false},
 		{"acts, resets", ResetAnswer, one(unknown), false},
 		{"acts, stays silent", NeverAnswer, one(unknown), true},
-		{"answers by the byte", Trickle, one(unknown), true},
+		{"answers by the byte", Trickle, one(long), true},
 		{"answers headers by the byte", TrickleHead, one(unknown), true},
 		{"200, body cut short", SayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}"), one(unknown), false},
 		{"200, chunk cut short", SayAndClose("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), one(unknown), false},
