@@ -136,7 +136,7 @@ var (
 	}}
 )
 
-// TrickleAfter writes the text at once, and then one byte every few milliseconds, without an end.
+// TrickleAfter writes the text, and then one byte every few milliseconds, without an end.
 func TrickleAfter(text string) Script {
 	return Script{Do: func(c *Conn) {
 		c.Write(text)

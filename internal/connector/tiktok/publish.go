@@ -163,12 +163,15 @@ func (s *session) committed(o job.Outcome, id, name string, a transport.Response
 func refusedChunk(o job.Outcome, a transport.Response, what string, secrets transport.Secrets) job.Outcome {
 	judged := transport.Classify(a, platformName, secrets)
 	o = unposted(o, what+" was not taken: "+judged.Message)
+	o.RetryAfter = judged.RetryAfter // another beginning comes no sooner than this answer asks
 	switch {
 	case judged.Result != job.ResultRejected:
 	case judged.Kind == job.FailRateLimited:
-		o.Kind, o.RetryAfter = judged.Kind, judged.RetryAfter
+		o.Kind = judged.Kind
 	case a.Status == 400, a.Status == 413, a.Status == 415:
 		o.Kind = job.FailPermanent
+	default:
+		transport.Postpone(&o, a)
 	}
 	return o
 }

@@ -227,7 +227,24 @@ func ClassifyNamed(a Response, who string, secrets func() Secrets, keyed bool) j
 func Postpone(o *job.Outcome, a Response) {
 	if wait, stated := a.Asked(); stated && o.RetryAfter == 0 {
 		o.RetryAfter = wait
-		o.Message += AsksToWait(a, wait)
+		addAsked(o, a, wait)
+	}
+}
+
+// Limit has a refusal for a rate limit, whatever its status, wait for as long as the answer asks,
+// or otherwise if it does not say.
+func Limit(o *job.Outcome, a Response, otherwise time.Duration) {
+	wait, stated := a.asked(true)
+	if o.RetryAfter = otherwise; stated {
+		o.RetryAfter = wait
+		addAsked(o, a, wait)
+	}
+}
+
+// addAsked adds what an answer asks to the words about it, once.
+func addAsked(o *job.Outcome, a Response, wait time.Duration) {
+	if words := AsksToWait(a, wait); !strings.Contains(o.Message, words) {
+		o.Message = Clean(o.Message+words, MaxMessage)
 	}
 }
 

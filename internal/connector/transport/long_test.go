@@ -148,7 +148,7 @@ func TestASlowBody(t *testing.T) {
 				p := connectortest.NewPlatform(t, false, c.script)
 				request := post(t, p.URL(), []byte("{}"))
 				request.StatusDecides = c.decides
-				a := open(t, p.Sender(), p.URL(), false).Exchange(request, bounds(300*time.Millisecond))
+				a := open(t, p.Sender(), p.URL(), false).Exchange(request, bounds(2*time.Second))
 				o := transport.ClassifyNamed(a, "the peer", nil, false)
 				want := job.Outcome{Result: job.ResultUnknown}
 				if c.counts {

@@ -130,7 +130,7 @@ func readBody(resp *http.Response, keep int64) reply {
 	return got
 }
 
-// tooLarge returns ErrBodyTooLarge for the limit that net/http has for trailers, which it gives
+// tooLarge returns ErrBodyTooLarge for the limit that net/http has for trailers, whose error has
 // no name, and any other error as it is.
 func tooLarge(err error) error {
 	if strings.Contains(err.Error(), "suspiciously long trailer") {
