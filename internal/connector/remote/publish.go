@@ -168,8 +168,8 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	unknown := job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, HTTPStatus: a.Status, BytesWritten: a.Written}
 	var out connectorv1.PublishResponse
 	if err := parse(a, &out); err != nil {
-		unknown.RetryAfter, _ = a.Asked()
 		unknown.Message = transport.Clean(s.c.unread(a, "Publish", s.secret.hide)+"; it may have acted", transport.MaxMessage)
+		transport.Postpone(&unknown, a)
 		return unknown
 	}
 	o = s.typed(&out)

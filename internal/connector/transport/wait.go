@@ -296,10 +296,14 @@ func isWeekday(word string) bool {
 	return false
 }
 
-// sinceEpoch is a time in 2008: a number from here on is a time since 1970, in seconds,
-// milliseconds, microseconds or nanoseconds. A smaller one is seconds to come, however many: a
-// target that asks for 999999999 of them wants no more requests, and means no second of 2001.
-const sinceEpoch = 1.2e9
+// sinceEpoch returns from which number on a number is a time since 1970, in seconds,
+// milliseconds, microseconds or nanoseconds: from ten years ago. A smaller one is seconds to come,
+// however many: a target that asks for 999999999 of them wants no more requests, and means no
+// second of 2001.
+func sinceEpoch(now time.Time) float64 {
+	const tenYears, some = 315_576_000, 5e8
+	return max(float64(now.Unix()-tenYears), some)
+}
 
 // waitOf reads a wait in any form that is in use: seconds, with or without a fraction or a
 // unit; a time since 1970; a date. What follows a semicolon is a parameter, or a comment.
@@ -313,7 +317,7 @@ func waitIn(unit time.Duration, value string, now time.Time) (ahead time.Duratio
 	value = strings.Trim(value, " \t\u00a0")
 	if n, is := number(value); is {
 		for _, parts := range []float64{1e9, 1e6, 1e3, 1} {
-			if n >= sinceEpoch*parts {
+			if n >= sinceEpoch(now)*parts {
 				return seconds(n/parts - float64(now.UnixNano())/1e9), true
 			}
 		}
