@@ -132,11 +132,10 @@ func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 	}
 	before := l.raw.written.Load()
 	got, done, werr := l.converse(r, b, c)
-	late := got.coming(b.AnswerBy)
-	tooLong := c.StatusDecides && got.status != 0 && (late || errors.Is(got.err, ErrBodyTooLarge) || errors.Is(got.err, errHeadTooLarge))
+	tooLong, late := c.cutShort(got, b.AnswerBy)
 	a := Response{
 		Written: l.raw.written.Load() - before, Sent: werr == nil, Status: got.status, Header: got.header,
-		Complete: (got.err == nil || tooLong) && done, TooLong: tooLong && done, OutOfTime: late && tooLong && done, Excerpt: got.excerpt, Cut: got.cut || tooLong,
+		Complete: (got.err == nil || tooLong) && done, TooLong: tooLong && done, OutOfTime: late && done, Excerpt: got.excerpt, Cut: got.cut || tooLong,
 		Err: errors.Join(werr, got.err),
 	}
 	if werr != nil && (a.Written == 0 || !a.Complete) {
@@ -153,6 +152,16 @@ func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 		l.abort()
 	}
 	return a
+}
+
+// cutShort reports whether an answer counts though it was not read to its end, and whether that
+// is because its time was over.
+func (c Request) cutShort(got reply, by time.Time) (tooLong, late bool) {
+	if !c.StatusDecides || got.status == 0 {
+		return false, false
+	}
+	late = got.coming(by)
+	return late || errors.Is(got.err, ErrBodyTooLarge) || errors.Is(got.err, errHeadTooLarge), late
 }
 
 // converse writes the request and reads the answer. done reports whether the reading

@@ -43,7 +43,7 @@ const keyWords = "the key is Fireonce's; a connection of http sends it in the he
 // notKeys are further headers that carry no key: they have a meaning of their own for the
 // receiver, for what lies before it, or for traces, or they carry a secret.
 var notKeys = []string{
-	// HTTP (RFC 9110 and its neighbours).
+	// HTTP (RFC 9110, and what goes with it).
 	"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Age", "Alt-Svc", "Cache-Control", "Cdn-Loop", "Date", "Dnt", "Early-Data", "Etag", "Forwarded", "From",
 	"If", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Last-Modified", "Link", "Location", "Max-Forwards", "Origin", "Pragma", "Prefer",
 	"Priority", "Range", "Referer", "Retry-After", "Server", "Slug", "Via", "Warning", "Www-Authenticate",
