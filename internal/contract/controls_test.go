@@ -40,6 +40,10 @@ var content = map[protoreflect.FullName]string{
 	"ApiKeyHeader.value":          tab,
 	"SecretHeader.value":          tab,
 	"ResolveJobRequest.note":      lines,
+
+	"ScheduleSpec.cron_expressions":       lines,
+	"ScheduleExclusions.cron_expressions": lines,
+	"RecurrenceRule.rule":                 lines,
 	"BulkResolveJobsRequest.note": lines,
 }
 

@@ -3,10 +3,16 @@ package contract
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
+	"unicode"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/fireonce/fireonce/internal/weburl"
 )
@@ -26,8 +32,7 @@ var patternSentences = map[string]string{
 	`^[!-~]+( +[!-~]+)*$`: "must be printable ASCII characters, without spaces at the ends",
 	`^[0-9A-Za-z.-]*$`:    "must be letters, digits, points and hyphens",
 	`^[A-Z-]*$`:           "must be capital letters and hyphens",
-	`^[0-9-]*$`:           "must be digits and hyphens",
-	`^[0-9T:-]*$`:         "must be digits, hyphens, colons and the letter T",
+	`^[0-9-]*$`:           "must be digits and hyphens, such as 2026-12-24",
 	`^[A-Z0-9]+$`:         "must be capital letters and digits, at least one",
 	`^[A-Z0-9]*$`:         "must be capital letters and digits",
 	`^[A-Za-z0-9-]*$`:     "must be letters, digits and hyphens",
@@ -43,8 +48,8 @@ var patternSentences = map[string]string{
 	`^[a-z0-9]{0,128}$`:                 "must be at most 128 small letters and digits",
 	`^[a-z][a-z0-9_.-]{0,62}$`:          "must be 1 to 63 small letters, digits, underscores, points and hyphens, and begin with a letter",
 
-	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]+$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
-	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]*$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
+	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]+$`:                        "must be the name of a header, without its colon: letters, digits and hyphens",
+	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]*$`:                        "must be the name of a header, without its colon: letters, digits and hyphens",
 	`^[^\x00-\x1f\x7f]*$`:                                            "must be one line without control characters",
 	`^[^/\x00-\x1f\x7f]*$`:                                           "must be one line without slashes and control characters",
 	`^[^:\x00-\x1f\x7f]*$`:                                           "must be one line without colons and control characters",
@@ -53,7 +58,6 @@ var patternSentences = map[string]string{
 	`^[^\x00-\x1f\x7f]+@[^\x00-\x1f\x7f]+$`:                          "must be an e-mail address, such as ada@example.org",
 	`^(<[!-;=?-~]+@[!-;=?-~]+>)?$`:                                   "must be a Message-ID with its angle brackets, such as <1234@example.org>",
 	`^<[!-;=?-~]+@[!-;=?-~]+>$`:                                      "must be a Message-ID with its angle brackets, such as <1234@example.org>",
-	`^(mailto:[!-;=?-~]+@[!-;=?-~]+)?$`:                              "must begin with mailto: and an address, such as mailto:leave@example.org?subject=leave",
 	patternOrigin:                                                    "must be a scheme, a host and an optional port, such as https://api.example.org",
 	patternURL:                                                       "must be an http or https URL, without user info, fragment, white space, backslashes or control characters",
 	patternPage:                                                      "must be an http or https URL, without user info, white space, backslashes or control characters",
@@ -81,14 +85,18 @@ func Sentence(v *protovalidate.Violation) string {
 		if why := urlSentence(value.String(), v.FieldValue); why != "" {
 			return why
 		}
-		if text, known := patternSentences[value.String()]; known {
-			return text
+		text, known := patternSentences[value.String()]
+		if !known {
+			text = unknownPattern
 		}
-		return unknownPattern
+		if wrong := wrongCharacter(value.String(), v.FieldValue); wrong != "" {
+			return text + " (" + wrong + ")"
+		}
+		return text
 	case strings.HasSuffix(rule, ".pattern"):
 		return unknownPattern
 	case rule == "required":
-		return "is required"
+		return requiredSentence(v.Proto.GetField())
 	case value.IsValid() && boundSentence(rule, value) != "":
 		return boundSentence(rule, value)
 	case strings.HasPrefix(rule, "enum.") && v.FieldDescriptor != nil && v.FieldDescriptor.Enum() != nil:
@@ -102,6 +110,93 @@ func Sentence(v *protovalidate.Violation) string {
 	default:
 		return strings.TrimPrefix(v.Proto.GetMessage(), "value ")
 	}
+}
+
+// requiredSentence states that a field must be set. A group of which one is to be set has a name
+// that nobody can write, so the sentence lists its fields.
+func requiredSentence(at *validate.FieldPath) string {
+	elements := at.GetElements()
+	if len(elements) == 0 || elements[len(elements)-1].GetFieldNumber() != 0 {
+		return "is required"
+	}
+	if fields := groups()[elements[len(elements)-1].GetFieldName()]; fields != "" {
+		return "set one of " + fields
+	}
+	return "is required"
+}
+
+// groups maps the name of each oneof of the contract that must be set to its fields; empty: two with the name differ.
+var groups = sync.OnceValue(func() map[string]string {
+	out := make(map[string]string)
+	var walk func(ms protoreflect.MessageDescriptors)
+	walk = func(ms protoreflect.MessageDescriptors) {
+		for i := range ms.Len() {
+			for j := range ms.Get(i).Oneofs().Len() {
+				group := ms.Get(i).Oneofs().Get(j)
+				if rules, _ := proto.GetExtension(group.Options(), validate.E_Oneof).(*validate.OneofRules); !rules.GetRequired() {
+					continue
+				}
+				var names []string
+				for k := range group.Fields().Len() {
+					names = append(names, string(group.Fields().Get(k).Name()))
+				}
+				name, fields := string(group.Name()), strings.Join(names, ", ")
+				if before, seen := out[name]; seen && before != fields {
+					fields = ""
+				}
+				out[name] = fields
+			}
+			walk(ms.Get(i).Messages())
+		}
+	}
+	for _, name := range Packages() {
+		protoregistry.GlobalFiles.RangeFilesByPackage(name, func(f protoreflect.FileDescriptor) bool {
+			walk(f.Messages())
+			return true
+		})
+	}
+	return out
+})
+
+// oneClass is a pattern that demands one class of characters.
+var oneClass = regexp.MustCompile(`^\^(\[[^\]]+\])(?:[*+]|\{\d+,\d*\})\$$`)
+
+// classes has the patterns of one character that were compiled.
+var classes sync.Map
+
+// wrongCharacter names the first character of a text that its pattern has no place for; empty: none
+// alone is the fault. It shows one character and no more, because the text may be a secret.
+func wrongCharacter(pattern string, value protoreflect.Value) string {
+	text, ok := value.Interface().(string)
+	if !ok {
+		return ""
+	}
+	fits := func(one string) bool { return !strings.ContainsFunc(one, unicode.IsControl) && one != "\uff20" }
+	if part := oneClass.FindStringSubmatch(pattern); part != nil {
+		class, known := classes.Load(pattern)
+		if !known {
+			class, _ = classes.LoadOrStore(pattern, regexp.MustCompile("^"+part[1]+"$"))
+		}
+		fits = class.(*regexp.Regexp).MatchString
+	}
+	at := 0
+	for _, r := range text {
+		at++
+		if fits(string(r)) {
+			continue
+		}
+		if r == ' ' || r > '~' && !unicode.IsLetter(r) || !unicode.IsPrint(r) {
+			return fmt.Sprintf("character %d is U+%04X%s", at, r, named[r])
+		}
+		return fmt.Sprintf("character %d is %q", at, r)
+	}
+	return ""
+}
+
+// named are the names of characters that cannot be seen, or are taken for others.
+var named = map[rune]string{
+	'\t': ", a tab", '\n': ", a line break", '\r': ", the carriage return of a line break", ' ': ", a space", '\u00a0': ", a no-break space", '\u3000': ", an ideographic space",
+	'\ufeff': ", a byte order mark", '\u200b': ", a zero width space", '\u2013': ", a dash", '\u2014': ", a dash", '\uff20': "; write @", '\u001a': ", the end mark of a DOS file",
 }
 
 // The patterns of every URL that is requested, of the origins of URLs, and of a page that is only shown. They are as exact as

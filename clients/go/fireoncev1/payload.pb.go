@@ -1229,11 +1229,11 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x10email.recipients\x12'at least one recipient in to, cc or bcc\x1a2size(this.to) + size(this.cc) + size(this.bcc) > 0\"\x82\x01\n" +
 	"\vEmailHeader\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%r#\x10\x01\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x125\n" +
-	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xdf\x03\n" +
+	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xd1\x03\n" +
 	"\vUnsubscribe\x12\xc2\x01\n" +
 	"\x03url\x18\x01 \x01(\tB\xaf\x01\xbaH\xab\x01\xba\x01R\n" +
-	"\x11unsubscribe.https\x12\x18must start with https://\x1a#!this.matches('^[Hh][Tt][Tt][Pp]:')\xd8\x01\x01rQ\x18\x84\a2L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x12C\n" +
-	"\x06mailto\x18\x02 \x01(\tB+\xbaH(r&\x18\x84\a2!^(mailto:[!-;=?-~]+@[!-;=?-~]+)?$R\x06mailto\x12\x1b\n" +
+	"\x11unsubscribe.https\x12\x18must start with https://\x1a#!this.matches('^[Hh][Tt][Tt][Pp]:')\xd8\x01\x01rQ\x18\x84\a2L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x125\n" +
+	"\x06mailto\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x84\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x06mailto\x12\x1b\n" +
 	"\tone_click\x18\x03 \x01(\bR\boneClick:\xa8\x01\xbaH\xa4\x01\x1aQ\n" +
 	"\x0funsubscribe.way\x12\x19url or mailto must be set\x1a#this.url != '' || this.mailto != ''\x1aO\n" +
 	"\x15unsubscribe.one_click\x12\x13one_click needs url\x1a!!this.one_click || this.url != ''\"\xf6\x02\n" +

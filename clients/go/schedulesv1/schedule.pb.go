@@ -471,7 +471,7 @@ func (x *ScheduleSpec) GetJitter() *durationpb.Duration {
 	return nil
 }
 
-// A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from DAILY to YEARLY.
+// A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from MINUTELY to YEARLY.
 type RecurrenceRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The value of RRULE, e.g. "FREQ=MONTHLY;BYDAY=1MO". FREQ is MINUTELY to YEARLY; hours and
@@ -1770,10 +1770,10 @@ var File_fireonce_schedules_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_fireonce_schedules_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/schedules/v1/schedule.proto\x12\x15fireonce.schedules.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\a\n" +
+	"$fireonce/schedules/v1/schedule.proto\x12\x15fireonce.schedules.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\a\n" +
 	"\fScheduleSpec\x12;\n" +
-	"\ttime_zone\x18\x01 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone\x12F\n" +
-	"\x10cron_expressions\x18\x02 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x80\x022\b^[ -~]*$R\x0fcronExpressions\x12Z\n" +
+	"\ttime_zone\x18\x01 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone\x12b\n" +
+	"\x10cron_expressions\x18\x02 \x03(\tB7\xbaH4\x92\x011\x10\x14\"-r+\x10\x01\x18\x80\x022$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x0fcronExpressions\x12Z\n" +
 	"\x10recurrence_rules\x18\x03 \x03(\v2%.fireonce.schedules.v1.RecurrenceRuleB\b\xbaH\x05\x92\x01\x02\x10\x05R\x0frecurrenceRules\x12O\n" +
 	"\tintervals\x18\x04 \x03(\v2'.fireonce.schedules.v1.ScheduleIntervalB\b\xbaH\x05\x92\x01\x02\x10\x14R\tintervals\x12I\n" +
 	"\n" +
@@ -1785,16 +1785,16 @@ const file_fireonce_schedules_v1_schedule_proto_rawDesc = "" +
 	"\vmax_firings\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\n" +
 	"maxFirings\x12A\n" +
 	"\x06jitter\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x06jitter:\xaa\x02\xbaH\xa6\x02\x1a\xa3\x02\n" +
-	"\x15schedule_spec.sources\x12Yset at least one of cron_expressions, recurrence_rules and intervals, at most 20 together\x1a\xae\x01size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) > 0 && size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) <= 20\"h\n" +
-	"\x0eRecurrenceRule\x12(\n" +
-	"\x04rule\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x80\b2\b^[ -~]*$R\x04rule\x12,\n" +
-	"\x05start\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18 2\v^[0-9T:-]*$R\x05start\"\x94\x01\n" +
+	"\x15schedule_spec.sources\x12Yset at least one of cron_expressions, recurrence_rules and intervals, at most 20 together\x1a\xae\x01size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) > 0 && size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) <= 20\"\x8c\x01\n" +
+	"\x0eRecurrenceRule\x12D\n" +
+	"\x04rule\x18\x01 \x01(\tB0\xbaH-r+\x10\x01\x18\x80\b2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04rule\x124\n" +
+	"\x05start\x18\x02 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18 2\x13^[^\\x00-\\x1f\\x7f]*$R\x05start\"\x94\x01\n" +
 	"\x10ScheduleInterval\x12E\n" +
 	"\x05every\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x8a\x8a\x0f2\x02\b\n" +
 	"R\x05every\x129\n" +
-	"\x05phase\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\x05phase\"\xc5\x02\n" +
-	"\x12ScheduleExclusions\x12F\n" +
-	"\x10cron_expressions\x18\x01 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x80\x022\b^[ -~]*$R\x0fcronExpressions\x12Z\n" +
+	"\x05phase\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\x05phase\"\xe1\x02\n" +
+	"\x12ScheduleExclusions\x12b\n" +
+	"\x10cron_expressions\x18\x01 \x03(\tB7\xbaH4\x92\x011\x10\x14\"-r+\x10\x01\x18\x80\x022$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x0fcronExpressions\x12Z\n" +
 	"\x10recurrence_rules\x18\x02 \x03(\v2%.fireonce.schedules.v1.RecurrenceRuleB\b\xbaH\x05\x92\x01\x02\x10\x05R\x0frecurrenceRules\x12A\n" +
 	"\x05dates\x18\x03 \x03(\v2 .fireonce.schedules.v1.DateRangeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05dates\x12H\n" +
 	"\x11holiday_calendars\x18\x04 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x102\t^[A-Z-]*$R\x10holidayCalendars\"_\n" +

@@ -110,7 +110,7 @@ export const ScheduleSpecSchema: GenMessage<ScheduleSpec> = /*@__PURE__*/
   messageDesc(file_fireonce_schedules_v1_schedule, 0);
 
 /**
- * A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from DAILY to YEARLY.
+ * A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from MINUTELY to YEARLY.
  *
  * @generated from message fireonce.schedules.v1.RecurrenceRule
  */
