@@ -3,13 +3,13 @@ package client
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/internal/textfile"
 )
 
 // Rules of this file: flags describe what a job sends. A flag belongs to one kind of content, and
@@ -114,8 +114,8 @@ func textOrFile(cmd *cli.Command, flag, fileFlag string) (string, error) {
 	if err != nil {
 		return "", exit.Usagef("--%s: %w", fileFlag, err)
 	}
-	if !utf8.Valid(raw) {
-		return "", exit.Usagef("--%s: the text is not UTF-8", fileFlag)
+	if err := textfile.CheckUTF8(raw); err != nil {
+		return "", exit.Usagef("--%s: %w", fileFlag, err)
 	}
 	return strings.TrimSuffix(string(raw), "\n"), nil
 }
