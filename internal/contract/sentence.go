@@ -10,9 +10,7 @@ import (
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/fireonce/fireonce/internal/weburl"
 )
@@ -77,8 +75,8 @@ const unknownPattern = "has characters that are not allowed here, or not in this
 // PatternSentence returns the sentence of a pattern of the contract; empty: it has none yet.
 func PatternSentence(pattern string) string { return patternSentences[pattern] }
 
-// Sentence returns a sentence that states the demand of the rule that a request breaks.
-func Sentence(v *protovalidate.Violation) string {
+// Sentence returns a sentence that states the demand of the rule that a message of a type breaks.
+func Sentence(v *protovalidate.Violation, of protoreflect.MessageDescriptor) string {
 	rule, value := v.Proto.GetRuleId(), v.RuleValue
 	switch {
 	case strings.HasSuffix(rule, "string.pattern") && value.IsValid():
@@ -96,7 +94,7 @@ func Sentence(v *protovalidate.Violation) string {
 	case strings.HasSuffix(rule, ".pattern"):
 		return unknownPattern
 	case rule == "required":
-		return requiredSentence(v.Proto.GetField())
+		return requiredSentence(v.Proto.GetField(), of)
 	case value.IsValid() && boundSentence(rule, value) != "":
 		return boundSentence(rule, value)
 	case strings.HasPrefix(rule, "enum.") && v.FieldDescriptor != nil && v.FieldDescriptor.Enum() != nil:
@@ -112,51 +110,27 @@ func Sentence(v *protovalidate.Violation) string {
 	}
 }
 
-// requiredSentence states that a field must be set. A group of which one is to be set has a name
-// that nobody can write, so the sentence lists its fields.
-func requiredSentence(at *validate.FieldPath) string {
+// requiredSentence states that a field must be set. A oneof has a name that nobody can write, so
+// the sentence lists its fields.
+func requiredSentence(at *validate.FieldPath, root protoreflect.MessageDescriptor) string {
 	elements := at.GetElements()
-	if len(elements) == 0 || elements[len(elements)-1].GetFieldNumber() != 0 {
-		return "is required"
-	}
-	if fields := groups()[elements[len(elements)-1].GetFieldName()]; fields != "" {
-		return "set one of " + fields
+	for i, element := range elements {
+		name := protoreflect.Name(element.GetFieldName())
+		if group := root.Oneofs().ByName(name); group != nil && i == len(elements)-1 {
+			names := make([]string, group.Fields().Len())
+			for k := range names {
+				names[k] = string(group.Fields().Get(k).Name())
+			}
+			return "set one of " + strings.Join(names, ", ")
+		}
+		field := root.Fields().ByName(name)
+		if field == nil || field.IsMap() || field.Message() == nil {
+			break
+		}
+		root = field.Message()
 	}
 	return "is required"
 }
-
-// groups maps the name of each oneof of the contract that must be set to its fields; empty: two with the name differ.
-var groups = sync.OnceValue(func() map[string]string {
-	out := make(map[string]string)
-	var walk func(ms protoreflect.MessageDescriptors)
-	walk = func(ms protoreflect.MessageDescriptors) {
-		for i := range ms.Len() {
-			for j := range ms.Get(i).Oneofs().Len() {
-				group := ms.Get(i).Oneofs().Get(j)
-				if rules, _ := proto.GetExtension(group.Options(), validate.E_Oneof).(*validate.OneofRules); !rules.GetRequired() {
-					continue
-				}
-				var names []string
-				for k := range group.Fields().Len() {
-					names = append(names, string(group.Fields().Get(k).Name()))
-				}
-				name, fields := string(group.Name()), strings.Join(names, ", ")
-				if before, seen := out[name]; seen && before != fields {
-					fields = ""
-				}
-				out[name] = fields
-			}
-			walk(ms.Get(i).Messages())
-		}
-	}
-	for _, name := range Packages() {
-		protoregistry.GlobalFiles.RangeFilesByPackage(name, func(f protoreflect.FileDescriptor) bool {
-			walk(f.Messages())
-			return true
-		})
-	}
-	return out
-})
 
 // oneClass is a pattern that demands one class of characters.
 var oneClass = regexp.MustCompile(`^\^(\[[^\]]+\])(?:[*+]|\{\d+,\d*\})\$$`)

@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -38,16 +39,27 @@ func TestWrongCharacter(t *testing.T) {
 		"a wide sign":           {&fireoncev1.Email{Sender: "ada＠example.org", To: []string{"b@example.org"}}, "(character 4 is U+FF20; write @)"},
 		"a date":                {&schedulesv1.DateRange{First: "24.12.2027"}, "must be digits and hyphens, such as 2026-12-24 (character 3 is '.')"},
 		"no address":            {&fireoncev1.Email{Sender: "ada", To: []string{"b@example.org"}}, "must be an e-mail address, such as ada@example.org"},
-		"one of several":        {&fireoncev1.Payload{}, "set one of social_post, email, webhook, direct_message, http_request, custom"},
+		"no connection": {
+			&fireoncev1.ScheduleJobRequest{IdempotencyKey: "a", Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: "a"}}}},
+			"set one of connection_id, connection_key",
+		},
+		"within a message": {
+			&fireoncev1.ScheduleJobRequest{
+				IdempotencyKey: "a", Payload: &fireoncev1.Payload{},
+				Connection: &fireoncev1.ScheduleJobRequest_ConnectionKey{ConnectionKey: "a"},
+			},
+			"set one of social_post, email, webhook, direct_message, http_request, custom",
+		},
+		"one of several": {&fireoncev1.Payload{}, "set one of social_post, email, webhook, direct_message, http_request, custom"},
 	} {
-		var found *protovalidate.ValidationError
-		if err := rules.Validate(one.message); !asError(err, &found) {
-			t.Errorf("%s: %v", name, err)
+		found, ok := errors.AsType[*protovalidate.ValidationError](rules.Validate(one.message))
+		if !ok {
+			t.Errorf("%s: nothing is wrong", name)
 			continue
 		}
 		var all []string
 		for _, v := range found.Violations {
-			all = append(all, contract.Sentence(v))
+			all = append(all, contract.Sentence(v, one.message.ProtoReflect().Descriptor()))
 		}
 		if got := strings.Join(all, "; "); !strings.HasSuffix(got, one.want) {
 			t.Errorf("%s: %s, want %s", name, got, one.want)
@@ -55,8 +67,3 @@ func TestWrongCharacter(t *testing.T) {
 	}
 }
 
-func asError(err error, to **protovalidate.ValidationError) bool {
-	found, ok := err.(*protovalidate.ValidationError) //nolint:errorlint // as the validator returns it
-	*to = found
-	return ok
-}
