@@ -66,4 +66,3 @@ func TestWrongCharacter(t *testing.T) {
 		}
 	}
 }
-
