@@ -110,7 +110,7 @@ func Sentence(v *protovalidate.Violation, of protoreflect.MessageDescriptor) str
 	}
 }
 
-// requiredSentence states that a field must be set. A oneof has a name that nobody can write, so
+// requiredSentence states that a field must be set. A oneof has a name that no request has, so
 // the sentence lists its fields.
 func requiredSentence(at *validate.FieldPath, root protoreflect.MessageDescriptor) string {
 	elements := at.GetElements()

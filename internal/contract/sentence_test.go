@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/contract"
 )
 
-// TestWrongCharacter: a refusal names the character, which may be one that nobody sees.
+// TestWrongCharacter: a refusal names the character, which may be one that cannot be seen.
 func TestWrongCharacter(t *testing.T) {
 	rules, err := contract.Rules()
 	if err != nil {

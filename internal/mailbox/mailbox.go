@@ -128,7 +128,7 @@ func address(text string) (Mailbox, error) {
 	}
 	if i := strings.IndexFunc(m.Local, unseen); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(m.Local[i:])
-		return Mailbox{}, fmt.Errorf("the part before the at sign has U+%04X, which nobody sees; leave it out", r)
+		return Mailbox{}, fmt.Errorf("the part before the at sign has U+%04X, which cannot be seen; leave it out", r)
 	}
 	// Lawful in quotes; a lax relay takes what is between them for another address.
 	if strings.ContainsAny(m.Local, "<>") {

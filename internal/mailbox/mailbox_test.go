@@ -180,12 +180,12 @@ func TestWritten(t *testing.T) {
 	})
 }
 
-// TestUnseen: a character that nobody sees would make another address of it, or one that a relay refuses much later.
+// TestUnseen: a character that cannot be seen would make another address of it, or one that a relay refuses much later.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
 	for _, r := range []rune{'\u00a0', '\u00ad', '\u061c', '\u1680', '\u180e', '\u2003', '\u200b', '\u200e', '\u202a', '\u202e', '\u2060', '\u2066', '\u3000', '\ufeff', '\U000e0041'} {
 		for _, text := range []string{"a" + string(r) + "da@example.org", "ada" + string(r) + "@example.org", "Ada <a" + string(r) + "da@example.org>"} {
-			if m, err := Parse(text); err == nil || !strings.Contains(err.Error(), "nobody sees") {
+			if m, err := Parse(text); err == nil || !strings.Contains(err.Error(), "cannot be seen") {
 				t.Errorf("%q: %+v, %v", text, m, err)
 			}
 		}

@@ -65,7 +65,7 @@ var hostNames = map[string]bool{
 // asTyped turns what people type for a minus and a slash into these.
 var asTyped = strings.NewReplacer("\u2212", "-", "\u2010", "-", "\u2013", "-", "±", "+", "\\", "/", "\u2215", "/", "\uff0f", "/")
 
-// seen drops the characters that nobody sees, such as byte order marks.
+// seen drops the characters that cannot be seen, such as byte order marks.
 func seen(r rune) rune {
 	if unicode.Is(unicode.Cf, r) {
 		return -1

@@ -241,7 +241,7 @@ func FuzzExplain(f *testing.F) {
 	})
 }
 
-// TestAlmostAName: what is before, in or behind a name that is meant, and is none itself.
+// TestAlmostAName: what is before, in or behind a name that is meant.
 func TestAlmostAName(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
