@@ -295,10 +295,9 @@ func opened(at spot, delim json.Delim, outermost bool, root protoreflect.Message
 	return f
 }
 
-// wants returns what a field's value must be.
-func (s spot) wants() string {
-	fd := s.field
-	switch {
+// wantsWhole returns what the value of a map, a list or an unknown field must be; empty: it is none of these.
+func (s spot) wantsWhole() string {
+	switch fd := s.field; {
 	case fd == nil && s.text:
 		return "must be a text in double quotes"
 	case fd == nil:
@@ -309,6 +308,16 @@ func (s spot) wants() string {
 		return "must be an object of names and values"
 	case fd.IsList() && !s.single:
 		return "must be a list"
+	default:
+		return ""
+	}
+}
+
+// wants returns what a field's value must be.
+func (s spot) wants() string {
+	fd := s.field
+	if whole := s.wantsWhole(); whole != "" {
+		return whole
 	}
 	text, isText := s.value.(string)
 	switch fd.Kind() {

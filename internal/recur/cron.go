@@ -135,23 +135,11 @@ var lastOrWorkday = regexp.MustCompile(`^(l|lw|l-[0-9]+|[0-9]+w)$`)
 func checkCronItems(field string, i int) string {
 	extended := 0
 	for item := range strings.SplitSeq(field, ",") {
-		span, step, stepped := strings.Cut(item, "/")
-		switch {
-		case item == "":
+		if item == "" {
 			return "a value is missing in " + quote(field)
-		case strings.HasPrefix(item, "*") && span != "*":
-			return quote(item) + " is not * or */2"
-		case strings.HasPrefix(span, "-") || strings.HasSuffix(span, "-"):
-			return "a number is missing in " + quote(item)
-		case i == dayField && strings.ContainsAny(span, "lw") && !lastOrWorkday.MatchString(span):
-			return quote(item) + " is not L, L-3, LW or 15W"
-		case stepped && step == "":
-			return "the step is missing in " + quote(item)
-		case i == weekdayField && strings.HasSuffix(item, "l") && !strings.HasSuffix(item, "#l"):
-			return quote(item) + " is not a day; the last Friday of a month is FRI#L or 5#L"
-		case i == weekdayField && stepped && strings.Contains(span, "-") && (len(span) != 3 || span[0] > span[2]):
-			// The library counts Sunday twice if a range passes it, as 0 and as 7.
-			return "the range before the step is not in rising numbers, as in 1-5/2: " + quote(item)
+		}
+		if reason := checkCronItem(item, i); reason != "" {
+			return reason
 		}
 		if i == dayField && strings.ContainsAny(item, "lw") || i == weekdayField && strings.Contains(item, "#") {
 			extended++
@@ -161,6 +149,27 @@ func checkCronItems(field string, i int) string {
 		return fmt.Sprintf("more than %d values with L, W or #", maxCronExtended)
 	}
 	return ""
+}
+
+func checkCronItem(item string, i int) string {
+	span, step, stepped := strings.Cut(item, "/")
+	switch {
+	case strings.HasPrefix(item, "*") && span != "*":
+		return quote(item) + " is not * or */2"
+	case strings.HasPrefix(span, "-") || strings.HasSuffix(span, "-"):
+		return "a number is missing in " + quote(item)
+	case stepped && step == "":
+		return "the step is missing in " + quote(item)
+	case i == dayField && strings.ContainsAny(span, "lw") && !lastOrWorkday.MatchString(span):
+		return quote(item) + " is not L, L-3, LW or 15W"
+	case i == weekdayField && strings.HasSuffix(item, "l") && !strings.HasSuffix(item, "#l"):
+		return quote(item) + " is not a day; the last Friday of a month is FRI#L or 5#L"
+	case i == weekdayField && stepped && strings.Contains(span, "-") && (len(span) != 3 || span[0] > span[2]):
+		// The library counts Sunday twice if a range passes it, as 0 and as 7.
+		return "the range before the step is not in rising numbers, as in 1-5/2: " + quote(item)
+	default:
+		return ""
+	}
 }
 
 // askLibrary returns the library's error for one field alone, so that the invalid field is known.
