@@ -87,7 +87,7 @@ func Sentence(v *protovalidate.Violation, of protoreflect.MessageDescriptor) str
 		if !known {
 			text = unknownPattern
 		}
-		if wrong := wrongCharacter(value.String(), v.FieldValue); wrong != "" {
+		if wrong := wrongCharacter(value.String(), v.FieldValue, isSecret(v.FieldDescriptor)); wrong != "" {
 			return text + " (" + wrong + ")"
 		}
 		return text
@@ -139,8 +139,9 @@ var oneClass = regexp.MustCompile(`^\^(\[[^\]]+\])(?:[*+]|\{\d+,\d*\})\$$`)
 var classes sync.Map
 
 // wrongCharacter names the first character of a text that its pattern has no place for; empty: none
-// alone is the fault. It shows one character and no more, because the text may be a secret.
-func wrongCharacter(pattern string, value protoreflect.Value) string {
+// alone is the fault. Of a secret it shows only where that is, unless it is one that nobody sees: these
+// come with what was copied, and are no part of the secret.
+func wrongCharacter(pattern string, value protoreflect.Value, secret bool) string {
 	text, ok := value.Interface().(string)
 	if !ok {
 		return ""
@@ -162,9 +163,17 @@ func wrongCharacter(pattern string, value protoreflect.Value) string {
 		if r == ' ' || r > '~' && !unicode.IsLetter(r) || !unicode.IsPrint(r) {
 			return fmt.Sprintf("character %d is U+%04X%s", at, r, named[r])
 		}
+		if secret {
+			return fmt.Sprintf("character %d is not one of them", at)
+		}
 		return fmt.Sprintf("character %d is %q", at, r)
 	}
 	return ""
+}
+
+// isSecret reports whether a field belongs to a credential.
+func isSecret(field protoreflect.FieldDescriptor) bool {
+	return field != nil && strings.HasSuffix(field.ParentFile().Path(), "/credential.proto")
 }
 
 // named are the names of characters that cannot be seen, or are taken for others.
