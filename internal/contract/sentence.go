@@ -139,7 +139,7 @@ var oneClass = regexp.MustCompile(`^\^(\[[^\]]+\])(?:[*+]|\{\d+,\d*\})\$$`)
 var classes sync.Map
 
 // wrongCharacter names the first character of a text that its pattern has no place for; empty: none
-// alone is the fault. Of a secret it shows only where that is, unless it is one that nobody sees: these
+// alone is the fault. Of a secret it shows only where that is, unless it is one that cannot be seen: these
 // come with what was copied, and are no part of the secret.
 func wrongCharacter(pattern string, value protoreflect.Value, secret bool) string {
 	text, ok := value.Interface().(string)
