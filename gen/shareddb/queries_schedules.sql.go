@@ -614,9 +614,9 @@ type OpenJobsRow struct {
 }
 
 // Of each schedule the newest job under way, then the newest one whose outcome is unknown. They
-// are found before job_state is joined: without statistics PostgreSQL walked it. So it did with
-// statistics of an hour with one job, until the join had a condition of its own on the key.
-// SQLite has a table of open jobs.
+// are found before job_state is joined: without statistics PostgreSQL walked it. With
+// statistics taken while there was one job it walked it again, so the join has a condition of
+// its own on the key. SQLite has a table of open jobs.
 func (q *Queries) OpenJobs(ctx context.Context, ids []job.ID) ([]OpenJobsRow, error) {
 	rows, err := q.db.Query(ctx, openJobs, ids)
 	if err != nil {

@@ -118,9 +118,9 @@ FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
 -- name: OpenJobs :many
 -- Of each schedule the newest job under way, then the newest one whose outcome is unknown. They
--- are found before job_state is joined: without statistics PostgreSQL walked it. So it did with
--- statistics of an hour with one job, until the join had a condition of its own on the key.
--- SQLite has a table of open jobs.
+-- are found before job_state is joined: without statistics PostgreSQL walked it. With
+-- statistics taken while there was one job it walked it again, so the join has a condition of
+-- its own on the key. SQLite has a table of open jobs.
 WITH under_way AS MATERIALIZED (
     SELECT s.id, (
         SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
