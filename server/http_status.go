@@ -115,6 +115,13 @@ type vitalsReport struct {
 	OldestScheduleSeconds float64 `json:"oldest_schedule_seconds"`
 	RefusedSchedules      int64   `json:"refused_schedules"`
 	HeldConnections       int64   `json:"held_connections"`
+	// OldestQuestionSeconds is how long a job has waited for a person's decision.
+	OldestQuestionSeconds float64 `json:"oldest_question_seconds"`
+	Connections           int64   `json:"connections"`
+	ExpiringCredentials   int64   `json:"expiring_credentials"`
+	Schedules             int64   `json:"schedules"`
+	// PausedSchedules are those that paused themselves.
+	PausedSchedules int64 `json:"paused_schedules"`
 }
 
 // reportVitals returns the measurement that GET /metrics has, too.
@@ -127,7 +134,16 @@ func (s *Server) reportVitals(ctx context.Context) *vitalsReport {
 		AgeSeconds: time.Since(r.At).Seconds(), Waiting: r.Waiting, Due: r.Due, OldestDueSeconds: r.OldestDue.Seconds(),
 		InFlight: r.InFlight, Accepted: r.Accepted, Ambiguous: r.Ambiguous, NeedsResolution: r.NeedsResolution,
 		OldestUnknownSeconds: r.OldestUnknown.Seconds(), OldestScheduleSeconds: r.OldestFiring.Seconds(),
-		RefusedSchedules: r.RefusedSchedules,
+		RefusedSchedules: r.RefusedSchedules, OldestQuestionSeconds: r.OldestQuestion.Seconds(), Schedules: r.Schedules,
+	}
+	for _, n := range r.Connections {
+		out.Connections += n
+	}
+	for _, n := range r.Expiring {
+		out.ExpiringCredentials += n
+	}
+	for _, n := range r.PausedSchedules {
+		out.PausedSchedules += n
 	}
 	for _, n := range r.Holds {
 		out.HeldConnections += n

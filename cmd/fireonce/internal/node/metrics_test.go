@@ -70,7 +70,7 @@ func get(t *testing.T, url string, host string) (int, string) {
 type everything struct{}
 
 func (everything) Vitals(context.Context) (store.Vitals, error) {
-	return store.Vitals{Due: 7, OldestDue: time.Minute, Holds: map[store.HeldBy]int64{{Connector: "x", Cause: store.HoldAuth}: 1}}, nil
+	return store.Vitals{Due: 7, OldestDue: time.Minute, Holds: map[store.HeldBy]int64{{Connector: "x", Cause: store.HoldAuth}: 1}, Connections: map[string]int64{"x": 4}}, nil
 }
 
 func (everything) Meta(context.Context) (store.Meta, error) {
@@ -83,8 +83,10 @@ func TestMetricsAsDocumented(t *testing.T) {
 	m := n.metrics
 	m.Watch(everything{})
 	m.Armed("x", job.Keyed, 1, time.Second)
-	m.Settled("x", job.Keyed, job.Outcome{Result: job.ResultUnknown})
-	m.Settled("x", job.Keyed, job.Looked{Observation: job.Observation{Verdict: job.SawPresent}})
+	conn := &store.Connection{Connector: "x"}
+	m.Settled(conn, "account", job.Keyed, job.Outcome{Result: job.ResultUnknown})
+	m.Settled(conn, "account", job.Keyed, job.Looked{Observation: job.Observation{Verdict: job.SawPresent}})
+	m.Settled(conn, "account", job.Keyed, job.Deferred{Kind: job.FailTransient})
 	before, after := job.Snapshot{}, job.Snapshot{}
 	before.State, after.State, after.Class = job.Sending, job.Succeeded, job.Keyed
 	m.Wrote("x", &before, &after, &job.Decision{To: job.Succeeded, Effect: &job.Effect{Proof: job.ProofKeyReplay}})
