@@ -435,7 +435,7 @@ bench-go: need-postgres ## Go's benchmarks of the parts: submit, claim-to-settle
 .PHONY: alerts
 alerts: need-promtool ## Check the alert rules in deploy/, and when they fire
 	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool check rules deploy/prometheus/alerts.yml
-	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool test rules deploy/prometheus/alerts_test.yml
+	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool test rules deploy/prometheus/alerts_test.yml deploy/prometheus/alerts_days_test.yml
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the words, the contract and the alert rules
