@@ -68,7 +68,7 @@ func New(version, worker string) *Metrics {
 	m.doubly = counter("duplicates_seen_total", "Second effects of a job that were seen.", "connector", "class")
 	m.deferrals = counter("deferrals_total", "Tries that ended before anything was sent, by their reason.", "connector", "kind")
 	m.questions = counter("needs_resolution_total", "Jobs that came to need a person's decision.", "connector", "class")
-	m.ended = counter("jobs_ended_total", "Jobs that ended, by their final state, and by whom: the server's work, or a caller.", "class", "state", "by")
+	m.ended = counter("jobs_ended_total", "Jobs that ended, by their final state, and by what ended them: the server's work, or a caller.", "class", "state", "by")
 	m.firings = counter("firings_total", "Firings of schedules that were decided, by their outcome.", "outcome")
 	m.calls = counter("calls_total", "Calls of the API that ended.", "procedure", "code")
 	m.failures = counter("store_failures_total", "Calls of the engine to the store that failed.", "operation")
@@ -112,7 +112,7 @@ func (m *Metrics) Gauge(name, help string, labels map[string]string, read func()
 		prometheus.GaugeOpts{Name: "fireonce_" + name, Help: help, ConstLabels: labels}, read))
 }
 
-// By whom a job ended.
+// What ended a job.
 const (
 	byServer = "server"
 	byCaller = "caller"
