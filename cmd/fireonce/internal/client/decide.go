@@ -66,7 +66,7 @@ func (c *call) showToDecide(ctx context.Context) error {
 		return err
 	}
 	if !c.out.json {
-		c.out.job(resp.GetJob(), "")
+		c.out.job(resp.GetJob())
 	}
 	return exit.Usagef("name the state of the job that you decide on: if it is the present one, repeat with --etag %s", resp.GetJob().GetEtag())
 }

@@ -64,6 +64,9 @@ func blockedLine(b *fireoncev1.BlockedReason) string {
 	if b == nil {
 		return ""
 	}
+	if b.GetKind() == fireoncev1.BlockedReason_KIND_SERVER_GONE {
+		return b.GetMessage() + " Nothing has to be done (" + word(b.GetKind()) + ")"
+	}
 	name := word(b.GetKind())
 	if cause := word(b.GetConnectionCause()); b.GetKind() == fireoncev1.BlockedReason_KIND_CREDENTIAL && cause != "" {
 		name = cause
@@ -71,13 +74,11 @@ func blockedLine(b *fireoncev1.BlockedReason) string {
 	return b.GetMessage() + " (" + name + ")"
 }
 
-// job shows a job, and what is known of the server that is sending it.
-func (p *printer) job(j *fireoncev1.Job, sender string) {
+func (p *printer) job(j *fireoncev1.Job) {
 	p.fields(
 		"Key", j.GetIdempotencyKey(),
 		"State", stateLine(j),
 		"Phase", word(j.GetPhase()),
-		"Server", plain(sender),
 		"Blocked", blockedLine(j.GetBlockedReason()),
 		"Next", nextLine(j),
 		"Connection", connectionName(j),
@@ -272,7 +273,8 @@ func (p *printer) tries(attempts []*fireoncev1.Attempt, looks []*fireoncev1.Obse
 		p.line("No attempt is known to this database, which was restored: an attempt may have been made before %s.", clock(restored.GetEventTime()))
 		return
 	default:
-		p.line("No attempt: nothing was sent.")
+		// The database may have been restored without anyone's knowledge.
+		p.line("No attempt is known to this database.")
 		return
 	}
 	p.heading("Attempts")

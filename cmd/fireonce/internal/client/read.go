@@ -27,7 +27,7 @@ func get(ctx context.Context, c *call) error {
 	}
 	if !c.cmd.Bool("history") {
 		return printAnswer(c, resp, nil, func(c *call, resp *fireoncev1.GetJobResponse) {
-			c.out.job(resp.GetJob(), c.senderLine(ctx, resp.GetJob()))
+			c.out.job(resp.GetJob())
 		})
 	}
 	h, err := c.history(ctx, resp.GetJob().GetJobId())
@@ -38,7 +38,7 @@ func get(ctx context.Context, c *call) error {
 		return c.out.merged(resp, &fireoncev1.ListJobAttemptsResponse{Attempts: h.attempts},
 			&fireoncev1.ListJobObservationsResponse{Observations: h.looks}, &fireoncev1.ListJobEventsResponse{Events: h.events})
 	}
-	c.out.job(resp.GetJob(), c.senderLine(ctx, resp.GetJob()))
+	c.out.job(resp.GetJob())
 	c.out.tries(h.attempts, h.looks, h.restored())
 	c.out.line("")
 	c.out.heading("Events")

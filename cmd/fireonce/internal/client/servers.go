@@ -3,16 +3,11 @@ package client
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
-	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
-
-// askServers bounds the call that `get` makes beside its own.
-const askServers = 5 * time.Second
 
 func serversCommand() *cli.Command {
 	return &cli.Command{
@@ -46,26 +41,4 @@ func (p *printer) servers(list []*adminv1.Server) {
 	}
 	p.table(rows)
 	p.line("* answered this call")
-}
-
-// senderLine returns what became of the server that is sending a job, if it is gone; empty: it is not,
-// or the caller may not know.
-func (c *call) senderLine(ctx context.Context, j *fireoncev1.Job) string {
-	worker := j.GetLastAttempt().GetWorker()
-	if j.GetState() != fireoncev1.JobState_JOB_STATE_SENDING || worker == "" {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, askServers)
-	defer cancel()
-	resp, err := c.Servers.ListServers(ctx, &adminv1.ListServersRequest{})
-	if err != nil {
-		return "" // the job is what was asked for
-	}
-	for _, s := range resp.GetServers() {
-		if s.GetWorker() == worker && s.GetState() == adminv1.ServerState_SERVER_STATE_GONE {
-			return worker + " is gone, last seen " + stamp(s.GetLastSeenTime()) + away(s.GetLastSeenTime()) +
-				"; its jobs are taken over, the last one " + stamp(s.GetTakeoverTime()) + away(s.GetTakeoverTime())
-		}
-	}
-	return ""
 }
