@@ -389,7 +389,7 @@ func decideAlreadyPresent(v *View, e AlreadyPresent) Decision {
 	seen := e.Observation
 	seen.Attempt, seen.Verdict = 0, SawPresent
 	d.Observed, d.Detail = &seen, seen.Detail
-	d.LastError = &Failure{Kind: FailAlreadyPresent, Message: "the content is there already; nothing was sent"}
+	d.LastError = &Failure{Kind: FailAlreadyPresent, Message: "the content is there already; no attempt of this job is known"}
 	if v.Attempt > 0 {
 		d.LastError.Message = "the content is there already; it was not sent again"
 	}

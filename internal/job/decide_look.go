@@ -294,7 +294,7 @@ func lookedFirst(v *View, e Looked) Decision {
 func foundFirst(v *View, o Observation) Decision {
 	d := late(v, o)
 	if v.NewRound {
-		d.Detail = "an earlier effect, from before the resend, was found; nothing was sent since"
+		d.Detail = "an earlier effect, from before the resend, was found; no attempt since is known"
 	}
 	return d
 }

@@ -30,7 +30,7 @@ type JobState int32
 
 const (
 	JobState_JOB_STATE_UNSPECIFIED JobState = 0
-	// Waiting for schedule_time. Nothing was ever sent.
+	// Waiting for schedule_time. No attempt is known.
 	JobState_JOB_STATE_SCHEDULED JobState = 1
 	// A worker holds a lease and has written no intent to send. Nothing was sent
 	// under this claim.

@@ -1687,8 +1687,9 @@ func (*CancelJobRequest_IdempotencyKey) isCancelJobRequest_Job() {}
 type CancelJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	// True only if nothing was and nothing will be sent. False: requested, but the effect
-	// may exist.
+	// True only if no attempt is known that sent anything, and none will be made. After a
+	// restore the database may have lost an attempt: while it is quarantined, and for a job
+	// that needed a person's ruling, this is false. False: requested, but the effect may exist.
 	Prevented     bool `protobuf:"varint,2,opt,name=prevented,proto3" json:"prevented,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

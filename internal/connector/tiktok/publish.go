@@ -38,7 +38,7 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 	path, body := s.post.begin(plan)
 	call, err := s.c.call(s.auth, path, body).Request()
 	if err != nil {
-		return job.Outcome{Result: job.ResultNotSent, Kind: job.FailPermanent, Message: "the stored post cannot be encoded; nothing was sent"}
+		return job.Outcome{Result: job.ResultNotSent, Kind: job.FailPermanent, Message: "the stored post cannot be encoded; this try sent nothing"}
 	}
 	answer := s.Conn.Exchange(call, s.bounds(c))
 	b, o := accept(answer, s.auth.Hidden)

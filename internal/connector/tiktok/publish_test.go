@@ -120,7 +120,7 @@ func TestUploadStopped(t *testing.T) {
 		}, job.ResultRejected, "the last part of the video was not sent whole"},
 		"time is over before the first byte": {func(c *connector.Commit) {
 			c.MaySend = func() error { return errors.New("out of time") }
-		}, job.ResultNotSent, "nothing was sent"},
+		}, job.ResultNotSent, "this try sent nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tiktoktest.Options{})

@@ -91,7 +91,7 @@ func classify(a Response, who string, secrets func() Secrets) job.Outcome {
 	switch {
 	case a.Written == 0:
 		o.Result, o.Kind, o.HTTPStatus = job.ResultNotSent, job.FailTransient, 0
-		o.Message = "nothing was sent: " + Broke(a.Err)
+		o.Message = "this try sent nothing: " + Broke(a.Err)
 	case a.Status == 0:
 		o.Message = fmt.Sprintf("%s gave no complete answer (%s); it may have acted", who, Broke(a.Err))
 	case !a.Complete:

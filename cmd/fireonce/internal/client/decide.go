@@ -23,7 +23,7 @@ func cancelCommand() *cli.Command {
 
 func showCanceled(c *call, resp *fireoncev1.CancelJobResponse) {
 	if resp.GetPrevented() {
-		c.out.line("Canceled. Nothing was sent, and nothing will be.")
+		c.out.line("Canceled. No attempt is known, and none will be made.")
 	} else {
 		c.out.line("It will not be sent again, but the effect may exist already. Watch the job to learn which.")
 	}

@@ -1313,7 +1313,7 @@ export enum JobState {
   UNSPECIFIED = 0,
 
   /**
-   * Waiting for schedule_time. Nothing was ever sent.
+   * Waiting for schedule_time. No attempt is known.
    *
    * @generated from enum value: JOB_STATE_SCHEDULED = 1;
    */

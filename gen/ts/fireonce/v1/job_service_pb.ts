@@ -885,8 +885,9 @@ export type CancelJobResponse = Message<"fireonce.v1.CancelJobResponse"> & {
   job?: Job;
 
   /**
-   * True only if nothing was and nothing will be sent. False: requested, but the effect
-   * may exist.
+   * True only if no attempt is known that sent anything, and none will be made. After a
+   * restore the database may have lost an attempt: while it is quarantined, and for a job
+   * that needed a person's ruling, this is false. False: requested, but the effect may exist.
    *
    * @generated from field: bool prevented = 2;
    */
