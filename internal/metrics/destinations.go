@@ -36,10 +36,10 @@ const (
 	// otherLabel is the name of all destinations that are not named.
 	otherLabel = "other"
 
-	// DefaultNamed is how many destinations are named unless NameDestinations was called, and
-	// MostNamed how many can be.
+	// DefaultNamed is how many destinations are named unless NameDestinations was called.
 	DefaultNamed = 20
-	MostNamed    = 500
+	// MostNamed is how many can be.
+	MostNamed = 500
 )
 
 // destination is where tries go.

@@ -42,7 +42,7 @@ func (v View) groups(ctx context.Context, out *store.Vitals) error {
 		return fmt.Errorf("paused schedules: %w", err)
 	}
 	for _, r := range paused {
-		out.PausedSchedules[store.PauseCause(r.PauseCause)] = r.N
+		out.PausedSchedules[r.PauseCause] = r.N
 	}
 	connections, err := v.Q.ConnectionCounts(ctx, shareddb.ConnectionCountsParams{MostWaiting: store.VitalsWaiting, Most: store.VitalsCounted})
 	if err != nil {

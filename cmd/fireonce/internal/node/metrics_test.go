@@ -169,7 +169,7 @@ func TestDeployedNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := name.FindAllString(string(text), -1)
-		if len(found) < 6 {
+		if len(found) < 4 {
 			t.Errorf("%s asks for %d metrics", file, len(found))
 		}
 		for _, n := range found {
