@@ -5,7 +5,7 @@ STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
 SQL_GEN := gen/sqlitedb gen/pgdb gen/shareddb
 GO_GEN := $(addprefix clients/go/,fireoncev1 schedulesv1 connectionsv1 adminv1 connectorv1)
-PROTO_GEN := gen/ts gen/proto
+PROTO_GEN := gen/ts gen/proto gen/comments
 GEN := $(PROTO_GEN) $(SQL_GEN) $(GO_GEN)
 
 BUF := $(TOOLS)/buf

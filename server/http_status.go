@@ -60,8 +60,10 @@ type statusReport struct {
 	// Worker is the name of this process in attempts and events.
 	Worker string `json:"worker"`
 	// Engine is "sqlite" or "postgres".
-	Engine      string `json:"engine"`
-	StoreID     string `json:"store_id"`
+	Engine  string `json:"engine"`
+	StoreID string `json:"store_id"`
+	// Namespace is the installation's part of every effect key.
+	Namespace   string `json:"namespace"`
 	Incarnation int64  `json:"incarnation"`
 	// QuarantineReason is why nothing is sent; empty: there is no quarantine.
 	QuarantineReason string `json:"quarantine_reason"`
@@ -95,7 +97,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
-		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
+		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Namespace: meta.Namespace, Incarnation: meta.Incarnation,
 		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
 		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()), SchedulesLeft: reportLeft(s.cfg.Scheduler.Left()), Vitals: s.reportVitals(ctx), Guarantee: guaranteeReport(s.cfg.Metrics.Guarantee()),
 	})

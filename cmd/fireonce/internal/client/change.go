@@ -2,14 +2,15 @@ package client
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -17,22 +18,17 @@ import (
 // one is used. Elsewhere a call without --etag holds in whatever state the job is by then.
 
 func updateCommand() *cli.Command {
+	f := fieldsOf(&fireoncev1.UpdateJobRequest{}, "labels delivery time-zone=time_zone "+below("retry_policy", retryFields)+" attempt_timeout").otherwise("as it was")
 	return &cli.Command{
-		Name: "update", Usage: "change content, labels or policies of a job", ArgsUsage: "[JOB]",
+		Name: "update", Usage: "change content, labels or policies of a job", ArgsUsage: "JOB",
 		Description: "Content and --attempt-timeout change only while the job is SCHEDULED; labels, policies and the time zone also while it is\n" +
 			"RETRYING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION. The key stays bound to the request that made the job: repeating that request gives the changed job.",
-		Flags: flags(append([]cli.Flag{
-			keyFlag("job"), etagFlag("job"),
-			textsFlag("label", "`NAME=VALUE` of the labels that replace all others; may be repeated"),
-			boolFlag("no-labels", "take all labels away"),
-			deliveryFlag(),
-			textFlag("time-zone", "the IANA `NAME` in which to show the time"),
-		}, append(jobRetryFlags(ofConnection, "as it was"), payloadFlags()...)...)...),
-		Action: action(update),
+		Flags:  flags(slices.Concat(f.flags(), []cli.Flag{noLabelsFlag(), keyFlag("job"), etagFlag("job")}, payloadFlags())...),
+		Action: action(func(ctx context.Context, c *call) error { return update(ctx, c, f) }),
 	}
 }
 
-func update(ctx context.Context, c *call) error {
+func update(ctx context.Context, c *call, f fields) error {
 	req := &fireoncev1.UpdateJobRequest{UpdateMask: &fieldmaskpb.FieldMask{}}
 	var err error
 	if payloadGiven(c.cmd) {
@@ -41,15 +37,8 @@ func update(ctx context.Context, c *call) error {
 		}
 		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "payload")
 	}
-	err = setFromFlags(c.cmd, req, "label", "labels", "delivery", "delivery")
-	if err != nil {
+	if err := f.set(c.cmd, req); err != nil {
 		return err
-	}
-	if req.RetryPolicy, err = retryPolicy(c.cmd); err != nil {
-		return err
-	}
-	if req.GetRetryPolicy() != nil {
-		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "retry_policy")
 	}
 	if err := noLabels(c.cmd, req.GetUpdateMask()); err != nil {
 		return err
@@ -67,6 +56,8 @@ func update(ctx context.Context, c *call) error {
 	return printAnswer(c, resp, err, briefJob)
 }
 
+func noLabelsFlag() cli.Flag { return boolFlag("no-labels", "take all labels away") }
+
 // noLabels reads --no-labels.
 func noLabels(cmd *cli.Command, mask *fieldmaskpb.FieldMask) error {
 	switch {
@@ -80,63 +71,36 @@ func noLabels(cmd *cli.Command, mask *fieldmaskpb.FieldMask) error {
 }
 
 func rescheduleCommand() *cli.Command {
-	return &cli.Command{
-		Name: "reschedule", Usage: "move a job that waits for its time", ArgsUsage: "[JOB]",
-		Flags: flags(append(whenFlags(""),
-			zoneFlag(), keyFlag("job"), etagFlag("job"),
-			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "as it was"},
-		)...),
-		Action: action(reschedule),
-	}
-}
-
-func reschedule(ctx context.Context, c *call) error {
-	at, local, err := when(c.cmd, time.Now())
-	if err != nil {
-		return err
-	}
-	if at == nil && local == nil {
-		return exit.Usagef("say when, with --at or --in")
-	}
-	req := &fireoncev1.RescheduleJobRequest{ScheduleTime: at, LocalTime: local}
-	if err := setFromFlags(c.cmd, req, "window", "start_window"); err != nil {
-		return err
-	}
-	return callOn(ctx, c, "job", c.Jobs.RescheduleJob, req, func(c *call, resp *fireoncev1.RescheduleJobResponse) {
+	f := fieldsOf(&fireoncev1.RescheduleJobRequest{}, "window=start_window").otherwise("as it was")
+	return onWith("job", f, fireoncev1connect.JobServiceClient.RescheduleJob, func(c *call, resp *fireoncev1.RescheduleJobResponse) {
 		c.tellMark(resp)
 		c.out.brief(resp.GetJob())
+	}, &cli.Command{
+		Name: "reschedule", Usage: "move a job that waits for its time", Flags: append(whenFlags(""), zoneFlag()),
+	}, func(_ context.Context, c *call, req *fireoncev1.RescheduleJobRequest) (err error) {
+		if req.ScheduleTime, req.LocalTime, err = when(c.cmd, time.Now()); err == nil && req.GetScheduleTime() == nil && req.GetLocalTime() == nil {
+			err = exit.Usagef("say when, with --at or --in")
+		}
+		return err
 	})
 }
 
 func runNowCommand() *cli.Command {
-	return &cli.Command{
-		Name: "run-now", Usage: "make a waiting job due immediately", ArgsUsage: "[JOB]",
+	return on("job", "", fireoncev1connect.JobServiceClient.RunJobNow, briefJob, &cli.Command{
+		Name: "run-now", Usage: "make a waiting job due immediately",
 		Description: "It does not pass a pause, a hold or a rate limit, and schedule_time stays as it is.",
-		Flags:       flags(keyFlag("job"), etagFlag("job")),
-		Action: action(func(ctx context.Context, c *call) error {
-			return callOn(ctx, c, "job", c.Jobs.RunJobNow, &fireoncev1.RunJobNowRequest{}, briefJob)
-		}),
-	}
+	})
 }
 
 func retryCommand() *cli.Command {
-	return &cli.Command{
-		Name: "retry", Usage: "give a job that FAILED or EXPIRED another chance", ArgsUsage: "[JOB]",
-		Flags:  flags(append(whenFlags(""), keyFlag("job"), etagFlag("job"))...),
-		Action: action(retry),
-	}
-}
-
-func retry(ctx context.Context, c *call) error {
-	at, _, err := when(c.cmd, time.Now())
-	if err != nil {
+	return onWith("job", fieldsOf(&fireoncev1.RetryJobRequest{}), fireoncev1connect.JobServiceClient.RetryJob, briefJob, &cli.Command{
+		Name: "retry", Usage: "give a job that FAILED or EXPIRED another chance", Flags: whenFlags(""),
+	}, func(ctx context.Context, c *call, req *fireoncev1.RetryJobRequest) (err error) {
+		if req.NextAttemptTime, _, err = when(c.cmd, time.Now()); err == nil {
+			req.Etag, err = c.etag(ctx)
+		}
 		return err
-	}
-	etag, err := c.etag(ctx)
-	if err != nil {
-		return err
-	}
-	return callOn(ctx, c, "job", c.Jobs.RetryJob, &fireoncev1.RetryJobRequest{NextAttemptTime: at, Etag: etag}, briefJob)
+	})
 }
 
 // etag returns --etag, or else the job's present etag.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
@@ -16,8 +17,8 @@ const maxPage = 500
 // pageFlags are the flags of a list of things.
 func pageFlags(things string) []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "page-size", Usage: things + " in one page, as a `NUMBER` up to 500", DefaultText: "50, with --all 500"},
-		textFlag("page-token", "go on where a page with the same filter ended, at its `TOKEN`"),
+		&cli.IntFlag{Name: "page-size", Usage: "`NUMBER` how many " + things + " a page has, up to 500", DefaultText: "50, with --all 500"},
+		textFlag("page-token", "`TOKEN` go on where a page with the same filter ended"),
 		boolFlag("all", "every page, one after the other; with --output table or jsonl"),
 	}
 }
@@ -48,6 +49,41 @@ func Pages[Q proto.Message, R interface{ GetNextPageToken() string }](
 			set(req, "page_token", page.GetNextPageToken())
 		}
 	}
+}
+
+// lists makes a command that lists things, of the object that its argument names or of the project. Words
+// are the fields that flags set.
+func lists[S any, Q message, R interface {
+	message
+	GetNextPageToken() string
+}](noun, things, words string, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command) *cli.Command {
+	return listsFrom(noun, things, words, newOf[Q](), method, show, cmd)
+}
+
+// listsFrom is lists with a request that flags complete.
+func listsFrom[S any, Q message, R interface {
+	message
+	GetNextPageToken() string
+}](noun, things, words string, req Q, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command) *cli.Command {
+	f := fieldsOf(req, words)
+	own := append(f.flags(), append(pageFlags(things), cmd.Flags...)...)
+	if noun != "" {
+		cmd.ArgsUsage = strings.ToUpper(noun)
+		own = append(own, keyFlag(noun))
+	}
+	cmd.Flags = flags(own...)
+	cmd.Action = action(func(ctx context.Context, c *call) error {
+		if err := f.set(c.cmd, req); err != nil {
+			return err
+		}
+		if noun != "" {
+			if _, err := withName(c, noun, req); err != nil {
+				return err
+			}
+		}
+		return pages(ctx, c, bound(c, method), req, func(page R) { show(c, page) })
+	})
+	return cmd
 }
 
 // pages prints the page at --page-token, and with --all those after it.

@@ -6,11 +6,12 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
 
 func getCommand() *cli.Command {
 	return &cli.Command{
-		Name: "get", Usage: "show one job", ArgsUsage: "[JOB]",
+		Name: "get", Usage: "show one job", ArgsUsage: "JOB",
 		Flags: flags(
 			keyFlag("job"),
 			boolFlag("history", "also every attempt, every look and every event"),
@@ -95,23 +96,7 @@ func (c *call) history(ctx context.Context, id string) (*jobHistory, error) {
 }
 
 func listCommand() *cli.Command {
-	return &cli.Command{
-		Name: "list", Usage: "list jobs, latest time first",
-		Flags: flags(append(append(filterFlags(), pageFlags("jobs")...),
-			textFlag("order", "the `ORDER`: schedule-time-desc, schedule-time-asc or create-time-desc"),
-		)...),
-		Action: action(list),
-	}
-}
-
-func list(ctx context.Context, c *call) error {
-	filter, err := c.jobFilter()
-	if err != nil {
-		return err
-	}
-	req := &fireoncev1.ListJobsRequest{Filter: filter}
-	if err := setFromFlags(c.cmd, req); err != nil {
-		return err
-	}
-	return pages(ctx, c, c.Jobs.ListJobs, req, func(page *fireoncev1.ListJobsResponse) { c.out.jobs(page.GetJobs()) })
+	return lists("", "jobs", jobFilter+" order", fireoncev1connect.JobServiceClient.ListJobs,
+		func(c *call, page *fireoncev1.ListJobsResponse) { c.out.jobs(page.GetJobs()) },
+		&cli.Command{Name: "list", Usage: "list jobs, latest time first"})
 }

@@ -8,26 +8,25 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
-
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 // longestRun is the server's bound on one call.
 const longestRun = time.Minute
 
 func runDueCommand() *cli.Command {
+	f := fieldsOf(&adminv1.RunDueRequest{}, "max_wait")
 	return &cli.Command{
 		Name: "run-due", Usage: "run what is due, and wait for its end",
 		Description: "For a host that sleeps between requests: call it by a timer elsewhere, at the time that it prints.\n" +
 			"A server that is awake needs no such call.",
-		Flags:  flags(&duration.Flag{Name: "max-wait", Usage: "how long to wait, as a `DURATION` of at most 50s", DefaultText: "20s"}),
-		Action: action(runDue),
+		Flags:  flags(f.flags()...),
+		Action: action(func(ctx context.Context, c *call) error { return runDue(ctx, c, f) }),
 	}
 }
 
-func runDue(ctx context.Context, c *call) error {
+func runDue(ctx context.Context, c *call, f fields) error {
 	req := &adminv1.RunDueRequest{}
-	if err := setFromFlags(c.cmd, req); err != nil {
+	if err := f.set(c.cmd, req); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestRun)

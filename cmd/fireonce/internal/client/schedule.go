@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,23 +32,20 @@ func scheduleCommand() *cli.Command {
 			"   fireonce schedule --connection orders --url http://127.0.0.1:9000/paid --body '{\"order\": 42}' --key order-42-paid --watch\n" +
 			"   fireonce schedule --connection mail --sender shop@example.org --to ada@example.org --subject Welcome --text Hello --in 2d\n" +
 			"   fireonce schedule --connection mastodon --text 'Good morning.' --media https://example.org/a.png --alt 'A bridge' --in 1h",
-		Flags: flags(append(append(append(payloadFlags(), whenFlags("; a job that is stored under --key keeps its time")...), jobRetryFlags(ofConnection, "30s")...), zoneFlag(),
-			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
-			textFlag("key", "the idempotency `KEY`, e.g. welcome-email:user-42"),
-			textFlag("effect-key", "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"),
-			boolFlag("derive-key", "let the server derive the key from connection, content and time; needs --at"),
-			textFlag("reply-to", "the `JOB`, by id or key, that this one answers: it waits for it"),
-			&duration.Flag{Name: "window", Usage: "how late it may begin, as a `DURATION`", DefaultText: "2h"},
-			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
-			deliveryFlag(),
-			textsFlag("label", "a `NAME=VALUE` to find it by; may be repeated"),
-			skipIfPresentFlag(),
-			boolFlag("validate-only", "check the request, the connection and its media files, store nothing; the platform is not asked"),
+		Flags: flags(slices.Concat(scheduleFields.flags(), []cli.Flag{
+			&cli.StringFlag{Name: "key", Usage: "`KEY` the idempotency key, e.g. welcome-email:user-42", DefaultText: "a new one, which is printed"},
 			boolFlag("watch", "follow the job until it ends or needs a person; exit 1 unless it succeeded"),
-		)...),
-		Action: action(schedule),
+			zoneFlag(),
+		}, whenFlags("; a job that is stored under --key keeps its time"), payloadFlags())...),
+		Action:   action(schedule),
+		Metadata: map[string]any{needs: contentMissing},
 	}
 }
+
+var scheduleFields = fieldsOf(&fireoncev1.ScheduleJobRequest{}, "connection=connection_id! labels window=start_window delivery").
+	and(fieldsOf(&fireoncev1.ScheduleJobRequest{}, below("retry_policy", retryFields)).otherwise("the connection's")).
+	and(fieldsOf(&fireoncev1.ScheduleJobRequest{}, "attempt_timeout reply-to:JOB=reply_to_job_id wait_window effect_key derive_key "+
+		"skip-if-present=skip_if_present.max_age validate_only"))
 
 func schedule(ctx context.Context, c *call) error {
 	req, err := scheduleRequest(c.cmd)
@@ -115,18 +113,9 @@ func (c *call) tellMark(resp interface {
 
 func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	req := &fireoncev1.ScheduleJobRequest{}
-	err := setFromFlags(cmd, req, "delivery", "delivery", "label", "labels", "window", "start_window",
-		"skip-if-present", "skip_if_present.max_age")
+	err := scheduleFields.set(cmd, req)
 	if err != nil {
 		return nil, err
-	}
-	if req.RetryPolicy, err = retryPolicy(cmd); err != nil {
-		return nil, err
-	}
-	setConnection(req, cmd.String("connection"))
-	if cmd.IsSet("reply-to") {
-		id, key := idOrKey(cmd.String("reply-to"))
-		setName(req, "reply_to_job_id", "reply_to_key", id, key)
 	}
 	if cmd.IsSet("key") && (cmd.String("key") == "" || req.GetDeriveKey()) {
 		return nil, exit.Usagef("--key must not be empty, and does not go with --derive-key")
@@ -146,23 +135,16 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	return req, err
 }
 
-// ofConnection is what an absent flag of a job means.
-const ofConnection = "the connection's"
-
-func deliveryFlag() cli.Flag {
-	return textFlag("delivery", "if the outcome stays unknown: a `PROMISE`: once-or-ask, at-most-once or at-least-once, which may duplicate")
-}
-
 // whenFlags are the flags for a time. note is a remark on --in.
 func whenFlags(note string) []cli.Flag {
 	return []cli.Flag{
-		textFlag("at", "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"),
-		&duration.Flag{Name: "in", HideDefault: true, Usage: "when, as a `DURATION` from now, e.g. 5s or 2d" + note},
+		textFlag("at", "`TIME` when it is due, e.g. 2030-01-31T09:00:00+01:00"),
+		&duration.Flag{Name: "in", HideDefault: true, Usage: "`DURATION` how long from now it is due, e.g. 5s or 2d" + note},
 	}
 }
 
 func zoneFlag() cli.Flag {
-	return textFlag("zone", "the IANA `NAME`, e.g. Europe/Vienna, of the zone in which --at is a local time, e.g. 2030-01-31T09:00:00")
+	return textFlag("zone", "`NAME` the zone in which --at is a local time, e.g. --at 2030-01-31T09:00:00 --zone Europe/Vienna")
 }
 
 // when reads --at, with --zone or without, and --in; nil: now.

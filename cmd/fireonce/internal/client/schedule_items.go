@@ -2,144 +2,94 @@ package client
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 // itemsCommand is about the queue of a schedule that was created with --queue.
 func itemsCommand() *cli.Command {
-	item := func() cli.Flag {
-		return &cli.StringFlag{Name: "item", Usage: "the item's `ID`", Required: true}
-	}
+	type service = schedulesv1connect.ScheduleServiceClient
+	const item = "item:ID=item_id!"
+	update := fieldsOf(&schedulesv1.UpdateScheduleItemRequest{}, item, "labels")
 	return &cli.Command{
 		Name: "items", Usage: "fill and order the queue of a schedule with --queue",
 		Commands: []*cli.Command{
 			{
 				Name: "add", Usage: "add content, which the next free firing takes", ArgsUsage: "SCHEDULE",
-				Flags: flags(append(payloadFlags(),
-					textFlag("key", "the item's `KEY`: the same call with it is the same item; default: a new one"),
-					textsFlag("label", "a `NAME=VALUE` for its job; may be repeated"),
-					boolFlag("front", "before all others"),
-				)...),
+				Flags: flags(slices.Concat(newItem.flags(), []cli.Flag{
+					&cli.StringFlag{Name: "key", Usage: "`KEY` the item's key: the same call with it is the same item", DefaultText: "a new one"},
+				}, payloadFlags())...),
 				Action: action(addItem),
 			},
-			{
-				Name: "list", Usage: "list items in the order in which they go out", ArgsUsage: "SCHEDULE",
-				Flags: flags(append(pageFlags("items"),
-					textsFlag("state", "only those in this `STATE`, e.g. waiting; may be repeated"),
-				)...),
-				Action: action(listItems),
-			},
+			listsFrom("schedule", "items", "states", &schedulesv1.ListScheduleItemsRequest{IncludePayloads: true}, service.ListScheduleItems,
+				func(c *call, page *schedulesv1.ListScheduleItemsResponse) { c.out.items(page.GetItems()) },
+				&cli.Command{Name: "list", Usage: "list items in the order in which they go out"}),
 			{
 				Name: "update", Usage: "replace the content of an item that has not gone out", ArgsUsage: "SCHEDULE",
-				Flags: flags(append(payloadFlags(), item(), etagFlag("item"),
-					textsFlag("label", "a `NAME=VALUE` for its job; may be repeated; replaces all"),
-				)...),
-				Action: action(updateItem),
+				Flags:  flags(slices.Concat(update.flags(), []cli.Flag{etagFlag("item"), keyFlag("schedule")}, payloadFlags())...),
+				Action: action(func(ctx context.Context, c *call) error { return updateItem(ctx, c, update) }),
 			},
-			{
-				Name: "move", Usage: "change the place of an item", ArgsUsage: "SCHEDULE",
-				Flags: flags(item(), etagFlag("item"),
-					textFlag("before", "before the item with this `ID`"),
-					boolFlag("front", "before all others"),
-					boolFlag("end", "behind all others"),
-				),
-				Action: action(moveItem),
-			},
-			{
-				Name: "remove", Usage: "take an item out", ArgsUsage: "SCHEDULE",
-				Flags: flags(item(), etagFlag("item")),
-				Action: action(func(ctx context.Context, c *call) error {
-					req, err := queueOf(c, &schedulesv1.RemoveScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
-					if err != nil {
-						return err
+			onWith("schedule", fieldsOf(&schedulesv1.MoveScheduleItemRequest{}, item, "before:ITEM=before_item_id front end"), service.MoveScheduleItem, showItem,
+				&cli.Command{Name: "move", Usage: "change the place of an item"},
+				func(_ context.Context, c *call, req *schedulesv1.MoveScheduleItemRequest) error {
+					to := 0
+					for _, name := range []string{"before", "front", "end"} {
+						if c.cmd.IsSet(name) {
+							to++
+						}
 					}
-					return callAndPrint(ctx, c, c.Schedules.RemoveScheduleItem, req, showItem)
+					if to != 1 {
+						return exit.Usagef("say where to, with one of --before, --front and --end")
+					}
+					return nil
 				}),
-			},
+			on("schedule", item, service.RemoveScheduleItem, showItem, &cli.Command{Name: "remove", Usage: "take an item out"}),
 		},
 	}
 }
 
-// queueOf sets the schedule whose queue a call is about.
-func queueOf[T proto.Message](c *call, req T) (T, error) {
-	if c.cmd.Args().Len() != 1 || c.cmd.Args().First() == "" {
-		return req, exit.Usagef("name one schedule, by its id or its key")
-	}
-	id, key := idOrKey(c.cmd.Args().First())
-	setName(req, "schedule_id", "schedule_key", id, key)
-	return req, nil
-}
+var newItem = fieldsOf(&schedulesv1.AddScheduleItemRequest{}, "labels front=at_front")
 
 func addItem(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &schedulesv1.AddScheduleItemRequest{})
-	if err != nil {
-		return err
+	if c.cmd.Args().Len() != 1 || c.cmd.Args().First() == "" {
+		return exit.Usagef("name one schedule, by its id or its key")
 	}
+	id, key := idOrKey(c.cmd.Args().First())
+	req := named(&schedulesv1.AddScheduleItemRequest{}, "schedule_id", id, key)
+	var err error
 	if req.IdempotencyKey, err = keyOrNew(c.cmd, "key"); err != nil {
 		return err
 	}
 	if req.Payload, err = payload(c.cmd); err != nil {
 		return err
 	}
-	if err := setFromFlags(c.cmd, req, "front", "at_front", "label", "labels"); err != nil {
+	if err := newItem.set(c.cmd, req); err != nil {
 		return err
 	}
 	resp, err := sendContent(ctx, c, req.GetPayload(), c.Schedules.AddScheduleItem, req)
 	return printAnswer(c, resp, c.tellRepeat(err, "item", "key", req.GetIdempotencyKey()), showItem)
 }
 
-func listItems(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &schedulesv1.ListScheduleItemsRequest{IncludePayloads: true})
+func updateItem(ctx context.Context, c *call, f fields) error {
+	req, err := withName(c, "schedule", &schedulesv1.UpdateScheduleItemRequest{Etag: c.cmd.String("etag")})
 	if err != nil {
 		return err
 	}
-	if err := setFromFlags(c.cmd, req, "state", "states"); err != nil {
-		return err
-	}
-	return pages(ctx, c, c.Schedules.ListScheduleItems, req, func(page *schedulesv1.ListScheduleItemsResponse) {
-		c.out.items(page.GetItems())
-	})
-}
-
-func updateItem(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &schedulesv1.UpdateScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
-	if err != nil {
+	if err := f.set(c.cmd, req); err != nil {
 		return err
 	}
 	if req.Payload, err = payload(c.cmd); err != nil {
 		return err
 	}
-	if req.Labels, err = namedValues(c.cmd, "label"); err != nil {
-		return err
-	}
 	resp, err := sendContent(ctx, c, req.GetPayload(), c.Schedules.UpdateScheduleItem, req)
 	return printAnswer(c, resp, err, showItem)
-}
-
-func moveItem(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &schedulesv1.MoveScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
-	if err != nil {
-		return err
-	}
-	before, front, end := c.cmd.String("before"), c.cmd.Bool("front"), c.cmd.Bool("end")
-	switch {
-	case before != "" && !front && !end:
-		req.To = &schedulesv1.MoveScheduleItemRequest_BeforeItemId{BeforeItemId: before}
-	case front && before == "" && !end:
-		req.To = &schedulesv1.MoveScheduleItemRequest_Front{Front: true}
-	case end && before == "" && !front:
-		req.To = &schedulesv1.MoveScheduleItemRequest_End{End: true}
-	default:
-		return exit.Usagef("say where to, with one of --before, --front and --end")
-	}
-	return callAndPrint(ctx, c, c.Schedules.MoveScheduleItem, req, showItem)
 }
 
 // showItem prints the item of an answer.

@@ -7,21 +7,17 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 )
 
 func serversCommand() *cli.Command {
-	return &cli.Command{
+	return on("", "", adminv1connect.ServerServiceClient.ListServers, func(c *call, resp *adminv1.ListServersResponse) {
+		c.out.servers(resp.GetServers())
+	}, &cli.Command{
 		Name: "servers", Usage: "show the servers on the database, and what those that are gone were doing",
 		Description: "For the operator. A server that is GONE has lost its session with the database and left jobs under way.\n" +
 			"Others take them over, the last of them at the time of TAKEOVER: nothing has to be done.",
-		Flags:  flags(),
-		Action: action(servers),
-	}
-}
-
-func servers(ctx context.Context, c *call) error {
-	return callAndPrint(ctx, c, c.Servers.ListServers, &adminv1.ListServersRequest{},
-		func(c *call, resp *adminv1.ListServersResponse) { c.out.servers(resp.GetServers()) })
+	})
 }
 
 func (p *printer) servers(list []*adminv1.Server) {

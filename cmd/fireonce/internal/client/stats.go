@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,24 +15,25 @@ import (
 )
 
 func statsCommand() *cli.Command {
+	f, by := fieldsOf(&adminv1.GetStatsRequest{}, "connection=connection_id"), fieldsOf(&adminv1.QueryStatsRequest{}, "by:UNIT=bucket")
 	return &cli.Command{
 		Name: "stats", Usage: "count jobs by state and say how late they start, now or over time",
-		Flags: flags(
-			textFlag("connection", "only jobs of the connection with this `ID` or key"),
-			&duration.Flag{Name: "window", Usage: "how far back ends and starts are counted, as a `DURATION`", Value: 24 * time.Hour},
-			textFlag("by", "what happened in each `UNIT` of the window, in UTC: minute, hour or day"),
-		),
-		Action: action(stats),
+		Flags: flags(slices.Concat(f.flags(), by.flags(), []cli.Flag{
+			&duration.Flag{Name: "window", Usage: "`DURATION` how far back ends and starts are counted", Value: 24 * time.Hour},
+		})...),
+		Action: action(func(ctx context.Context, c *call) error {
+			if c.cmd.String("by") != "" {
+				return series(ctx, c, by)
+			}
+			return stats(ctx, c, f)
+		}),
 	}
 }
 
-func stats(ctx context.Context, c *call) error {
-	if c.cmd.String("by") != "" {
-		return series(ctx, c)
-	}
+func stats(ctx context.Context, c *call, f fields) error {
 	req := &adminv1.GetStatsRequest{Window: durationpb.New(c.cmd.Duration("window"))}
-	if name := c.cmd.String("connection"); name != "" {
-		setConnection(req, name)
+	if err := f.set(c.cmd, req); err != nil {
+		return err
 	}
 	return callAndPrint(ctx, c, c.Stats.GetStats, req, func(c *call, resp *adminv1.GetStatsResponse) { c.out.stats(resp) })
 }
