@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -30,12 +29,12 @@ func bulkCommand() *cli.Command {
 		Description: "Without --confirm nothing changes: it counts what would, and prints the time to confirm it with.\n" +
 			"With --confirm TIME only jobs that have not changed since that time are touched.",
 		Commands: []*cli.Command{
-			bulkOn(service.BulkCancelJobs, "reason:TEXT=reason", "", &cli.Command{Name: "cancel", Usage: "stop further sends"}, nil),
-			bulkOn(service.BulkRetryJobs, "", "", &cli.Command{Name: "retry", Usage: "give jobs that FAILED or EXPIRED another chance"}, nil),
+			bulkOn(service.BulkCancelJobs, "reason:TEXT=reason", "", &cli.Command{Name: "cancel", Usage: "stop further sends"}),
+			bulkOn(service.BulkRetryJobs, "", "", &cli.Command{Name: "retry", Usage: "give jobs that FAILED or EXPIRED another chance"}),
 			bulkOn(service.BulkRescheduleJobs, "delay", "window=start_window", &cli.Command{
 				Name: "reschedule", Usage: "move jobs that wait for their time: to one time, or all by one delay", Flags: append(whenFlags(""), zoneFlag()),
 			}, bulkWhen),
-			bulkOn(service.BulkResolveJobs, decision, "", &cli.Command{Name: "resolve", Usage: "decide about jobs whose outcome is unknown"}, nil),
+			bulkOn(service.BulkResolveJobs, decision, "", &cli.Command{Name: "resolve", Usage: "decide about jobs whose outcome is unknown"}),
 		},
 	}
 }
@@ -44,28 +43,21 @@ func bulkCommand() *cli.Command {
 // that stay as they were without their flag.
 func bulkOn[Q message, R interface{ GetResult() *adminv1.BulkResult }](
 	method func(adminv1connect.BulkServiceClient, context.Context, Q) (R, error), words, kept string, cmd *cli.Command,
-	complete func(*call, Q) error,
+	complete ...func(*call, Q) error,
 ) *cli.Command {
-	own, filter := fieldsOf(newOf[Q](), words).and(fieldsOf(newOf[Q](), kept).otherwise("as it was")), fieldsOf(newOf[Q](), jobFilter)
-	cmd.Flags = flags(slices.Concat(own.flags(), cmd.Flags, []cli.Flag{
+	cmd.Flags = append(cmd.Flags,
 		textFlag("confirm", "`TIME` apply the change: paste the time that the preview prints; jobs that changed after it stay as they are"),
 		boolFlag("dry-run", "only count, which is the default"),
-	}, filter.flags())...)
-	cmd.Action = action(func(ctx context.Context, c *call) error {
-		req := newOf[Q]()
-		for _, f := range []fields{own, filter} {
-			if err := f.set(c.cmd, req); err != nil {
-				return err
-			}
-		}
-		if complete != nil {
-			if err := complete(c, req); err != nil {
+	)
+	f := fieldsOf(newOf[Q](), words).and(fieldsOf(newOf[Q](), kept).otherwise("as it was")).and(fieldsOf(newOf[Q](), jobFilter))
+	return asks("", f, cmd, func(ctx context.Context, c *call, req Q) error {
+		for _, more := range complete {
+			if err := more(c, req); err != nil {
 				return err
 			}
 		}
 		return bulk(ctx, c, bound(c, method), req)
 	})
-	return cmd
 }
 
 // bulkWhen reads when jobs are moved to.

@@ -2,11 +2,9 @@ package client
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
@@ -19,35 +17,26 @@ import (
 
 func updateCommand() *cli.Command {
 	f := fieldsOf(&fireoncev1.UpdateJobRequest{}, "labels delivery time-zone=time_zone "+below("retry_policy", retryFields)+" attempt_timeout").otherwise("as it was")
-	return &cli.Command{
-		Name: "update", Usage: "change content, labels or policies of a job", ArgsUsage: "JOB",
+	return asks("job", f, &cli.Command{
+		Name: "update", Usage: "change content, labels or policies of a job",
 		Description: "Content and --attempt-timeout change only while the job is SCHEDULED; labels, policies and the time zone also while it is\n" +
 			"RETRYING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION. The key stays bound to the request that made the job: repeating that request gives the changed job.",
-		Flags:  flags(slices.Concat(f.flags(), []cli.Flag{noLabelsFlag(), keyFlag("job"), etagFlag("job")}, payloadFlags())...),
-		Action: action(func(ctx context.Context, c *call) error { return update(ctx, c, f) }),
-	}
+		Flags: append(payloadFlags(), noLabelsFlag()),
+	}, update)
 }
 
-func update(ctx context.Context, c *call, f fields) error {
-	req := &fireoncev1.UpdateJobRequest{UpdateMask: &fieldmaskpb.FieldMask{}}
-	var err error
+func update(ctx context.Context, c *call, req *fireoncev1.UpdateJobRequest) (err error) {
 	if payloadGiven(c.cmd) {
 		if req.Payload, err = payload(c.cmd); err != nil {
 			return err
 		}
-		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "payload")
+		change(req, "payload")
 	}
-	if err := f.set(c.cmd, req); err != nil {
-		return err
-	}
-	if err := noLabels(c.cmd, req.GetUpdateMask()); err != nil {
+	if err := noLabels(c.cmd, req); err != nil {
 		return err
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
 		return exit.Usagef("name what to change: new content, --label, --no-labels, --delivery, --max-attempts, --retry-delay, --keep-trying, --attempt-timeout or --time-zone")
-	}
-	if req, err = withName(c, "job", req); err != nil {
-		return err
 	}
 	if req.Etag, err = c.etag(ctx); err != nil {
 		return err
@@ -59,29 +48,32 @@ func update(ctx context.Context, c *call, f fields) error {
 func noLabelsFlag() cli.Flag { return boolFlag("no-labels", "take all labels away") }
 
 // noLabels reads --no-labels.
-func noLabels(cmd *cli.Command, mask *fieldmaskpb.FieldMask) error {
+func noLabels(cmd *cli.Command, req message) error {
 	switch {
 	case !cmd.Bool("no-labels"):
 	case len(cmd.StringSlice("label")) > 0:
 		return exit.Usagef("give --label or --no-labels, not both")
 	default:
-		mask.Paths = append(mask.Paths, "labels")
+		change(req, "labels")
 	}
 	return nil
 }
 
 func rescheduleCommand() *cli.Command {
 	f := fieldsOf(&fireoncev1.RescheduleJobRequest{}, "window=start_window").otherwise("as it was")
-	return onWith("job", f, fireoncev1connect.JobServiceClient.RescheduleJob, func(c *call, resp *fireoncev1.RescheduleJobResponse) {
-		c.tellMark(resp)
-		c.out.brief(resp.GetJob())
-	}, &cli.Command{
+	return asks("job", f, &cli.Command{
 		Name: "reschedule", Usage: "move a job that waits for its time", Flags: append(whenFlags(""), zoneFlag()),
-	}, func(_ context.Context, c *call, req *fireoncev1.RescheduleJobRequest) (err error) {
-		if req.ScheduleTime, req.LocalTime, err = when(c.cmd, time.Now()); err == nil && req.GetScheduleTime() == nil && req.GetLocalTime() == nil {
-			err = exit.Usagef("say when, with --at or --in")
+	}, func(ctx context.Context, c *call, req *fireoncev1.RescheduleJobRequest) (err error) {
+		if req.ScheduleTime, req.LocalTime, err = when(c.cmd, time.Now()); err != nil {
+			return err
 		}
-		return err
+		if req.GetScheduleTime() == nil && req.GetLocalTime() == nil {
+			return exit.Usagef("say when, with --at or --in")
+		}
+		return callAndPrint(ctx, c, c.Jobs.RescheduleJob, req, func(c *call, resp *fireoncev1.RescheduleJobResponse) {
+			c.tellMark(resp)
+			c.out.brief(resp.GetJob())
+		})
 	})
 }
 
@@ -93,13 +85,16 @@ func runNowCommand() *cli.Command {
 }
 
 func retryCommand() *cli.Command {
-	return onWith("job", fieldsOf(&fireoncev1.RetryJobRequest{}), fireoncev1connect.JobServiceClient.RetryJob, briefJob, &cli.Command{
+	return asks("job", fieldsOf(&fireoncev1.RetryJobRequest{}), &cli.Command{
 		Name: "retry", Usage: "give a job that FAILED or EXPIRED another chance", Flags: whenFlags(""),
 	}, func(ctx context.Context, c *call, req *fireoncev1.RetryJobRequest) (err error) {
-		if req.NextAttemptTime, _, err = when(c.cmd, time.Now()); err == nil {
-			req.Etag, err = c.etag(ctx)
+		if req.NextAttemptTime, _, err = when(c.cmd, time.Now()); err != nil {
+			return err
 		}
-		return err
+		if req.Etag, err = c.etag(ctx); err != nil {
+			return err
+		}
+		return callAndPrint(ctx, c, c.Jobs.RetryJob, req, briefJob)
 	})
 }
 

@@ -232,26 +232,21 @@ func newOf[Q message]() Q {
 	return none.ProtoReflect().New().Interface().(Q)
 }
 
-// on makes a command that is one call: about the job, connection or schedule that its argument names, or
-// with an empty noun about none. Words are the fields that flags set.
-func on[S any, Q, R message](
-	noun string, words string, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command,
-) *cli.Command {
-	return onWith(noun, fieldsOf(newOf[Q](), words), method, show, cmd, func(context.Context, *call, Q) error { return nil })
-}
-
-// onWith is on with a function that completes the request.
-func onWith[S any, Q, R message](
-	noun string, f fields, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command,
-	complete func(context.Context, *call, Q) error,
-) *cli.Command {
+// asks makes a command that runs with a request, which flags fill, and with a noun the argument: it names
+// a job, a connection or a schedule.
+func asks[Q message](noun string, f fields, cmd *cli.Command, run func(context.Context, *call, Q) error) *cli.Command {
 	own := append(f.flags(), cmd.Flags...)
+	lacks := func(name string) bool {
+		return noun != "" && !slices.ContainsFunc(own, func(f cli.Flag) bool { return f.Names()[0] == name })
+	}
+	if lacks("key") {
+		own = append(own, keyFlag(noun))
+	}
+	if lacks("etag") && f.of.Fields().ByName("etag") != nil {
+		own = append(own, etagFlag(noun))
+	}
 	if noun != "" {
 		cmd.ArgsUsage = cmp.Or(cmd.ArgsUsage, strings.ToUpper(noun))
-		own = append(own, keyFlag(noun))
-		if f.of.Fields().ByName("etag") != nil && !slices.ContainsFunc(own, func(f cli.Flag) bool { return f.Names()[0] == "etag" }) {
-			own = append(own, etagFlag(noun))
-		}
 	}
 	cmd.Flags = flags(own...)
 	cmd.Action = action(func(ctx context.Context, c *call) error {
@@ -260,20 +255,25 @@ func onWith[S any, Q, R message](
 			return err
 		}
 		if noun != "" {
-			var err error
-			if req, err = withName(c, noun, req); err != nil {
+			if err := c.setName(noun, req); err != nil {
 				return err
 			}
 		}
 		if etag := c.cmd.String("etag"); etag != "" {
 			set(req, "etag", etag)
 		}
-		if err := complete(ctx, c, req); err != nil {
-			return err
-		}
-		return callAndPrint(ctx, c, bound(c, method), req, show)
+		return run(ctx, c, req)
 	})
 	return cmd
+}
+
+// on makes a command that is one call. Words are the fields that flags set.
+func on[S any, Q, R message](
+	noun, words string, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command,
+) *cli.Command {
+	return asks(noun, fieldsOf(newOf[Q](), words), cmd, func(ctx context.Context, c *call, req Q) error {
+		return callAndPrint(ctx, c, bound(c, method), req, show)
+	})
 }
 
 // bound returns a method of the server that a command calls.
@@ -293,8 +293,8 @@ func CommonFlags() []cli.Flag {
 
 // job reads the job that the arguments name.
 func (c *call) job(ctx context.Context, omitPayload bool) (*fireoncev1.GetJobResponse, error) {
-	req, err := withName(c, "job", &fireoncev1.GetJobRequest{OmitPayload: omitPayload})
-	if err != nil {
+	req := &fireoncev1.GetJobRequest{OmitPayload: omitPayload}
+	if err := c.setName("job", req); err != nil {
 		return nil, err
 	}
 	return Ask(ctx, c.Jobs.GetJob, req)

@@ -11,7 +11,6 @@ import (
 	"connectrpc.com/connect"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
@@ -41,10 +40,7 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 			Flags:  flags(append([]cli.Flag{etagFlag(one), keyFlag(one), &cli.StringFlag{Name: "connector", Usage: "`NAME` the connector", Hidden: true}}, secrets...)...),
 			Action: action(rotateCredential),
 		},
-		{
-			Name: "test", Usage: "check settings and credential without any effect", ArgsUsage: argument,
-			Flags: flags(keyFlag(one)), Action: action(testConnection),
-		},
+		asks(one, fieldsOf(&connectionsv1.TestConnectionRequest{}), &cli.Command{Name: "test", Usage: "check settings and credential without any effect"}, testConnection),
 		on(one, "reason:TEXT=reason", service.PauseConnection, showConnection, &cli.Command{Name: "pause", Usage: "start no job of it until it is resumed"}),
 		on(one, "expire_missed", service.ResumeConnection, showConnection, &cli.Command{Name: "resume", Usage: "end a pause"}),
 		on(one, "", service.DeleteConnection, func(c *call, _ *connectionsv1.DeleteConnectionResponse) { c.out.line("The connection is deleted.") },
@@ -81,7 +77,7 @@ func updateConnection(ctx context.Context, c *call, f fields, settings []cli.Fla
 		return err
 	}
 	req := named(&connectionsv1.UpdateConnectionRequest{
-		Etag: cmp.Or(c.cmd.String("etag"), conn.GetEtag()), UpdateMask: &fieldmaskpb.FieldMask{},
+		Etag:   cmp.Or(c.cmd.String("etag"), conn.GetEtag()),
 		Limits: conn.GetLimits(), RetryPolicy: conn.GetRetryPolicy(), // parts that no flag names stay
 	}, "connection_id", conn.GetConnectionId(), "")
 	if err := setUpdate(c.cmd, req, f, conn.GetConnector(), settings); err != nil {
@@ -92,12 +88,11 @@ func updateConnection(ctx context.Context, c *call, f fields, settings []cli.Fla
 
 // setUpdate sets the fields and the mask that the flags change.
 func setUpdate(cmd *cli.Command, req *connectionsv1.UpdateConnectionRequest, f fields, connector string, settings []cli.Flag) error {
-	mask := req.GetUpdateMask()
 	listWaits(cmd, req.GetRetryPolicy())
 	if err := f.set(cmd, req); err != nil {
 		return err
 	}
-	if err := noLabels(cmd, mask); err != nil {
+	if err := noLabels(cmd, req); err != nil {
 		return err
 	}
 	if anySet(cmd, settings) {
@@ -108,9 +103,9 @@ func setUpdate(cmd *cli.Command, req *connectionsv1.UpdateConnectionRequest, f f
 		from, to := next.ProtoReflect(), req.ProtoReflect()
 		member := from.WhichOneof(from.Descriptor().Oneofs().ByName("settings"))
 		to.Set(to.Descriptor().Fields().ByName(member.Name()), protoreflect.ValueOfMessage(from.Get(member).Message()))
-		mask.Paths = append(mask.Paths, string(member.Name()))
+		change(req, string(member.Name()))
 	}
-	if len(mask.GetPaths()) == 0 {
+	if len(req.GetUpdateMask().GetPaths()) == 0 {
 		return exit.Usagef("name what to change: --name, --label, limits, retries or settings")
 	}
 	return nil
@@ -147,11 +142,7 @@ func rotateCredential(ctx context.Context, c *call) error {
 	return callAndPrint(ctx, c, c.Connections.RotateCredential, named(req, "connection_id", conn.GetConnectionId(), ""), showConnection)
 }
 
-func testConnection(ctx context.Context, c *call) error {
-	req, err := withName(c, "connection", &connectionsv1.TestConnectionRequest{})
-	if err != nil {
-		return err
-	}
+func testConnection(ctx context.Context, c *call, req *connectionsv1.TestConnectionRequest) error {
 	resp, err := Ask(ctx, c.Connections.TestConnection, req)
 	err = printAnswer(c, resp, err, func(c *call, resp *connectionsv1.TestConnectionResponse) {
 		c.out.fields(

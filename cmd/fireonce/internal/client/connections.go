@@ -55,26 +55,19 @@ func newConnectionFlags(selects func(platform.Platform) bool, connector string) 
 }
 
 func listConnectionsCommand() *cli.Command {
-	f := fieldsOf(&connectionsv1.ListConnectionsRequest{}, connectionFilter)
-	return &cli.Command{
+	return asks("", fieldsOf(&connectionsv1.ListConnectionsRequest{}, connectionFilter), &cli.Command{
 		Name: "list", Usage: "list connections, newest first",
-		Flags: flags(slices.Concat(f.flags(), pageFlags("connections"), []cli.Flag{
-			boolFlag("held", "only those on which jobs wait for a person: paused, or the credential refused"),
-		})...),
-		Action: action(func(ctx context.Context, c *call) error {
-			req := &connectionsv1.ListConnectionsRequest{Filter: &connectionsv1.ConnectionFilter{}}
-			err := f.set(c.cmd, req)
-			if err == nil && c.cmd.Bool("held") {
-				err = heldOnly(c.cmd, req.GetFilter())
-			}
-			if err != nil {
+		Flags: append(pageFlags("connections"), boolFlag("held", "only those on which jobs wait for a person: paused, or the credential refused")),
+	}, func(ctx context.Context, c *call, req *connectionsv1.ListConnectionsRequest) error {
+		if c.cmd.Bool("held") {
+			if err := heldOnly(c.cmd, req); err != nil {
 				return err
 			}
-			return pages(ctx, c, c.Connections.ListConnections, req, func(page *connectionsv1.ListConnectionsResponse) {
-				c.out.connections(page.GetConnections())
-			})
-		}),
-	}
+		}
+		return pages(ctx, c, c.Connections.ListConnections, req, func(page *connectionsv1.ListConnectionsResponse) {
+			c.out.connections(page.GetConnections())
+		})
+	})
 }
 
 func createConnection(ctx context.Context, c *call) error {

@@ -27,8 +27,7 @@ func showCanceled(c *call, resp *fireoncev1.CancelJobResponse) {
 }
 
 func resolveCommand() *cli.Command {
-	f := fieldsOf(&fireoncev1.ResolveJobRequest{}, decision+" external_id effect_key")
-	return onWith("job", f, fireoncev1connect.JobServiceClient.ResolveJob, briefJob, &cli.Command{
+	return asks("job", fieldsOf(&fireoncev1.ResolveJobRequest{}, decision+" external_id effect_key"), &cli.Command{
 		Name: "resolve", Usage: "decide about a job whose outcome is unknown",
 		Description: "sent: the effect exists; the job is SUCCEEDED. not-sent: it does not; the job is FAILED. resend: it does\n" +
 			"not, and is sent again; this DUPLICATES the effect if you are wrong. cancel: it does not; the job is CANCELED.\n" +
@@ -38,7 +37,7 @@ func resolveCommand() *cli.Command {
 		if req.GetEtag() == "" {
 			return c.showToDecide(ctx)
 		}
-		return nil
+		return callAndPrint(ctx, c, c.Jobs.ResolveJob, req, briefJob)
 	})
 }
 

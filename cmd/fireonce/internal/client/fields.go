@@ -110,15 +110,21 @@ func (f fields) set(cmd *cli.Command, message proto.Message) error {
 		if err := setField(cmd, one, message.ProtoReflect(), one.Field); err != nil && !unset {
 			return err
 		}
-		if m, masked := message.(interface{ GetUpdateMask() *fieldmaskpb.FieldMask }); masked {
+		if f.of.Fields().ByName("update_mask") != nil {
 			head, _, _ := strings.Cut(one.Field, ".")
-			mask := m.GetUpdateMask()
-			if !slices.Contains(mask.GetPaths(), head) {
-				mask.Paths = append(mask.GetPaths(), head)
-			}
+			change(message, head)
 		}
 	}
 	return nil
+}
+
+// change names a field in the update mask of a request.
+func change(req proto.Message, field string) {
+	m := req.ProtoReflect()
+	mask := m.Mutable(m.Descriptor().Fields().ByName("update_mask")).Message().Interface().(*fieldmaskpb.FieldMask)
+	if !slices.Contains(mask.GetPaths(), field) {
+		mask.Paths = append(mask.GetPaths(), field)
+	}
 }
 
 // given reports whether one of the flags is set.

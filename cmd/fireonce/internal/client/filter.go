@@ -18,11 +18,14 @@ var jobFilter = below("filter", "states phases connection=connection_ids schedul
 var connectionFilter = below("filter", "states connectors labels account:NAME=account_identity text expires-before=credential_expire_before show-deleted=show_deleted")
 
 // heldOnly reads --held: connections on which jobs wait for a person.
-func heldOnly(cmd *cli.Command, filter *connectionsv1.ConnectionFilter) error {
+func heldOnly(cmd *cli.Command, req *connectionsv1.ListConnectionsRequest) error {
 	if cmd.IsSet("state") {
 		return exit.Usagef("give --held or --state, not both")
 	}
-	filter.States = []connectionsv1.ConnectionState{
+	if req.GetFilter() == nil {
+		req.Filter = &connectionsv1.ConnectionFilter{}
+	}
+	req.Filter.States = []connectionsv1.ConnectionState{
 		connectionsv1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, connectionsv1.ConnectionState_CONNECTION_STATE_PAUSED,
 	}
 	return nil

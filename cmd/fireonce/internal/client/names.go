@@ -75,11 +75,11 @@ func etagFlag(noun string) cli.Flag {
 	return &cli.StringFlag{Name: "etag", Usage: "`ETAG` the " + noun + " as you saw it", DefaultText: "as it is now"}
 }
 
-// withName sets the job, connection or schedule that the arguments name.
-func withName[T proto.Message](c *call, noun string, req T) (T, error) {
+// setName sets the job, connection or schedule that the arguments name.
+func (c *call) setName(noun string, req proto.Message) error {
 	id, key, err := c.argument(noun)
-	if err != nil {
-		return req, err
+	if err == nil {
+		named(req, protoreflect.Name(noun+"_id"), id, key)
 	}
-	return named(req, protoreflect.Name(noun+"_id"), id, key), nil
+	return err
 }

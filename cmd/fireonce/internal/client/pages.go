@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"iter"
-	"strings"
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
@@ -57,33 +56,10 @@ func lists[S any, Q message, R interface {
 	message
 	GetNextPageToken() string
 }](noun, things, words string, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command) *cli.Command {
-	return listsFrom(noun, things, words, newOf[Q](), method, show, cmd)
-}
-
-// listsFrom is lists with a request that flags complete.
-func listsFrom[S any, Q message, R interface {
-	message
-	GetNextPageToken() string
-}](noun, things, words string, req Q, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command) *cli.Command {
-	f := fieldsOf(req, words)
-	own := append(f.flags(), append(pageFlags(things), cmd.Flags...)...)
-	if noun != "" {
-		cmd.ArgsUsage = strings.ToUpper(noun)
-		own = append(own, keyFlag(noun))
-	}
-	cmd.Flags = flags(own...)
-	cmd.Action = action(func(ctx context.Context, c *call) error {
-		if err := f.set(c.cmd, req); err != nil {
-			return err
-		}
-		if noun != "" {
-			if _, err := withName(c, noun, req); err != nil {
-				return err
-			}
-		}
+	cmd.Flags = append(pageFlags(things), cmd.Flags...)
+	return asks(noun, fieldsOf(newOf[Q](), words), cmd, func(ctx context.Context, c *call, req Q) error {
 		return pages(ctx, c, bound(c, method), req, func(page R) { show(c, page) })
 	})
-	return cmd
 }
 
 // pages prints the page at --page-token, and with --all those after it.

@@ -14,21 +14,14 @@ import (
 const longestRun = time.Minute
 
 func runDueCommand() *cli.Command {
-	f := fieldsOf(&adminv1.RunDueRequest{}, "max_wait")
-	return &cli.Command{
+	return asks("", fieldsOf(&adminv1.RunDueRequest{}, "max_wait"), &cli.Command{
 		Name: "run-due", Usage: "run what is due, and wait for its end",
 		Description: "For a host that sleeps between requests: call it by a timer elsewhere, at the time that it prints.\n" +
 			"A server that is awake needs no such call.",
-		Flags:  flags(f.flags()...),
-		Action: action(func(ctx context.Context, c *call) error { return runDue(ctx, c, f) }),
-	}
+	}, runDue)
 }
 
-func runDue(ctx context.Context, c *call, f fields) error {
-	req := &adminv1.RunDueRequest{}
-	if err := f.set(c.cmd, req); err != nil {
-		return err
-	}
+func runDue(ctx context.Context, c *call, req *adminv1.RunDueRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, longestRun)
 	defer cancel()
 	resp, err := c.Servers.RunDue(ctx, req)

@@ -23,7 +23,7 @@ import (
 const maxBody = 256 << 10
 
 func scheduleCommand() *cli.Command {
-	return &cli.Command{
+	return asks("", scheduleFields, &cli.Command{
 		Name:  "schedule",
 		Usage: "schedule a request, a post, an e-mail or anything else",
 		Description: "Stores one job, at --at or --in, or immediately. Flags say what it sends: --url a request, --text and --media a post, --to an\n" +
@@ -32,14 +32,13 @@ func scheduleCommand() *cli.Command {
 			"   fireonce schedule --connection orders --url http://127.0.0.1:9000/paid --body '{\"order\": 42}' --key order-42-paid --watch\n" +
 			"   fireonce schedule --connection mail --sender shop@example.org --to ada@example.org --subject Welcome --text Hello --in 2d\n" +
 			"   fireonce schedule --connection mastodon --text 'Good morning.' --media https://example.org/a.png --alt 'A bridge' --in 1h",
-		Flags: flags(slices.Concat(scheduleFields.flags(), []cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "key", Usage: "`KEY` the idempotency key, e.g. welcome-email:user-42", DefaultText: "a new one, which is printed"},
 			boolFlag("watch", "follow the job until it ends or needs a person; exit 1 unless it succeeded"),
 			zoneFlag(),
-		}, whenFlags("; a job that is stored under --key keeps its time"), payloadFlags())...),
-		Action:   action(schedule),
+		}, whenFlags("; a job that is stored under --key keeps its time"), payloadFlags()),
 		Metadata: map[string]any{needs: contentMissing},
-	}
+	}, schedule)
 }
 
 var scheduleFields = fieldsOf(&fireoncev1.ScheduleJobRequest{}, "connection=connection_id! labels window=start_window delivery").
@@ -47,9 +46,8 @@ var scheduleFields = fieldsOf(&fireoncev1.ScheduleJobRequest{}, "connection=conn
 	and(fieldsOf(&fireoncev1.ScheduleJobRequest{}, "attempt_timeout reply-to:JOB=reply_to_job_id wait_window effect_key derive_key "+
 		"skip-if-present=skip_if_present.max_age validate_only"))
 
-func schedule(ctx context.Context, c *call) error {
-	req, err := scheduleRequest(c.cmd)
-	if err != nil {
+func schedule(ctx context.Context, c *call, req *fireoncev1.ScheduleJobRequest) error {
+	if err := completeJob(c.cmd, req); err != nil {
 		return err
 	}
 	resp, err := sendContent(ctx, c, req.GetPayload(), c.Jobs.ScheduleJob, req)
@@ -111,28 +109,22 @@ func (c *call) tellMark(resp interface {
 	}
 }
 
-func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
-	req := &fireoncev1.ScheduleJobRequest{}
-	err := scheduleFields.set(cmd, req)
-	if err != nil {
-		return nil, err
-	}
-	if cmd.IsSet("key") && (cmd.String("key") == "" || req.GetDeriveKey()) {
-		return nil, exit.Usagef("--key must not be empty, and does not go with --derive-key")
-	}
-	if !req.GetDeriveKey() {
+// completeJob reads what no field of a job's request has a flag for.
+func completeJob(cmd *cli.Command, req *fireoncev1.ScheduleJobRequest) (err error) {
+	switch {
+	case cmd.IsSet("key") && (cmd.String("key") == "" || req.GetDeriveKey()):
+		return exit.Usagef("--key must not be empty, and does not go with --derive-key")
+	case req.GetDeriveKey() && !cmd.IsSet("at"):
+		return exit.Usagef("--derive-key needs --at: the time is part of the key")
+	case !req.GetDeriveKey():
 		if req.IdempotencyKey, err = keyOrNew(cmd, "key"); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if req.ScheduleTime, req.LocalTime, err = when(cmd, time.Now()); err != nil {
-		return nil, err
+	if req.ScheduleTime, req.LocalTime, err = when(cmd, time.Now()); err == nil {
+		req.Payload, err = payload(cmd)
 	}
-	if req.DeriveKey && !cmd.IsSet("at") {
-		return nil, exit.Usagef("--derive-key needs --at: the time is part of the key")
-	}
-	req.Payload, err = payload(cmd)
-	return req, err
+	return err
 }
 
 // whenFlags are the flags for a time. note is a remark on --in.

@@ -17,7 +17,6 @@ import (
 func itemsCommand() *cli.Command {
 	type service = schedulesv1connect.ScheduleServiceClient
 	const item = "item:ID=item_id!"
-	update := fieldsOf(&schedulesv1.UpdateScheduleItemRequest{}, item, "labels")
 	return &cli.Command{
 		Name: "items", Usage: "fill and order the queue of a schedule with --queue",
 		Commands: []*cli.Command{
@@ -28,34 +27,45 @@ func itemsCommand() *cli.Command {
 				}, payloadFlags())...),
 				Action: action(addItem),
 			},
-			listsFrom("schedule", "items", "states", &schedulesv1.ListScheduleItemsRequest{IncludePayloads: true}, service.ListScheduleItems,
-				func(c *call, page *schedulesv1.ListScheduleItemsResponse) { c.out.items(page.GetItems()) },
-				&cli.Command{Name: "list", Usage: "list items in the order in which they go out"}),
-			{
-				Name: "update", Usage: "replace the content of an item that has not gone out", ArgsUsage: "SCHEDULE",
-				Flags:  flags(slices.Concat(update.flags(), []cli.Flag{etagFlag("item"), keyFlag("schedule")}, payloadFlags())...),
-				Action: action(func(ctx context.Context, c *call) error { return updateItem(ctx, c, update) }),
-			},
-			onWith("schedule", fieldsOf(&schedulesv1.MoveScheduleItemRequest{}, item, "before:ITEM=before_item_id front end"), service.MoveScheduleItem, showItem,
-				&cli.Command{Name: "move", Usage: "change the place of an item"},
-				func(_ context.Context, c *call, req *schedulesv1.MoveScheduleItemRequest) error {
-					to := 0
-					for _, name := range []string{"before", "front", "end"} {
-						if c.cmd.IsSet(name) {
-							to++
-						}
-					}
-					if to != 1 {
-						return exit.Usagef("say where to, with one of --before, --front and --end")
-					}
-					return nil
-				}),
-			on("schedule", item, service.RemoveScheduleItem, showItem, &cli.Command{Name: "remove", Usage: "take an item out"}),
+			asks("schedule", fieldsOf(&schedulesv1.ListScheduleItemsRequest{}, "states"), &cli.Command{
+				Name: "list", Usage: "list items in the order in which they go out", Flags: pageFlags("items"),
+			}, func(ctx context.Context, c *call, req *schedulesv1.ListScheduleItemsRequest) error {
+				req.IncludePayloads = true
+				return pages(ctx, c, c.Schedules.ListScheduleItems, req, func(page *schedulesv1.ListScheduleItemsResponse) { c.out.items(page.GetItems()) })
+			}),
+			asks("schedule", fieldsOf(&schedulesv1.UpdateScheduleItemRequest{}, item, "labels"), &cli.Command{
+				Name: "update", Usage: "replace the content of an item that has not gone out", Flags: append(payloadFlags(), etagFlag("item")),
+			}, updateItem),
+			asks("schedule", fieldsOf(&schedulesv1.MoveScheduleItemRequest{}, item, "before:ITEM=before_item_id front end"), &cli.Command{
+				Name: "move", Usage: "change the place of an item", Flags: []cli.Flag{etagFlag("item")},
+			}, moveItem),
+			on("schedule", item, service.RemoveScheduleItem, showItem, &cli.Command{Name: "remove", Usage: "take an item out", Flags: []cli.Flag{etagFlag("item")}}),
 		},
 	}
 }
 
 var newItem = fieldsOf(&schedulesv1.AddScheduleItemRequest{}, "labels front=at_front")
+
+func moveItem(ctx context.Context, c *call, req *schedulesv1.MoveScheduleItemRequest) error {
+	to := 0
+	for _, name := range []string{"before", "front", "end"} {
+		if c.cmd.IsSet(name) {
+			to++
+		}
+	}
+	if to != 1 {
+		return exit.Usagef("say where to, with one of --before, --front and --end")
+	}
+	return callAndPrint(ctx, c, c.Schedules.MoveScheduleItem, req, showItem)
+}
+
+func updateItem(ctx context.Context, c *call, req *schedulesv1.UpdateScheduleItemRequest) (err error) {
+	if req.Payload, err = payload(c.cmd); err != nil {
+		return err
+	}
+	resp, err := sendContent(ctx, c, req.GetPayload(), c.Schedules.UpdateScheduleItem, req)
+	return printAnswer(c, resp, err, showItem)
+}
 
 func addItem(ctx context.Context, c *call) error {
 	if c.cmd.Args().Len() != 1 || c.cmd.Args().First() == "" {
@@ -75,21 +85,6 @@ func addItem(ctx context.Context, c *call) error {
 	}
 	resp, err := sendContent(ctx, c, req.GetPayload(), c.Schedules.AddScheduleItem, req)
 	return printAnswer(c, resp, c.tellRepeat(err, "item", "key", req.GetIdempotencyKey()), showItem)
-}
-
-func updateItem(ctx context.Context, c *call, f fields) error {
-	req, err := withName(c, "schedule", &schedulesv1.UpdateScheduleItemRequest{Etag: c.cmd.String("etag")})
-	if err != nil {
-		return err
-	}
-	if err := f.set(c.cmd, req); err != nil {
-		return err
-	}
-	if req.Payload, err = payload(c.cmd); err != nil {
-		return err
-	}
-	resp, err := sendContent(ctx, c, req.GetPayload(), c.Schedules.UpdateScheduleItem, req)
-	return printAnswer(c, resp, err, showItem)
 }
 
 // showItem prints the item of an answer.

@@ -20,32 +20,28 @@ func schedulesCommand() *cli.Command {
 		Name: "schedules", Usage: "create, preview, pause and change recurring schedules",
 		Description: "SCHEDULE is its id, or the key under which it was created.",
 		Commands: []*cli.Command{
-			{
+			asks("", newSchedule, &cli.Command{
 				Name: "create", Usage: "make a new job at each of the times given",
 				Description: "When: --cron, --every or --rrule in --zone. What: the same flags as for `fireonce schedule`;\n" +
 					"{{nominal_date}}, {{nominal_time}} and {{run}} in texts and bodies stand for the firing's values.\n" +
 					"The same call with the same key is the same schedule. Try it first with `fireonce schedules preview`.",
-				Flags: flags(slices.Concat(newSchedule.flags(), specFlags(), []cli.Flag{
+				Flags: slices.Concat(specFlags(), []cli.Flag{
 					&cli.StringFlag{Name: "key", Usage: "`KEY` the schedule's key, by which a repeat of this call finds it", DefaultText: "a new one"},
 					queueFlag(),
-				}, payloadFlags())...),
-				Action: action(createSchedule),
+				}, payloadFlags()),
 				Metadata: map[string]any{needs: func(cmd *cli.Command) error {
 					if cmd.Bool("queue") {
 						return specMissing(cmd)
 					}
 					return errors.Join(specMissing(cmd), contentMissing(cmd))
 				}},
-			},
+			}, createSchedule),
 			{
 				Name: "preview", Usage: "show when a schedule fires, stored or not", ArgsUsage: "[SCHEDULE]",
 				Flags:  flags(slices.Concat(specFlags(), previewFields.flags(), []cli.Flag{keyFlag("schedule")})...),
 				Action: action(previewSchedule),
 			},
-			{
-				Name: "get", Usage: "show a schedule, its last and its next firings", ArgsUsage: "SCHEDULE",
-				Flags: flags(keyFlag("schedule")), Action: action(getSchedule),
-			},
+			asks("schedule", fieldsOf(&schedulesv1.GetScheduleRequest{}), &cli.Command{Name: "get", Usage: "show a schedule, its last and its next firings"}, getSchedule),
 			lists("", "schedules", scheduleFilter, service.ListSchedules,
 				func(c *call, page *schedulesv1.ListSchedulesResponse) { c.out.schedules(page.GetSchedules()) },
 				&cli.Command{Name: "list", Usage: "list schedules, newest first"}),
@@ -64,24 +60,21 @@ func schedulesCommand() *cli.Command {
 			pauseOrResume("resume", "go on from now", service.ResumeSchedule, service.BulkResumeSchedules),
 			on("schedule", "", service.DeleteSchedule, showSchedule,
 				&cli.Command{Name: "delete", Usage: "end a schedule permanently; jobs that it made go on"}),
-			{
-				Name: "trigger", Usage: "make one job now", ArgsUsage: "SCHEDULE",
-				Flags: flags(append(triggerFields.flags(), keyFlag("schedule"),
+			asks("schedule", fieldsOf(&schedulesv1.TriggerScheduleRequest{}, "allow_overlap"), &cli.Command{
+				Name: "trigger", Usage: "make one job now",
+				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "trigger-key", Usage: "`KEY` the trigger's key: the same one is the same job", DefaultText: "a new one"},
 					boolFlag("watch", "follow the job until it ends or needs a person; exit 1 unless it succeeded"),
-				)...),
-				Action: action(triggerSchedule),
-			},
+				},
+			}, triggerSchedule),
 			on("schedule", "firing:NAME=name! undo", service.SkipFiring, func(c *call, resp *schedulesv1.SkipFiringResponse) {
 				c.out.planned("Next firings", resp.GetNextFirings())
 			}, &cli.Command{Name: "skip", Usage: "leave out one firing to come"}),
 			itemsCommand(),
-			{
-				Name: "backfill", Usage: "make jobs for times that have passed and have none", ArgsUsage: "SCHEDULE",
-				Description: "Without --confirm it only says which jobs it would make.",
-				Flags:       flags(append(backfillFields.flags(), confirmFlag(), keyFlag("schedule"))...),
-				Action:      action(backfillSchedule),
-			},
+			asks("schedule", fieldsOf(&schedulesv1.BackfillScheduleRequest{}, "from=start_time! until=end_time!"), &cli.Command{
+				Name: "backfill", Usage: "make jobs for times that have passed and have none",
+				Description: "Without --confirm it only says which jobs it would make.", Flags: []cli.Flag{confirmFlag()},
+			}, backfillSchedule),
 		},
 	}
 }
@@ -95,8 +88,6 @@ var (
 			and(fieldsOf(&schedulesv1.CreateScheduleRequest{}, "name=display_name labels paused note:TEXT=note validate_only", policyFields))
 	changedSchedule = fieldsOf(&schedulesv1.UpdateScheduleRequest{}, templateFields, templateRetry, "name=display_name labels", policyFields).otherwise("as it was")
 	previewFields   = fieldsOf(&schedulesv1.PreviewScheduleRequest{}, "from=start_time until=end_time count")
-	triggerFields   = fieldsOf(&schedulesv1.TriggerScheduleRequest{}, "allow_overlap")
-	backfillFields  = fieldsOf(&schedulesv1.BackfillScheduleRequest{}, "from=start_time! until=end_time!")
 )
 
 func queueFlag() cli.Flag {
@@ -105,12 +96,7 @@ func queueFlag() cli.Flag {
 
 func confirmFlag() cli.Flag { return boolFlag("confirm", "do it") }
 
-func createSchedule(ctx context.Context, c *call) error {
-	req := &schedulesv1.CreateScheduleRequest{JobTemplate: &schedulesv1.JobTemplate{}}
-	err := newSchedule.set(c.cmd, req)
-	if err != nil {
-		return err
-	}
+func createSchedule(ctx context.Context, c *call, req *schedulesv1.CreateScheduleRequest) (err error) {
 	if req.IdempotencyKey, err = keyOrNew(c.cmd, "key"); err != nil {
 		return err
 	}
@@ -133,12 +119,8 @@ func createSchedule(ctx context.Context, c *call) error {
 	})
 }
 
-func getSchedule(ctx context.Context, c *call) error {
-	req := &schedulesv1.GetScheduleRequest{OmitPayload: !c.out.json}
-	req, err := withName(c, "schedule", req)
-	if err != nil {
-		return err
-	}
+func getSchedule(ctx context.Context, c *call, req *schedulesv1.GetScheduleRequest) error {
+	req.OmitPayload = !c.out.json
 	return callAndPrint(ctx, c, c.Schedules.GetSchedule, req, func(c *call, resp *schedulesv1.GetScheduleResponse) {
 		c.out.schedule(resp.GetSchedule())
 		c.out.firings("Last firings", resp.GetRecentFirings())
@@ -161,7 +143,7 @@ func previewSchedule(ctx context.Context, c *call) error {
 			return err
 		}
 		req.Subject = &schedulesv1.PreviewScheduleRequest_Spec{Spec: given}
-	} else if req, err = withName(c, "schedule", req); err != nil {
+	} else if err := c.setName("schedule", req); err != nil {
 		return err
 	}
 	return callAndPrint(ctx, c, c.Schedules.PreviewSchedule, req, func(c *call, resp *schedulesv1.PreviewScheduleResponse) {

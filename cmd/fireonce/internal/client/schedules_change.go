@@ -6,7 +6,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
@@ -17,8 +16,8 @@ import (
 
 // asSeen is the present state of the schedule that a change is about.
 func (c *call) asSeen(ctx context.Context) (*schedulesv1.Schedule, error) {
-	req, err := withName(c, "schedule", &schedulesv1.GetScheduleRequest{})
-	if err != nil {
+	req := &schedulesv1.GetScheduleRequest{}
+	if err := c.setName("schedule", req); err != nil {
 		return nil, err
 	}
 	resp, err := Ask(ctx, c.Schedules.GetSchedule, req)
@@ -48,26 +47,21 @@ func updateSchedule(ctx context.Context, c *call) error {
 // and template fields without a flag stay.
 func (c *call) scheduleUpdate(seen *schedulesv1.Schedule) (*schedulesv1.UpdateScheduleRequest, error) {
 	req := named(&schedulesv1.UpdateScheduleRequest{
-		Etag: seen.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{}, JobTemplate: seen.GetJobTemplate(), Policies: seen.GetPolicies(),
+		Etag: seen.GetEtag(), JobTemplate: seen.GetJobTemplate(), Policies: seen.GetPolicies(),
 	}, "schedule_id", seen.GetScheduleId(), "")
-	change := func(field string) {
-		if !slices.Contains(req.GetUpdateMask().GetPaths(), field) {
-			req.UpdateMask.Paths = append(req.UpdateMask.Paths, field)
-		}
-	}
 	listWaits(c.cmd, req.GetJobTemplate().GetRetryPolicy())
 	err := changedSchedule.set(c.cmd, req)
 	if err != nil {
 		return nil, err
 	}
 	if specGiven(c.cmd) {
-		change("spec")
+		change(req, "spec")
 		if req.Spec, err = spec(c.cmd); err != nil {
 			return nil, err
 		}
 	}
 	if payloadGiven(c.cmd) || c.cmd.Bool("queue") {
-		change("job_template")
+		change(req, "job_template")
 		if err := setContent(c.cmd, req.GetJobTemplate()); err != nil {
 			return nil, err
 		}
@@ -148,14 +142,7 @@ func bulkSchedules[Q proto.Message, R interface {
 	return nil
 }
 
-func triggerSchedule(ctx context.Context, c *call) error {
-	req, err := withName(c, "schedule", &schedulesv1.TriggerScheduleRequest{})
-	if err != nil {
-		return err
-	}
-	if err := triggerFields.set(c.cmd, req); err != nil {
-		return err
-	}
+func triggerSchedule(ctx context.Context, c *call, req *schedulesv1.TriggerScheduleRequest) (err error) {
 	if req.TriggerKey, err = keyOrNew(c.cmd, "trigger-key"); err != nil {
 		return err
 	}
@@ -172,14 +159,8 @@ func triggerSchedule(ctx context.Context, c *call) error {
 	return c.watchJob(ctx, resp.GetFiring().GetJobId())
 }
 
-func backfillSchedule(ctx context.Context, c *call) error {
-	req, err := withName(c, "schedule", &schedulesv1.BackfillScheduleRequest{DryRun: !c.cmd.Bool("confirm")})
-	if err != nil {
-		return err
-	}
-	if err := backfillFields.set(c.cmd, req); err != nil {
-		return err
-	}
+func backfillSchedule(ctx context.Context, c *call, req *schedulesv1.BackfillScheduleRequest) error {
+	req.DryRun = !c.cmd.Bool("confirm")
 	all := &schedulesv1.BackfillScheduleResponse{}
 	defer c.out.progress.Clear()
 	for resp, err := range Pages(ctx, c.Schedules.BackfillSchedule, req) {

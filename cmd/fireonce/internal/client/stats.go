@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
@@ -15,26 +14,20 @@ import (
 )
 
 func statsCommand() *cli.Command {
-	f, by := fieldsOf(&adminv1.GetStatsRequest{}, "connection=connection_id"), fieldsOf(&adminv1.QueryStatsRequest{}, "by:UNIT=bucket")
-	return &cli.Command{
+	by := fieldsOf(&adminv1.QueryStatsRequest{}, "by:UNIT=bucket")
+	return asks("", fieldsOf(&adminv1.GetStatsRequest{}, "connection=connection_id"), &cli.Command{
 		Name: "stats", Usage: "count jobs by state and say how late they start, now or over time",
-		Flags: flags(slices.Concat(f.flags(), by.flags(), []cli.Flag{
-			&duration.Flag{Name: "window", Usage: "`DURATION` how far back ends and starts are counted", Value: 24 * time.Hour},
-		})...),
-		Action: action(func(ctx context.Context, c *call) error {
-			if c.cmd.String("by") != "" {
-				return series(ctx, c, by)
-			}
-			return stats(ctx, c, f)
-		}),
-	}
+		Flags: append(by.flags(), &duration.Flag{Name: "window", Usage: "`DURATION` how far back ends and starts are counted", Value: 24 * time.Hour}),
+	}, func(ctx context.Context, c *call, req *adminv1.GetStatsRequest) error {
+		if c.cmd.String("by") != "" {
+			return series(ctx, c, by)
+		}
+		return stats(ctx, c, req)
+	})
 }
 
-func stats(ctx context.Context, c *call, f fields) error {
-	req := &adminv1.GetStatsRequest{Window: durationpb.New(c.cmd.Duration("window"))}
-	if err := f.set(c.cmd, req); err != nil {
-		return err
-	}
+func stats(ctx context.Context, c *call, req *adminv1.GetStatsRequest) error {
+	req.Window = durationpb.New(c.cmd.Duration("window"))
 	return callAndPrint(ctx, c, c.Stats.GetStats, req, func(c *call, resp *adminv1.GetStatsResponse) { c.out.stats(resp) })
 }
 
