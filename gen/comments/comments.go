@@ -479,7 +479,7 @@ var Of = map[string]string{
 	"fireonce.v1.ItemError.detail":                                      "The detail that the item's own RPC would have sent. Always set.",
 	"fireonce.v1.Job.attempt_count":                                     "Attempts so far: durable intents to send. Never decreases, not even by RetryJob.",
 	"fireonce.v1.Job.attempt_timeout":                                   "The time that one request to the platform is allowed.",
-	"fireonce.v1.Job.blocked_reason":                                    "Why the job waits for something other than its time. Unset: it does not.",
+	"fireonce.v1.Job.blocked_reason":                                    "Why the job waits for something other than its time, or why nothing moves while it is SENDING. Unset: it does not.",
 	"fireonce.v1.Job.cancel_request_time":                               "When a cancel was requested, if it was.",
 	"fireonce.v1.Job.connection_key":                                    "The key under which the connection was created. It stays after a deletion; empty: the connection was erased.",
 	"fireonce.v1.Job.content_withheld":                                  "True: fields of this message that need the scope payloads:read were left out, because the caller lacks it.",

@@ -1492,8 +1492,9 @@ func (x *BlockedReason) GetContentWithheld() bool {
 // content or not, the job waits and looks again, and is EXPIRED after its start window.
 type SkipIfPresent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How old the object may be. 1 min to 30 days. The account is read back as far, so a
-	// longer time reads more.
+	// How old an object with the same content may be that makes the job end without an
+	// effect. 1 min to 30 days. The account is read back as far, so a longer time reads
+	// more.
 	MaxAge        *durationpb.Duration `protobuf:"bytes,1,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1546,8 +1547,8 @@ func (x *SkipIfPresent) GetMaxAge() *durationpb.Duration {
 // key, and only inside half of the connection's key_window.
 type RetryPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts attempts that were proven to have no effect. 0 means the default: 12 for
-	// connector "webhook", otherwise 5; 1 means no retry. At most 100.
+	// How many attempts that are proven to have had no effect a job may have. 0 means the
+	// default: 12 for connector "webhook", otherwise 5. 1 means no retry. At most 100.
 	MaxAttempts int32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// The first wait; each later one is multiplier times as long, up to max_backoff. Each
 	// wait is shortened by a random part of up to a fifth. Unset: 30 s. At most 24 h.
@@ -1557,8 +1558,9 @@ type RetryPolicy struct {
 	MaxBackoff *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,json=maxBackoff,proto3" json:"max_backoff,omitempty"`
 	// 1 to 10. 0 means 4: 30 s, 2 min, 8 min, 32 min, 1 h.
 	Multiplier float64 `protobuf:"fixed64,4,opt,name=multiplier,proto3" json:"multiplier,omitempty"`
-	// The waits one by one, 1 s to 24 h each; the last one repeats. At most 20. The default
-	// of connector "webhook": 2 s, 10 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 8 h.
+	// The wait after the first failure, after the second, and so on; the last one
+	// repeats. 1 s to 24 h each. At most 20. The default of connector "webhook": 2 s, 10
+	// s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 8 h.
 	Delays []*durationpb.Duration `protobuf:"bytes,5,rep,name=delays,proto3" json:"delays,omitempty"`
 	// How long a job is tried, counted from its first attempt, or its first start that
 	// failed. After it, a job without effect is FAILED, and a job whose outcome is unknown is

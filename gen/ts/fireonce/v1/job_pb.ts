@@ -545,8 +545,9 @@ export const BlockedReason_KindSchema: GenEnum<BlockedReason_Kind> = /*@__PURE__
  */
 export type SkipIfPresent = Message<"fireonce.v1.SkipIfPresent"> & {
   /**
-   * How old the object may be. 1 min to 30 days. The account is read back as far, so a
-   * longer time reads more.
+   * How old an object with the same content may be that makes the job end without an
+   * effect. 1 min to 30 days. The account is read back as far, so a longer time reads
+   * more.
    *
    * @generated from field: google.protobuf.Duration max_age = 1;
    */
@@ -574,8 +575,8 @@ export const SkipIfPresentSchema: GenMessage<SkipIfPresent> = /*@__PURE__*/
  */
 export type RetryPolicy = Message<"fireonce.v1.RetryPolicy"> & {
   /**
-   * Counts attempts that were proven to have no effect. 0 means the default: 12 for
-   * connector "webhook", otherwise 5; 1 means no retry. At most 100.
+   * How many attempts that are proven to have had no effect a job may have. 0 means the
+   * default: 12 for connector "webhook", otherwise 5. 1 means no retry. At most 100.
    *
    * @generated from field: int32 max_attempts = 1;
    */
@@ -605,8 +606,9 @@ export type RetryPolicy = Message<"fireonce.v1.RetryPolicy"> & {
   multiplier: number;
 
   /**
-   * The waits one by one, 1 s to 24 h each; the last one repeats. At most 20. The default
-   * of connector "webhook": 2 s, 10 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 8 h.
+   * The wait after the first failure, after the second, and so on; the last one
+   * repeats. 1 s to 24 h each. At most 20. The default of connector "webhook": 2 s, 10
+   * s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 8 h.
    *
    * @generated from field: repeated google.protobuf.Duration delays = 5;
    */
