@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/urfave/cli/v3"
