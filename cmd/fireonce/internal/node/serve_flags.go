@@ -125,6 +125,8 @@ func newServeFlags(version string) *serveFlags {
 	f.text(&c.OpsListen, "ops-listen", defaultOps, "the `ADDRESS` of metrics and probes, without a key; off: none")
 	f.number(&c.NamedDestinations, "metrics-destinations", metrics.DefaultNamed,
 		"the `NUMBER` of failing destinations that metrics name, 0 to "+strconv.Itoa(metrics.MostNamed)+"; the others are one sum")
+	f.text(&c.DashboardURL, "dashboard-url", "",
+		"the `URL` at which browsers see the dashboard, if a proxy or a network is between; off: none; default: the address of the API")
 	f.text(&f.allowOrigin, "allow-origin", "", "web origins, `URL,…`, that may call from a browser")
 	f.text(&f.allowHost, "allow-host", "", "names, `HOST,…`, to answer to without an API key, beside loopback ones")
 
