@@ -59,12 +59,19 @@ const overview = createRoute({
   component: lazyRouteComponent(() => import("@/overview/OverviewPage")),
 });
 
+const calendar = createRoute({
+  getParentRoute: () => root,
+  path: "/calendar",
+  validateSearch: (raw: Record<string, unknown>): { month?: string } => (typeof raw.month === "string" && /^\d{4}-(0[1-9]|1[0-2])$/.test(raw.month) ? { month: raw.month } : {}),
+  component: lazyRouteComponent(() => import("@/pages/CalendarPage")),
+});
+
 const routes = root.addChildren([
   attention,
   jobs,
   job,
   compose,
-  page("/calendar", () => import("@/pages/CalendarPage")),
+  calendar,
   page("/schedules", () => import("@/pages/SchedulesPage")),
   page("/connections", () => import("@/pages/ConnectionsPage")),
   overview,

@@ -19,6 +19,12 @@ export function faultOf(error: unknown): Fault {
   return { text: sentence(e.rawMessage || Code[e.code]), reason: detail?.reason ?? ErrorReason.UNSPECIFIED, fields, detail };
 }
 
+/** A message as a whole sentence, for one that another follows. */
+export function whole(text: string): string {
+  const said = sentence(text);
+  return said === "" || /[.!?…]$/.test(said) ? said : `${said}.`;
+}
+
 /** A message as a sentence: it begins with a capital, unless it begins with a name. */
 export function sentence(text: string): string {
   const [first = ""] = text.split(" ", 1);

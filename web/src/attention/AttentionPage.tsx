@@ -8,7 +8,7 @@ import { SchedulePauseCause, ScheduleState, type Schedule } from "@gen/schedules
 import { ScheduleService } from "@gen/schedules/v1/schedule_service_pb.js";
 import { JobState, type Job } from "@gen/v1/job_pb.js";
 import { JobOrder, JobService } from "@gen/v1/job_service_pb.js";
-import { faultOf } from "@/api/errors";
+import { faultOf, whole } from "@/api/errors";
 import { useMay } from "@/api/session";
 import { useLive } from "@/live/store";
 import { StateBadge } from "@/jobs/StateBadge";
@@ -90,7 +90,7 @@ export default function AttentionPage() {
   );
 }
 
-const cause = (j: Job) => j.lastError?.message || "No proof that the effect exists, and none that it does not.";
+const cause = (j: Job) => j.lastError?.message || "No proof that the effect exists, and none that it does not";
 const since = (jobs: Job[]) => Math.min(...jobs.map((j) => (j.updateTime ? dateOf(j.updateTime).getTime() : Infinity)));
 
 function Item({ icon, title, note, action, children }: { icon: ReactNode; title: ReactNode; note: ReactNode; action?: ReactNode; children?: ReactNode }) {
@@ -121,7 +121,7 @@ function Unknowns({ jobs }: { jobs: Job[] }) {
       }
       note={
         <>
-          {cause(first)} Since <When at={new Date(since(jobs))} />.
+          {whole(cause(first))} Since <When at={new Date(since(jobs))} />.
         </>
       }
       action={
@@ -162,12 +162,12 @@ function Held({ connection: c }: { connection: Connection }) {
       title={<>{c.displayName || c.idempotencyKey} cannot send</>}
       note={
         <>
-          {c.stateReason} {c.authHoldTime && <>Since <When at={dateOf(c.authHoldTime)} />.</>} Its jobs wait, and go on when the account is connected again.
+          {whole(c.stateReason)} {c.authHoldTime && <>Since <When at={dateOf(c.authHoldTime)} />.</>} Its jobs wait, and go on when the account is connected again.
         </>
       }
       action={
         <Button look="primary" asChild>
-          <Link to="/connections">Reconnect</Link>
+          <Link to="/connections">See the connection</Link>
         </Button>
       }
     />

@@ -5,9 +5,9 @@ import { DropdownMenu } from "radix-ui";
 import { useState, type ReactNode } from "react";
 import { ErrorReason } from "@gen/v1/error_pb.js";
 import type { JobEvent } from "@gen/v1/event_pb.js";
-import { Delivery, JobState, Phase, type Attempt, type Job, type Observation } from "@gen/v1/job_pb.js";
+import { AttemptOutcome, Delivery, FailureKind, JobState, Phase, type Attempt, type Job, type Observation } from "@gen/v1/job_pb.js";
 import { JobService } from "@gen/v1/job_service_pb.js";
-import { faultOf, hasReason } from "@/api/errors";
+import { faultOf, hasReason, sentence, whole } from "@/api/errors";
 import { base } from "@/api/transport";
 import { useMay, useWho } from "@/api/session";
 import { live } from "@/live/store";
@@ -195,12 +195,12 @@ function Verdict({ job, onDecide }: { job: Job; onDecide?: () => void }) {
       {job.resendCount > 0 && job.state !== JobState.SUCCEEDED && <Notice kind="warn">It was sent again although an earlier effect could not be ruled out: the effect may exist more than once.</Notice>}
       {job.state === JobState.NEEDS_RESOLUTION && (
         <Notice kind="warn" title="Nobody but a person can decide this" action={onDecide && <Button look="primary" size="sm" onClick={onDecide}>Decide</Button>}>
-          {lastError?.message || "There is no proof that the effect exists, and none that it does not."} Look at the target, then decide. Nothing is sent until then.
+          {whole(lastError?.message || "There is no proof that the effect exists, and none that it does not")} Look at the target, then decide. Nothing is sent until then.
         </Notice>
       )}
       {job.state === JobState.AMBIGUOUS && (
         <Notice kind="info" title="Fireonce looks for the effect">
-          {lastError?.message} {job.nextLookTime && <>The next look is {dateOf(job.nextLookTime).getTime() > now ? <When at={dateOf(job.nextLookTime)} /> : "now"}.</>}
+          {whole(lastError?.message ?? "")} {job.nextLookTime && <>The next look is {dateOf(job.nextLookTime).getTime() > now ? <When at={dateOf(job.nextLookTime)} /> : "now"}.</>}
         </Notice>
       )}
       {effect && (
@@ -224,12 +224,12 @@ function Verdict({ job, onDecide }: { job: Job; onDecide?: () => void }) {
       )}
       {job.phase === Phase.ENDED && !effect && lastError && (
         <Notice kind={job.state === JobState.CANCELED ? "info" : "bad"} title={failureWords(lastError.kind)}>
-          {lastError.message}
+          {whole(lastError.message)}
         </Notice>
       )}
       {job.state === JobState.RETRYING && lastError && (
-        <Notice kind="info" title={`The last attempt had no effect${job.nextAttemptTime ? "" : "."}`}>
-          {lastError.message} {job.nextAttemptTime && <>Next attempt <When at={dateOf(job.nextAttemptTime)} />.</>}
+        <Notice kind="info" title="The last attempt had no effect">
+          {whole(lastError.message)} {job.nextAttemptTime && <>Next attempt <When at={dateOf(job.nextAttemptTime)} />.</>}
         </Notice>
       )}
       {resolution && (
@@ -279,10 +279,10 @@ function Attempts({ attempts }: { attempts: Attempt[] }) {
                 {took !== undefined && <span className="num"> · {span(Math.max(0, took))}</span>}
               </span>
             </div>
-            {a.detail && <p className="break-words whitespace-pre-wrap text-dim">{a.detail}</p>}
+            {a.detail && <p className="break-words whitespace-pre-wrap text-dim">{sentence(a.detail)}</p>}
             <dl className="grid gap-x-4 gap-y-0.5 text-[13px] sm:grid-cols-[9rem_minmax(0,1fr)]">
-              <Row label="Request written">{a.requestWritten ? "A byte may have left" : a.outcome === 0 || a.outcome === 4 ? "Not known" : "No"}</Row>
-              {a.failureKind !== 0 && <Row label="Failure">{failureWords(a.failureKind)}</Row>}
+              <Row label="Request written">{a.requestWritten ? "A byte may have left" : a.outcome === AttemptOutcome.UNSPECIFIED || a.outcome === AttemptOutcome.UNKNOWN ? "Not known" : "No"}</Row>
+              {a.failureKind !== FailureKind.UNSPECIFIED && <Row label="Failure">{failureWords(a.failureKind)}</Row>}
               {a.effectKey && <Row label="Effect key"><Copyable text={a.effectKey} /></Row>}
               {a.handle && <Row label="Handle"><Copyable text={a.handle} /></Row>}
               {!a.endTime && a.answerDeadline && <Row label="Answer until"><When at={dateOf(a.answerDeadline)} /></Row>}
@@ -326,7 +326,7 @@ function Looks({ looks }: { looks: Observation[] }) {
                 {o.attempt > 0 && <span className="text-[13px] text-faint">for attempt {o.attempt}</span>}
                 <span className="ml-auto text-[13px] text-faint">{o.time && <When at={dateOf(o.time)} exact />}</span>
               </div>
-              {o.detail && <p className="break-words whitespace-pre-wrap text-dim">{o.detail}</p>}
+              {o.detail && <p className="break-words whitespace-pre-wrap text-dim">{sentence(o.detail)}</p>}
               {o.externalUrl && <SafeLink url={o.externalUrl} />}
               {!o.externalUrl && o.externalId && <Copyable text={o.externalId} />}
             </div>
@@ -355,7 +355,7 @@ function History({ events }: { events: JobEvent[] }) {
                 {c.newState !== c.oldState && <span className="text-[13px] text-dim">{stateWords(c.newState).label}</span>}
                 <span className="ml-auto text-[13px] text-faint" title={at ? fullTime(at) : ""}>{at && <When at={at} exact={now - at.getTime() > 60_000} />}</span>
               </p>
-              {c.detail && <p className="break-words text-dim">{c.detail}</p>}
+              {c.detail && <p className="break-words text-dim">{sentence(c.detail)}</p>}
               {c.reason && <p className="break-words whitespace-pre-wrap text-ink">“{c.reason}”</p>}
               <p className="text-[12.5px] text-faint">{c.actor.startsWith("api") ? `by ${actorWords(c.actor)}` : c.actor}</p>
             </div>

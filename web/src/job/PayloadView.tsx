@@ -33,7 +33,7 @@ export function PayloadView({ payload, withheld, account }: { payload?: Payload;
         />
       );
     case "httpRequest":
-      return <RequestView method={HttpMethod[kind.value.method || HttpMethod.POST]!} url={kind.value.url} headers={kind.value.headers} contentType={kind.value.contentType} body={bodyOf(kind.value.content)} />;
+      return <RequestView method={HttpMethod[kind.value.method || HttpMethod.POST]!} url={kind.value.url} headers={kind.value.headers} contentType={kind.value.contentType || (kind.value.content.case ? "application/json" : "")} body={bodyOf(kind.value.content)} />;
     case "email":
       return <EmailView email={kind.value} />;
     case "socialPost":

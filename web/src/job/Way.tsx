@@ -1,5 +1,4 @@
 import { ChevronRight } from "lucide-react";
-import { useEffect, useRef } from "react";
 import type { JobChanged, JobEvent } from "@gen/v1/event_pb.js";
 import { JobState, Phase, type Job } from "@gen/v1/job_pb.js";
 import { stateWords, toneSoft, toneText, type Tone } from "@/jobs/words";
@@ -21,13 +20,8 @@ export function Way({ job, events }: { job: Job; events: JobEvent[] }) {
   if (stays.length === 0 && job.createTime) stays.push({ state: job.state, from: dateOf(job.createTime), events: 1 });
   const last = stays.at(-1);
   const ended = job.phase === Phase.ENDED;
-  const end = useRef<HTMLOListElement>(null);
-  const length = stays.length;
-  useEffect(() => {
-    end.current?.scrollTo({ left: end.current.scrollWidth });
-  }, [length]);
   return (
-    <ol ref={end} aria-label="The job's way" className="flex items-stretch gap-1 overflow-x-auto pb-1" tabIndex={0}>
+    <ol aria-label="The job's way" className="flex max-h-80 flex-wrap items-stretch gap-x-1 gap-y-2 overflow-y-auto">
       {stays.map((stay, i) => {
         const { label, tone, icon: Icon, says } = stateWords(stay.state);
         const until = stays[i + 1]?.from;

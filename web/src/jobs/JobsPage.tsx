@@ -277,6 +277,7 @@ function JobRow({ job }: { job: Job }) {
   const changed = first.current !== job.sequence;
   const note = useMemo(() => jobNote(job), [job]);
   const at = job.scheduleTime && dateOf(job.scheduleTime);
+  const text = note.text || labelsText(job);
   return (
     <div
       key={changed ? String(job.sequence) : "first"}
@@ -298,9 +299,9 @@ function JobRow({ job }: { job: Job }) {
       </span>
       <span role="cell" className="text-dim max-md:hidden">{at && <When at={at} exact />}</span>
       <span role="cell" className="flex min-w-0 items-center gap-2 text-dim">
-        <span className="min-w-0 flex-1 truncate" title={note.text}>
-          <span className="md:hidden">{job.connectionKey} · </span>
-          {note.text || (Object.keys(job.labels).length > 0 ? labelsText(job) : "")}
+        <span className="min-w-0 flex-1 truncate" title={text}>
+          <span className="md:hidden">{[job.connectionKey, text].filter(Boolean).join(" · ")}</span>
+          <span className="max-md:hidden">{text}</span>
         </span>
         {note.at && <When at={note.at} className="shrink-0 text-[13px] text-faint" />}
         {!note.at && at && <When at={at} className="shrink-0 text-[13px] text-faint md:hidden" />}

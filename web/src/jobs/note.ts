@@ -1,4 +1,5 @@
 import { BlockedReason_Kind, JobState, type Job } from "@gen/v1/job_pb.js";
+import { sentence } from "@/api/errors";
 import { dateOf } from "@/ui/format";
 import { decisionWords, failureWords } from "./words";
 
@@ -7,7 +8,7 @@ export function jobNote(job: Job): { text: string; at?: Date } {
   const next = job.nextAttemptTime && dateOf(job.nextAttemptTime);
   const look = job.nextLookTime && dateOf(job.nextLookTime);
   const ended = job.endTime && dateOf(job.endTime);
-  const error = job.lastError ? job.lastError.message || failureWords(job.lastError.kind) : "";
+  const error = job.lastError ? sentence(job.lastError.message || failureWords(job.lastError.kind)) : "";
   if (job.blockedReason && job.blockedReason.kind !== BlockedReason_Kind.UNSPECIFIED)
     return { text: job.blockedReason.message, at: job.blockedReason.endTime && dateOf(job.blockedReason.endTime) };
   switch (job.state) {

@@ -63,7 +63,7 @@ export function Frame({ children }: { children: ReactNode }) {
         </aside>
         <div className="flex min-w-0 flex-1 flex-col">
           <header className="flex items-center gap-1 border-b bg-panel px-3 py-1.5 md:hidden">
-            <Link to="/" aria-label="Fireonce, to what needs you" className="flex-1 px-1">
+            <Link to="/" aria-label="Fireonce, to what needs you" className="flex flex-1 items-center px-1">
               <Logo />
             </Link>
             <LiveBadge compact />

@@ -124,9 +124,9 @@ const notices = {
 export function Notice({ kind, title, children, action }: { kind: keyof typeof notices; title?: ReactNode; children?: ReactNode; action?: ReactNode }) {
   const { icon: Icon, names } = notices[kind];
   return (
-    <div role={kind === "bad" ? "alert" : "note"} className={cx("flex items-start gap-3 rounded-xl px-4 py-3", names)}>
+    <div role={kind === "bad" ? "alert" : "note"} className={cx("flex flex-wrap items-start gap-x-3 gap-y-2 rounded-xl px-4 py-3", names)}>
       <Icon className="mt-0.5 size-4 shrink-0" aria-hidden />
-      <div className="min-w-0 flex-1 break-words">
+      <div className="min-w-0 flex-1 basis-48 break-words">
         {title && <p className="font-semibold">{title}</p>}
         {children && <div className={cx(title ? "opacity-95" : undefined)}>{children}</div>}
       </div>
@@ -234,7 +234,7 @@ export function Segments<T extends string>({
           className={cx(
             "rounded-md whitespace-nowrap transition-colors",
             size === "sm" ? "h-6 px-2.5 text-[13px]" : "h-8 px-3",
-            o.value === value ? "bg-panel font-medium text-ink shadow-sm" : "text-dim hover:text-ink",
+            o.value === value ? "bg-panel font-medium text-ink shadow-sm ring-1 ring-line" : "text-dim hover:text-ink",
           )}
           onClick={() => onChange(o.value)}
           onKeyDown={(e) => {
