@@ -88,6 +88,8 @@ type Trouble struct {
 	SeenAt   time.Time
 	// Results are those of the attempts in its round; of TroubleFailed, of all its attempts.
 	Results Results
+	// Ruled, of TroubleFailed, reports that a person's ruling NOT_SENT ended the job, and nothing else.
+	Ruled bool
 	// Hold, of TroubleWaiting, is what holds it back; empty: nothing. A refused credential comes
 	// before a pause, and that before a rate limit. HeldSince and HeldUntil are zero where they are
 	// not known.
@@ -161,6 +163,9 @@ type TroubleFacts struct {
 	// hold key, and LimitedUntil the end of its rate limit.
 	Paused, AuthAt, LimitedUntil time.Time
 	Cause                        job.AuthCause
+	// Ruling is the last one, made at RuledAt; 0: none.
+	Ruling  job.Ruling
+	RuledAt time.Time
 }
 
 // matters are the results by which an attempt may have had an effect.
@@ -195,6 +200,8 @@ func (f *TroubleFacts) Of(kind TroubleKind, now time.Time) Trouble {
 		}
 	case TroubleFailed:
 		t.Since = f.Ended
+		// A step back of the clock moves the end, and not the time of the ruling.
+		t.Ruled = f.Ruling == job.RuleNotSent && !f.RuledAt.Before(f.Ended)
 	case TroubleWaiting:
 		t.Since = t.NextAt
 		f.hold(&t, now)

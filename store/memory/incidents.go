@@ -79,6 +79,9 @@ func (t *tx) facts(r *record, kind store.TroubleKind) store.TroubleFacts {
 	if j.LastError != nil {
 		f.Last = store.TroubleCause{Kind: j.LastError.Kind, HTTPStatus: j.LastError.HTTPStatus}
 	}
+	if j.Resolution != nil {
+		f.Ruling, f.RuledAt = j.Resolution.Ruling, j.Resolution.At
+	}
 	row, c := t.row(runnableKey{j.Connection, j.HoldKey}), t.conns[j.Connection]
 	f.Paused, f.AuthAt, f.Cause, f.LimitedUntil = c.PausedAt, row.authHoldAt, row.authHoldCause, row.rateLimitedUntil
 	t.attemptFacts(r, kind, &f)

@@ -16,7 +16,7 @@ import (
 
 // troubleRow are the columns of job_state that a walk takes along.
 const troubleRow = `s.job_id, s.version, s.state, s.connection_id, s.hold_key, s.class, s.looks, s.next_at, s.fence_at, s.updated_at, s.ended_at,
-	s.error_kind, s.error_status, s.attempt, s.armed_round, s.result, s.failure_kind /* SQLite: s.kind */ AS kind, s.http_status, s.armed_at, s.waits_for`
+	s.error_kind, s.error_status, s.attempt, s.armed_round, s.result, s.failure_kind /* SQLite: s.kind */ AS kind, s.http_status, s.armed_at, s.waits_for, s.resolution_id`
 
 // troubleWalks are the parts of a walk: each selects rows that %[1]s reads, at most %[2]d.
 var troubleWalks = map[store.TroubleKind][]string{
@@ -62,12 +62,14 @@ func troubleText(kind store.TroubleKind, limit int) string {
 		(SELECT coalesce(sum(DISTINCT (1 << a.result::int)), 0) FROM attempts AS a WHERE a.job_id = s.job_id AND %[2]s),
 		(SELECT coalesce(sum(DISTINCT (1 << o.verdict::int)), 0) FROM observations AS o
 			WHERE o.job_id = s.job_id AND o.attempt > 0 AND o.attempt >= coalesce(f.number, s.attempt)),
-		coalesce(l.verdict, 0), l.ended_at, r.auth_hold_at, coalesce(r.auth_hold_cause, 0), r.rate_limited_until, c.paused_at
+		coalesce(l.verdict, 0), l.ended_at, r.auth_hold_at, coalesce(r.auth_hold_cause, 0), r.rate_limited_until, c.paused_at,
+		coalesce(q.ruling, 0), q.at
 	FROM (%[3]s) AS s
 	LEFT JOIN attempts AS f ON f.job_id = s.job_id AND f.number = (
 		SELECT min(a.number) FROM attempts AS a WHERE a.job_id = s.job_id AND a.round = s.armed_round AND %[1]s)
 	LEFT JOIN observations AS l ON l.id = (SELECT max(o.id) FROM observations AS o WHERE o.job_id = s.job_id)
 	LEFT JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+	LEFT JOIN resolutions AS q ON q.id = s.resolution_id
 	JOIN connections AS c ON c.id = s.connection_id
 	WHERE %[4]s`, first, results, strings.Join(parts, " UNION ALL "), cond)
 }
@@ -139,13 +141,13 @@ func shared(texts map[string]string, text string) string {
 // scanTrouble reads a row of troubleText.
 func scanTrouble(rows interface{ Scan(...any) error }) (store.TroubleFacts, error) {
 	var f store.TroubleFacts
-	var verdict, results, seen, auth int
+	var verdict, results, seen, auth, ruling int
 	err := rows.Scan(&f.Job, &f.Version, &f.State, &f.Connection, &f.HoldKey, &f.Class, &f.Looks, &f.NextAt, &f.Fence, &f.Updated, &f.Ended,
 		&f.Last.Kind, &f.Last.HTTPStatus, &f.NewestResult, &f.NewestCause.Kind, &f.NewestCause.HTTPStatus, &f.Newest, &f.NewestArmed,
 		&f.FirstNumber, &f.FirstCause.Kind, &f.FirstCause.HTTPStatus, &f.EarlierArmed, &f.Earlier, &results, &seen,
-		&verdict, &f.SeenAt, &f.AuthAt, &auth, &f.LimitedUntil, &f.Paused)
-	f.Results, f.Seen = store.Results(results), store.Verdicts(seen) //nolint:gosec // bits of small enumerations
-	f.SeenLast, f.Cause = job.Verdict(verdict), job.AuthCause(auth)  //nolint:gosec // the schema bounds them
+		&verdict, &f.SeenAt, &f.AuthAt, &auth, &f.LimitedUntil, &f.Paused, &ruling, &f.RuledAt)
+	f.Results, f.Seen = store.Results(results), store.Verdicts(seen)                              //nolint:gosec // bits of small enumerations
+	f.SeenLast, f.Cause, f.Ruling = job.Verdict(verdict), job.AuthCause(auth), job.Ruling(ruling) //nolint:gosec // the schema bounds them
 	return f, err
 }
 

@@ -114,6 +114,7 @@ func troubleFirstFailed(f *fixture) {
 	f.is(len(page.Jobs), 2, "failed jobs")
 	f.is(page.Jobs[0].Job, unknown.ID, "the newest end comes first")
 	f.is(page.Jobs[0].Results.Has(job.ResultSuperseded), true, "closed without a proof, by a ruling")
+	f.is([]bool{page.Jobs[0].Ruled, page.Jobs[1].Ruled}, []bool{true, false}, "ended by a ruling")
 }
 
 func troubleRestored(f *fixture) {
