@@ -36,7 +36,7 @@ type incidentService struct {
 // ListIncidents implements the RPC.
 func (s *incidentService) ListIncidents(ctx context.Context, req *adminv1.ListIncidentsRequest) (*adminv1.ListIncidentsResponse, error) {
 	project := callerOf(ctx).project
-	since, err := s.failedSince(req.GetFailedSince())
+	since, err := s.failedSince(req.GetEndTimeFrom())
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *incidentService) ListIncidents(ctx context.Context, req *adminv1.ListIn
 	all := slices.DeleteFunc(r.all, func(in *incident.Incident) bool {
 		return !slices.Contains(kinds, in.Kind) || !only.IsZero() && in.Connection != only
 	})
-	shown := all[:min(len(all), pageSize(req.GetPageSize()))]
+	shown := all[:min(len(all), pageSize(req.GetMaxIncidents()))]
 	out := &adminv1.ListIncidentsResponse{
 		IncidentCount: int32(len(all)), ReadTime: timeToWire(r.now), //nolint:gosec // bounded by the jobs that are read
 	}
@@ -70,7 +70,7 @@ func (s *incidentService) ListIncidents(ctx context.Context, req *adminv1.ListIn
 
 // GetIncident implements the RPC.
 func (s *incidentService) GetIncident(ctx context.Context, req *adminv1.GetIncidentRequest) (*adminv1.GetIncidentResponse, error) {
-	since, err := s.failedSince(req.GetFailedSince())
+	since, err := s.failedSince(req.GetEndTimeFrom())
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *incidentService) failedSince(asked *timestamppb.Timestamp) (time.Time, 
 	if asked == nil {
 		return s.cfg.Now().Add(-failedFor), nil
 	}
-	return timeFromWire("failed_since", asked)
+	return timeFromWire("end_time_from", asked)
 }
 
 // incidentRead are the incidents of a project as they were read.

@@ -56,7 +56,7 @@ func (s *incidentService) RedeliverJobs(ctx context.Context, req *adminv1.Redeli
 		return &adminv1.RedeliverJobsResponse{Plan: out}, err
 	}
 	project := callerOf(ctx).project
-	since, err := s.failedSince(req.GetFailedSince())
+	since, err := s.failedSince(req.GetEndTimeFrom())
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (s *incidentService) GetPlan(ctx context.Context, req *adminv1.GetPlanReque
 
 // ListPlans implements the RPC.
 func (s *incidentService) ListPlans(ctx context.Context, req *adminv1.ListPlansRequest) (*adminv1.ListPlansResponse, error) {
-	list, err := s.store.ListPlans(ctx, callerOf(ctx).project, pageSize(req.GetPageSize()))
+	list, err := s.store.ListPlans(ctx, callerOf(ctx).project, pageSize(req.GetMaxPlans()))
 	if err != nil {
 		return nil, fmt.Errorf("list plans: %w", err)
 	}

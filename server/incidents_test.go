@@ -329,7 +329,7 @@ func TestRedeliverIncidents(t *testing.T) {
 		t.Errorf("plan %v", res)
 	}
 	since := timestamppb.New(f.clock.Now().Add(time.Second))
-	_, err = f.redeliver(c, &adminv1.RedeliverJobsRequest{IncidentIds: []string{list[0].GetIncidentId()}, FailedSince: since})
+	_, err = f.redeliver(c, &adminv1.RedeliverJobsRequest{IncidentIds: []string{list[0].GetIncidentId()}, EndTimeFrom: since})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_INCIDENT_NOT_FOUND)
 	for _, req := range []*adminv1.RedeliverJobsRequest{
 		{}, {IncidentIds: []string{"inc_1"}, ConnectionKey: "fixture"}, {Destination: "d"}, {PlanId: "x"},

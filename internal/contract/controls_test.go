@@ -41,6 +41,7 @@ var content = map[protoreflect.FullName]string{
 	"SecretHeader.value":          tab,
 	"ResolveJobRequest.note":      lines,
 	"BulkResolveJobsRequest.note": lines,
+	"ResolveIncidentRequest.note": lines,
 }
 
 // ignored lists the strings of requests that the server sets in its answers, and ignores in

@@ -804,10 +804,10 @@ type ListIncidentsRequest struct {
 	Kinds []IncidentKind `protobuf:"varint,1,rep,packed,name=kinds,proto3,enum=fireonce.admin.v1.IncidentKind" json:"kinds,omitempty"`
 	// Only incidents of this connection, by its key. NOT_FOUND / CONNECTION_NOT_FOUND.
 	ConnectionKey string `protobuf:"bytes,2,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
-	// Only failures since then. Unset: of the last 24 h.
-	FailedSince *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=failed_since,json=failedSince,proto3" json:"failed_since,omitempty"`
-	// 1 to 500; 0 means 50.
-	PageSize      int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Of FAILED: end_time at or after this. Unset: in the last 24 h.
+	EndTimeFrom *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
+	// At most so many incidents, the largest. At most 500; 0 means 50.
+	MaxIncidents  int32 `protobuf:"varint,4,opt,name=max_incidents,json=maxIncidents,proto3" json:"max_incidents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -856,16 +856,16 @@ func (x *ListIncidentsRequest) GetConnectionKey() string {
 	return ""
 }
 
-func (x *ListIncidentsRequest) GetFailedSince() *timestamppb.Timestamp {
+func (x *ListIncidentsRequest) GetEndTimeFrom() *timestamppb.Timestamp {
 	if x != nil {
-		return x.FailedSince
+		return x.EndTimeFrom
 	}
 	return nil
 }
 
-func (x *ListIncidentsRequest) GetPageSize() int32 {
+func (x *ListIncidentsRequest) GetMaxIncidents() int32 {
 	if x != nil {
-		return x.PageSize
+		return x.MaxIncidents
 	}
 	return 0
 }
@@ -945,7 +945,7 @@ type GetIncidentRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	IncidentId string                 `protobuf:"bytes,1,opt,name=incident_id,json=incidentId,proto3" json:"incident_id,omitempty"`
 	// As in ListIncidentsRequest.
-	FailedSince   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=failed_since,json=failedSince,proto3" json:"failed_since,omitempty"`
+	EndTimeFrom   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -987,9 +987,9 @@ func (x *GetIncidentRequest) GetIncidentId() string {
 	return ""
 }
 
-func (x *GetIncidentRequest) GetFailedSince() *timestamppb.Timestamp {
+func (x *GetIncidentRequest) GetEndTimeFrom() *timestamppb.Timestamp {
 	if x != nil {
-		return x.FailedSince
+		return x.EndTimeFrom
 	}
 	return nil
 }
@@ -1180,8 +1180,8 @@ type RedeliverJobsRequest struct {
 	ConnectionKey string `protobuf:"bytes,2,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
 	// With connection_key: at one destination of it only.
 	Destination string `protobuf:"bytes,3,opt,name=destination,proto3" json:"destination,omitempty"`
-	// To plan: only jobs that ended since then. Unset: in the last 24 h.
-	FailedSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=failed_since,json=failedSince,proto3" json:"failed_since,omitempty"`
+	// To plan: end_time at or after this. Unset: in the last 24 h.
+	EndTimeFrom *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
 	// To plan: the time between two jobs. Unset: all become due together. At most 1 h, and at most 7
 	// days for all of them together.
 	Pace *durationpb.Duration `protobuf:"bytes,5,opt,name=pace,proto3" json:"pace,omitempty"`
@@ -1244,9 +1244,9 @@ func (x *RedeliverJobsRequest) GetDestination() string {
 	return ""
 }
 
-func (x *RedeliverJobsRequest) GetFailedSince() *timestamppb.Timestamp {
+func (x *RedeliverJobsRequest) GetEndTimeFrom() *timestamppb.Timestamp {
 	if x != nil {
-		return x.FailedSince
+		return x.EndTimeFrom
 	}
 	return nil
 }
@@ -1275,7 +1275,7 @@ func (x *RedeliverJobsRequest) GetPlanId() string {
 type RedeliverJobsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Plan  *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
-	// Jobs of the same connections and destinations that count as SUCCEEDED since failed_since without
+	// Jobs of the same connections and destinations that count as SUCCEEDED since end_time_from without
 	// a proof: a person ruled so, or their delivery assumes it. They may be missing; no call sends them
 	// again. At most 20. Only of a plan that is made now.
 	Unproven []*IncidentExample `protobuf:"bytes,2,rep,name=unproven,proto3" json:"unproven,omitempty"`
@@ -1426,8 +1426,8 @@ func (x *GetPlanResponse) GetPlan() *Plan {
 
 type ListPlansRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 500; 0 means 50.
-	PageSize      int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// At most so many plans. At most 500; 0 means 50.
+	MaxPlans      int32 `protobuf:"varint,1,opt,name=max_plans,json=maxPlans,proto3" json:"max_plans,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1462,9 +1462,9 @@ func (*ListPlansRequest) Descriptor() ([]byte, []int) {
 	return file_fireonce_admin_v1_incident_service_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *ListPlansRequest) GetPageSize() int32 {
+func (x *ListPlansRequest) GetMaxPlans() int32 {
 	if x != nil {
-		return x.PageSize
+		return x.MaxPlans
 	}
 	return 0
 }
@@ -1693,24 +1693,23 @@ const file_fireonce_admin_v1_incident_service_proto_rawDesc = "" +
 	"\feffect_class\x18\x02 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x12+\n" +
 	"\x04risk\x18\x03 \x01(\x0e2\x17.fireonce.admin.v1.RiskR\x04risk\x12\x18\n" +
 	"\asummary\x18\x04 \x01(\tR\asummary\x12$\n" +
-	"\x0eleft_out_count\x18\x05 \x01(\x05R\fleftOutCount\"\x85\x02\n" +
+	"\x0eleft_out_count\x18\x05 \x01(\x05R\fleftOutCount\"\x8b\x02\n" +
 	"\x14ListIncidentsRequest\x12J\n" +
 	"\x05kinds\x18\x01 \x03(\x0e2\x1f.fireonce.admin.v1.IncidentKindB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05kinds\x129\n" +
-	"\x0econnection_key\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\rconnectionKey\x12=\n" +
-	"\ffailed_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vfailedSince\x12'\n" +
-	"\tpage_size\x18\x04 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xf4\x03(\x00R\bpageSize\"\xd2\x01\n" +
+	"\x0econnection_key\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\rconnectionKey\x12>\n" +
+	"\rend_time_from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vendTimeFrom\x12,\n" +
+	"\rmax_incidents\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\fmaxIncidents\"\xd2\x01\n" +
 	"\x15ListIncidentsResponse\x129\n" +
 	"\tincidents\x18\x01 \x03(\v2\x1b.fireonce.admin.v1.IncidentR\tincidents\x12%\n" +
 	"\x0eincident_count\x18\x02 \x01(\x05R\rincidentCount\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\x03 \x01(\bR\n" +
 	"incomplete\x127\n" +
-	"\tread_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\breadTime\"\x89\x01\n" +
+	"\tread_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\breadTime\"\x8a\x01\n" +
 	"\x12GetIncidentRequest\x124\n" +
 	"\vincident_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18@2\b^[!-~]+$R\n" +
-	"incidentId\x12=\n" +
-	"\ffailed_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vfailedSince\"\x87\x01\n" +
+	"incidentId\x12>\n" +
+	"\rend_time_from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vendTimeFrom\"\x87\x01\n" +
 	"\x13GetIncidentResponse\x127\n" +
 	"\bincident\x18\x01 \x01(\v2\x1b.fireonce.admin.v1.IncidentR\bincident\x127\n" +
 	"\tread_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\breadTime\"\xde\x04\n" +
@@ -1723,17 +1722,17 @@ const file_fireonce_admin_v1_incident_service_proto_rawDesc = "" +
 	"\aplan_id\x18\x05 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06planId:\xac\x02\xbaH\xa8\x02\x1a\xa5\x02\n" +
 	"\x15resolve_incident.plan\x12Vset incident_id, decision and note to plan, or plan_id alone to start what was planned\x1a\xb3\x01this.plan_id == '' ? this.incident_id != '' && this.decision != 0 && this.note != '' : this.incident_id == '' && this.decision == 0 && this.note == '' && !this.override_reconciler\"F\n" +
 	"\x17ResolveIncidentResponse\x12+\n" +
-	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\"\xf1\x06\n" +
+	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\"\xf3\x06\n" +
 	"\x14RedeliverJobsRequest\x12?\n" +
 	"\fincident_ids\x18\x01 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x102\x18\x01\"\x10r\x0e\x10\x01\x18@2\b^[!-~]+$R\vincidentIds\x129\n" +
 	"\x0econnection_key\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\rconnectionKey\x12?\n" +
-	"\vdestination\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\vdestination\x12=\n" +
-	"\ffailed_since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vfailedSince\x12<\n" +
+	"\vdestination\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\vdestination\x12>\n" +
+	"\rend_time_from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vendTimeFrom\x12<\n" +
 	"\x04pace\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\x04pace\x121\n" +
 	"\x04note\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12$\n" +
-	"\aplan_id\x18\a \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06planId:\xc5\x03\xbaH\xc1\x03\x1a\xc0\x02\n" +
-	"\x13redeliver_jobs.plan\x12Vset incident_ids or connection_key to plan, or plan_id alone to start what was planned\x1a\xd0\x01this.plan_id == '' ? (this.incident_ids.size() > 0) != (this.connection_key != '') : this.incident_ids.size() == 0 && this.connection_key == '' && this.note == '' && !has(this.pace) && !has(this.failed_since)\x1a|\n" +
+	"\aplan_id\x18\a \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06planId:\xc6\x03\xbaH\xc2\x03\x1a\xc1\x02\n" +
+	"\x13redeliver_jobs.plan\x12Vset incident_ids or connection_key to plan, or plan_id alone to start what was planned\x1a\xd1\x01this.plan_id == '' ? (this.incident_ids.size() > 0) != (this.connection_key != '') : this.incident_ids.size() == 0 && this.connection_key == '' && this.note == '' && !has(this.pace) && !has(this.end_time_from)\x1a|\n" +
 	"\x1aredeliver_jobs.destination\x12)destination goes only with connection_key\x1a3this.destination == '' || this.connection_key != ''\"\xab\x01\n" +
 	"\x15RedeliverJobsResponse\x12+\n" +
 	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\x12>\n" +
@@ -1742,10 +1741,9 @@ const file_fireonce_admin_v1_incident_service_proto_rawDesc = "" +
 	"\x0eGetPlanRequest\x12!\n" +
 	"\aplan_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06planId\">\n" +
 	"\x0fGetPlanResponse\x12+\n" +
-	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\";\n" +
-	"\x10ListPlansRequest\x12'\n" +
-	"\tpage_size\x18\x01 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xf4\x03(\x00R\bpageSize\"B\n" +
+	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\"8\n" +
+	"\x10ListPlansRequest\x12$\n" +
+	"\tmax_plans\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bmaxPlans\"B\n" +
 	"\x11ListPlansResponse\x12-\n" +
 	"\x05plans\x18\x01 \x03(\v2\x17.fireonce.admin.v1.PlanR\x05plans\"\xc7\x01\n" +
 	"\x13ListPlanJobsRequest\x12!\n" +
@@ -1853,15 +1851,15 @@ var file_fireonce_admin_v1_incident_service_proto_depIdxs = []int32{
 	27, // 21: fireonce.admin.v1.DecisionRisk.effect_class:type_name -> fireonce.v1.EffectClass
 	1,  // 22: fireonce.admin.v1.DecisionRisk.risk:type_name -> fireonce.admin.v1.Risk
 	0,  // 23: fireonce.admin.v1.ListIncidentsRequest.kinds:type_name -> fireonce.admin.v1.IncidentKind
-	23, // 24: fireonce.admin.v1.ListIncidentsRequest.failed_since:type_name -> google.protobuf.Timestamp
+	23, // 24: fireonce.admin.v1.ListIncidentsRequest.end_time_from:type_name -> google.protobuf.Timestamp
 	2,  // 25: fireonce.admin.v1.ListIncidentsResponse.incidents:type_name -> fireonce.admin.v1.Incident
 	23, // 26: fireonce.admin.v1.ListIncidentsResponse.read_time:type_name -> google.protobuf.Timestamp
-	23, // 27: fireonce.admin.v1.GetIncidentRequest.failed_since:type_name -> google.protobuf.Timestamp
+	23, // 27: fireonce.admin.v1.GetIncidentRequest.end_time_from:type_name -> google.protobuf.Timestamp
 	2,  // 28: fireonce.admin.v1.GetIncidentResponse.incident:type_name -> fireonce.admin.v1.Incident
 	23, // 29: fireonce.admin.v1.GetIncidentResponse.read_time:type_name -> google.protobuf.Timestamp
 	29, // 30: fireonce.admin.v1.ResolveIncidentRequest.decision:type_name -> fireonce.v1.Resolution.Decision
 	30, // 31: fireonce.admin.v1.ResolveIncidentResponse.plan:type_name -> fireonce.admin.v1.Plan
-	23, // 32: fireonce.admin.v1.RedeliverJobsRequest.failed_since:type_name -> google.protobuf.Timestamp
+	23, // 32: fireonce.admin.v1.RedeliverJobsRequest.end_time_from:type_name -> google.protobuf.Timestamp
 	31, // 33: fireonce.admin.v1.RedeliverJobsRequest.pace:type_name -> google.protobuf.Duration
 	30, // 34: fireonce.admin.v1.RedeliverJobsResponse.plan:type_name -> fireonce.admin.v1.Plan
 	6,  // 35: fireonce.admin.v1.RedeliverJobsResponse.unproven:type_name -> fireonce.admin.v1.IncidentExample

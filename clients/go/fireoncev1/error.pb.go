@@ -108,7 +108,7 @@ const (
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 307
 	// NOT_FOUND: no job is in this incident any more: each has moved on, was decided, or failed
-	// too long ago (failed_since).
+	// too long ago (end_time_from).
 	ErrorReason_ERROR_REASON_INCIDENT_NOT_FOUND ErrorReason = 321
 	// NOT_FOUND: no such plan, or it is no longer stored.
 	ErrorReason_ERROR_REASON_PLAN_NOT_FOUND ErrorReason = 323

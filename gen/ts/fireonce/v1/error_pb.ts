@@ -471,7 +471,7 @@ export enum ErrorReason {
 
   /**
    * NOT_FOUND: no job is in this incident any more: each has moved on, was decided, or failed
-   * too long ago (failed_since).
+   * too long ago (end_time_from).
    *
    * @generated from enum value: ERROR_REASON_INCIDENT_NOT_FOUND = 321;
    */
