@@ -124,7 +124,7 @@ func (s *incidentService) addUnproven(ctx context.Context, q store.TroubleQuery,
 	out.UnprovenCount = int32(len(found)) //nolint:gosec // bounded by store.MostTroubles
 	found = found[:min(len(found), plannedExamples)]
 	names, err := s.jobNames(ctx, q.Project, convertAll(found, func(t store.Trouble) job.ID { return t.Job }))
-	out.Unproven = examplesToWire(found, names)
+	out.UnprovenExamples = examplesToWire(found, names)
 	return err
 }
 
@@ -156,10 +156,10 @@ func (s *incidentService) makePlan(
 	}
 	out := planToWire(p)
 	planned, leftOut := items[:p.Planned], items[p.Planned:]
-	if out.Planned, err = s.planJobs(ctx, p.Project, planned[:min(len(planned), plannedExamples)]); err != nil {
+	if out.PlannedExamples, err = s.planJobs(ctx, p.Project, planned[:min(len(planned), plannedExamples)]); err != nil {
 		return nil, err
 	}
-	out.LeftOut, err = s.planJobs(ctx, p.Project, leftOut[:min(len(leftOut), plannedExamples)])
+	out.LeftOutExamples, err = s.planJobs(ctx, p.Project, leftOut[:min(len(leftOut), plannedExamples)])
 	return out, err
 }
 

@@ -105,8 +105,8 @@ func TestIncident(t *testing.T) {
 
 		plan, err := f.resolveIncident(c, &adminv1.ResolveIncidentRequest{IncidentId: in.GetIncidentId(), Decision: notSent, Note: "the receiver has none"})
 		f.must(err)
-		if plan.GetState() != adminv1.PlanState_PLAN_STATE_DRY || plan.GetJobCount() != 3 || plan.GetPlannedCount() != 3 || len(plan.GetPlanned()) != 3 ||
-			plan.GetPlanned()[0].GetIdempotencyKey() != "payment-0" || f.snapshot(ids[0].String()).State != job.NeedsResolution {
+		if plan.GetState() != adminv1.PlanState_PLAN_STATE_DRY || plan.GetJobCount() != 3 || plan.GetPlannedCount() != 3 || len(plan.GetPlannedExamples()) != 3 ||
+			plan.GetPlannedExamples()[0].GetIdempotencyKey() != "payment-0" || f.snapshot(ids[0].String()).State != job.NeedsResolution {
 			t.Errorf("plan %v", plan)
 		}
 		_, err = f.resolve(&fireoncev1.ResolveJobRequest{
@@ -214,7 +214,7 @@ func TestIncidentLeavesOut(t *testing.T) {
 		if got := f.planJobs(c, plan.GetPlanId()); !mapsEqual(got, tt.want) {
 			t.Errorf("%v: %v, want %v", tt.decision, got, tt.want)
 		}
-		if int(plan.GetPlannedCount()) != len(f.planJobs(c, plan.GetPlanId(), adminv1.PlanOutcome_PLAN_OUTCOME_PLANNED)) || len(plan.GetLeftOut()) == 0 {
+		if int(plan.GetPlannedCount()) != len(f.planJobs(c, plan.GetPlanId(), adminv1.PlanOutcome_PLAN_OUTCOME_PLANNED)) || len(plan.GetLeftOutExamples()) == 0 {
 			t.Errorf("plan %v", plan)
 		}
 		done, err := f.resolveIncident(c, &adminv1.ResolveIncidentRequest{PlanId: plan.GetPlanId()})
@@ -249,8 +249,8 @@ func TestIncidentResendEarly(t *testing.T) {
 		IncidentId: f.incident(c, unknownKind).GetIncidentId(), Decision: fireoncev1.Resolution_DECISION_RESEND, Note: "n",
 	})
 	f.must(err)
-	if len(plan.GetLeftOut()) != 1 || plan.GetLeftOut()[0].GetOutcome() != adminv1.PlanOutcome_PLAN_OUTCOME_REFUSED ||
-		plan.GetLeftOut()[0].GetErrorReason() != fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY {
+	if len(plan.GetLeftOutExamples()) != 1 || plan.GetLeftOutExamples()[0].GetOutcome() != adminv1.PlanOutcome_PLAN_OUTCOME_REFUSED ||
+		plan.GetLeftOutExamples()[0].GetErrorReason() != fireoncev1.ErrorReason_ERROR_REASON_RESEND_TOO_EARLY {
 		t.Errorf("plan %v", plan)
 	}
 	done, err := f.resolveIncident(c, &adminv1.ResolveIncidentRequest{PlanId: plan.GetPlanId()})
@@ -285,9 +285,9 @@ func TestRedeliver(t *testing.T) {
 		}
 		res, err := f.redeliver(c, &adminv1.RedeliverJobsRequest{ConnectionKey: "fixture", Destination: "hold of good/v1", Pace: durationpb.New(10 * time.Second)})
 		f.must(err)
-		if res.GetUnprovenCount() != 1 || !slices.Equal(exampleKeys(res.GetUnproven()), []string{"ruled-sent"}) || res.GetPlan().GetPlannedCount() != 3 ||
-			len(res.GetPlan().GetLeftOut()) != 1 || res.GetPlan().GetLeftOut()[0].GetIdempotencyKey() != "ruled-not-sent" ||
-			res.GetPlan().GetLeftOut()[0].GetOutcome() != adminv1.PlanOutcome_PLAN_OUTCOME_UNPROVEN {
+		if res.GetUnprovenCount() != 1 || !slices.Equal(exampleKeys(res.GetUnprovenExamples()), []string{"ruled-sent"}) || res.GetPlan().GetPlannedCount() != 3 ||
+			len(res.GetPlan().GetLeftOutExamples()) != 1 || res.GetPlan().GetLeftOutExamples()[0].GetIdempotencyKey() != "ruled-not-sent" ||
+			res.GetPlan().GetLeftOutExamples()[0].GetOutcome() != adminv1.PlanOutcome_PLAN_OUTCOME_UNPROVEN {
 			t.Errorf("plan %v", res)
 		}
 		if _, err := f.resolveIncident(c, &adminv1.ResolveIncidentRequest{PlanId: res.GetPlan().GetPlanId()}); err == nil {

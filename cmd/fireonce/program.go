@@ -118,7 +118,7 @@ func (p Program) command(started *bool) *cli.Command {
 // categories group the commands in the help text; the others are general.
 var categories = map[string]string{
 	"To try":                             "demo listen sandbox",
-	"Jobs":                               "schedule batch get list watch update reschedule run-now run-due cancel delete retry resolve bulk count stats schedules",
+	"Jobs":                               "schedule batch get list watch update reschedule run-now run-due cancel delete retry resolve incidents bulk count stats schedules",
 	"Accounts, and access to the server": "connections connectors login logout profiles apikeys projects health",
 	"The server":                         "serve migrate recover namespace keys doctor",
 }

@@ -43,7 +43,7 @@ var kindWords = map[job.FailureKind]string{
 	job.FailAuth: "the credential was refused", job.FailPermanent: "the target refused the request",
 	job.FailRateLimited: "the target limited the rate", job.FailTransient: "the target could not be reached",
 	job.FailAmbiguous: "no complete answer arrived", job.FailEgressDenied: "the egress policy refuses the address",
-	job.FailExhausted: "the attempts are used up", job.FailWorkerCrash: "servers stopped before they sent it",
+	job.FailExhausted: "no connection could be made, in all its tries", job.FailWorkerCrash: "servers stopped before they sent it",
 	job.FailWindowOver: "the start window passed", job.FailPredecessorEnded: "the job that it replies to ended without success",
 }
 

@@ -1278,7 +1278,7 @@ type RedeliverJobsResponse struct {
 	// Jobs of the same connections and destinations that count as SUCCEEDED since end_time_from without
 	// a proof: a person ruled so, or their delivery assumes it. They may be missing; no call sends them
 	// again. At most 20. Only of a plan that is made now.
-	Unproven []*IncidentExample `protobuf:"bytes,2,rep,name=unproven,proto3" json:"unproven,omitempty"`
+	UnprovenExamples []*IncidentExample `protobuf:"bytes,2,rep,name=unproven_examples,json=unprovenExamples,proto3" json:"unproven_examples,omitempty"`
 	// How many there are.
 	UnprovenCount int32 `protobuf:"varint,3,opt,name=unproven_count,json=unprovenCount,proto3" json:"unproven_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1322,9 +1322,9 @@ func (x *RedeliverJobsResponse) GetPlan() *Plan {
 	return nil
 }
 
-func (x *RedeliverJobsResponse) GetUnproven() []*IncidentExample {
+func (x *RedeliverJobsResponse) GetUnprovenExamples() []*IncidentExample {
 	if x != nil {
-		return x.Unproven
+		return x.UnprovenExamples
 	}
 	return nil
 }
@@ -1733,10 +1733,10 @@ const file_fireonce_admin_v1_incident_service_proto_rawDesc = "" +
 	"\x04note\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12$\n" +
 	"\aplan_id\x18\a \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06planId:\xc6\x03\xbaH\xc2\x03\x1a\xc1\x02\n" +
 	"\x13redeliver_jobs.plan\x12Vset incident_ids or connection_key to plan, or plan_id alone to start what was planned\x1a\xd1\x01this.plan_id == '' ? (this.incident_ids.size() > 0) != (this.connection_key != '') : this.incident_ids.size() == 0 && this.connection_key == '' && this.note == '' && !has(this.pace) && !has(this.end_time_from)\x1a|\n" +
-	"\x1aredeliver_jobs.destination\x12)destination goes only with connection_key\x1a3this.destination == '' || this.connection_key != ''\"\xab\x01\n" +
+	"\x1aredeliver_jobs.destination\x12)destination goes only with connection_key\x1a3this.destination == '' || this.connection_key != ''\"\xbc\x01\n" +
 	"\x15RedeliverJobsResponse\x12+\n" +
-	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\x12>\n" +
-	"\bunproven\x18\x02 \x03(\v2\".fireonce.admin.v1.IncidentExampleR\bunproven\x12%\n" +
+	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\x12O\n" +
+	"\x11unproven_examples\x18\x02 \x03(\v2\".fireonce.admin.v1.IncidentExampleR\x10unprovenExamples\x12%\n" +
 	"\x0eunproven_count\x18\x03 \x01(\x05R\runprovenCount\"3\n" +
 	"\x0eGetPlanRequest\x12!\n" +
 	"\aplan_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06planId\">\n" +
@@ -1862,7 +1862,7 @@ var file_fireonce_admin_v1_incident_service_proto_depIdxs = []int32{
 	23, // 32: fireonce.admin.v1.RedeliverJobsRequest.end_time_from:type_name -> google.protobuf.Timestamp
 	31, // 33: fireonce.admin.v1.RedeliverJobsRequest.pace:type_name -> google.protobuf.Duration
 	30, // 34: fireonce.admin.v1.RedeliverJobsResponse.plan:type_name -> fireonce.admin.v1.Plan
-	6,  // 35: fireonce.admin.v1.RedeliverJobsResponse.unproven:type_name -> fireonce.admin.v1.IncidentExample
+	6,  // 35: fireonce.admin.v1.RedeliverJobsResponse.unproven_examples:type_name -> fireonce.admin.v1.IncidentExample
 	30, // 36: fireonce.admin.v1.GetPlanResponse.plan:type_name -> fireonce.admin.v1.Plan
 	30, // 37: fireonce.admin.v1.ListPlansResponse.plans:type_name -> fireonce.admin.v1.Plan
 	32, // 38: fireonce.admin.v1.ListPlanJobsRequest.outcomes:type_name -> fireonce.admin.v1.PlanOutcome

@@ -189,8 +189,8 @@ type Plan struct {
 	Incomplete bool `protobuf:"varint,12,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	// The first jobs that are to be changed, and the first that are left out, at most 20 each. Only
 	// in the answer to the call that makes the plan; ListPlanJobs has all.
-	Planned []*PlanJob `protobuf:"bytes,13,rep,name=planned,proto3" json:"planned,omitempty"`
-	LeftOut []*PlanJob `protobuf:"bytes,14,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	PlannedExamples []*PlanJob `protobuf:"bytes,13,rep,name=planned_examples,json=plannedExamples,proto3" json:"planned_examples,omitempty"`
+	LeftOutExamples []*PlanJob `protobuf:"bytes,14,rep,name=left_out_examples,json=leftOutExamples,proto3" json:"left_out_examples,omitempty"`
 	// The callers that made and started it, as JobChanged.actor.
 	CreateActor   string                 `protobuf:"bytes,15,opt,name=create_actor,json=createActor,proto3" json:"create_actor,omitempty"`
 	StartActor    string                 `protobuf:"bytes,16,opt,name=start_actor,json=startActor,proto3" json:"start_actor,omitempty"`
@@ -315,16 +315,16 @@ func (x *Plan) GetIncomplete() bool {
 	return false
 }
 
-func (x *Plan) GetPlanned() []*PlanJob {
+func (x *Plan) GetPlannedExamples() []*PlanJob {
 	if x != nil {
-		return x.Planned
+		return x.PlannedExamples
 	}
 	return nil
 }
 
-func (x *Plan) GetLeftOut() []*PlanJob {
+func (x *Plan) GetLeftOutExamples() []*PlanJob {
 	if x != nil {
-		return x.LeftOut
+		return x.LeftOutExamples
 	}
 	return nil
 }
@@ -448,7 +448,7 @@ var File_fireonce_admin_v1_plan_proto protoreflect.FileDescriptor
 
 const file_fireonce_admin_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfireonce/admin/v1/plan.proto\x12\x11fireonce.admin.v1\x1a\x17fireonce/v1/error.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x06\n" +
+	"\x1cfireonce/admin/v1/plan.proto\x12\x11fireonce.admin.v1\x1a\x17fireonce/v1/error.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x06\n" +
 	"\x04Plan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.fireonce.admin.v1.PlanStateR\x05state\x12<\n" +
@@ -465,9 +465,9 @@ const file_fireonce_admin_v1_plan_proto_rawDesc = "" +
 	"\x0eleft_out_count\x18\v \x01(\x05R\fleftOutCount\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\f \x01(\bR\n" +
-	"incomplete\x124\n" +
-	"\aplanned\x18\r \x03(\v2\x1a.fireonce.admin.v1.PlanJobR\aplanned\x125\n" +
-	"\bleft_out\x18\x0e \x03(\v2\x1a.fireonce.admin.v1.PlanJobR\aleftOut\x12!\n" +
+	"incomplete\x12E\n" +
+	"\x10planned_examples\x18\r \x03(\v2\x1a.fireonce.admin.v1.PlanJobR\x0fplannedExamples\x12F\n" +
+	"\x11left_out_examples\x18\x0e \x03(\v2\x1a.fireonce.admin.v1.PlanJobR\x0fleftOutExamples\x12!\n" +
 	"\fcreate_actor\x18\x0f \x01(\tR\vcreateActor\x12\x1f\n" +
 	"\vstart_actor\x18\x10 \x01(\tR\n" +
 	"startActor\x12;\n" +
@@ -528,8 +528,8 @@ var file_fireonce_admin_v1_plan_proto_depIdxs = []int32{
 	0,  // 0: fireonce.admin.v1.Plan.state:type_name -> fireonce.admin.v1.PlanState
 	4,  // 1: fireonce.admin.v1.Plan.decision:type_name -> fireonce.v1.Resolution.Decision
 	5,  // 2: fireonce.admin.v1.Plan.pace:type_name -> google.protobuf.Duration
-	3,  // 3: fireonce.admin.v1.Plan.planned:type_name -> fireonce.admin.v1.PlanJob
-	3,  // 4: fireonce.admin.v1.Plan.left_out:type_name -> fireonce.admin.v1.PlanJob
+	3,  // 3: fireonce.admin.v1.Plan.planned_examples:type_name -> fireonce.admin.v1.PlanJob
+	3,  // 4: fireonce.admin.v1.Plan.left_out_examples:type_name -> fireonce.admin.v1.PlanJob
 	6,  // 5: fireonce.admin.v1.Plan.create_time:type_name -> google.protobuf.Timestamp
 	6,  // 6: fireonce.admin.v1.Plan.start_time:type_name -> google.protobuf.Timestamp
 	6,  // 7: fireonce.admin.v1.Plan.end_time:type_name -> google.protobuf.Timestamp

@@ -41,7 +41,7 @@ func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
 		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), countCommand(), statsCommand(), serversCommand(), healthCommand(), schedulesCommand(),
+		incidentsCommand(), bulkCommand(), countCommand(), statsCommand(), serversCommand(), healthCommand(), schedulesCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}
 }
@@ -55,6 +55,7 @@ type API struct {
 	Schedules   schedulesv1connect.ScheduleServiceClient
 	Bulk        adminv1connect.BulkServiceClient
 	Stats       adminv1connect.StatsServiceClient
+	Incidents   adminv1connect.IncidentServiceClient
 	Access      adminv1connect.AccessServiceClient
 	Servers     adminv1connect.ServerServiceClient
 	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
@@ -95,6 +96,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
 		Bulk:        adminv1connect.NewBulkServiceClient(hc, u.String(), limit),
 		Stats:       adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
+		Incidents:   adminv1connect.NewIncidentServiceClient(hc, u.String(), limit),
 		Access:      adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
 		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
