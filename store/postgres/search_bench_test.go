@@ -125,9 +125,9 @@ func (d *searchDB) fill(f storetest.SearchFixture) {
 		f.Jobs, storetest.Span.Microseconds()/int64(f.Jobs), r.State, r.Conn, f.Now.UTC().Format("2006-01-02T15:04:05.000000Z"),
 		strings.Join(conns, ", "), f.Jobs-1)
 	d.share([]string{
-		gen + `INSERT INTO jobs (id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff, max_backoff, attempt_timeout, policy,
+		gen + `INSERT INTO jobs (id, project, idem_key, connection_id, payload_kind, retry, attempt_timeout, delivery,
 			labels, time_zone, fingerprint, created_at, payload)
-		SELECT id, 'default', ` + r.Key + `, conn, 'webhook', 0, 0, 0, 0, 1, (` + r.Labels + `)::jsonb, '', '', created,
+		SELECT id, 'default', ` + r.Key + `, conn, 'webhook', '', 0, 1, (` + r.Labels + `)::jsonb, '', '', created,
 			decode(repeat('00', 64), 'hex') FROM g`,
 		gen + `INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, schedule_time, unasked, start_window, start_deadline,
 			next_at, class, error_kind, updated_at, state_since, history, ended_at)

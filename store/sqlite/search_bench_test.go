@@ -91,9 +91,9 @@ func fill(b *testing.B, path string, f storetest.SearchFixture) {
 		const created, ended = "at - i % 3600 * 1000000", "at + i % 600 * 1000000"
 		due := fmt.Sprintf("(CASE WHEN state IN (1, 6) THEN %d + i %% 86400 * 1000000 ELSE at END)", now)
 		for _, text := range []string{
-			`INSERT INTO jobs (id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff,
-				max_backoff, attempt_timeout, cool_down, skip_if_present, policy, own_effect_key, labels, time_zone, fingerprint, created_at, payload)
-			SELECT g.id, 'default', ` + r.Key + `, c.id, '', 'webhook', 0, 0, 0, 0, 0, 0, 0, 1, '', ` + r.Labels + `, '', x'', ` + created + `, zeroblob(64)
+			`INSERT INTO jobs (id, project, idem_key, connection_id, hold_key, payload_kind, start_window, retry, attempt_timeout,
+				cool_down, skip_if_present, delivery, own_effect_key, labels, time_zone, fingerprint, created_at, payload)
+			SELECT g.id, 'default', ` + r.Key + `, c.id, '', 'webhook', 0, '', 0, 0, 0, 1, '', ` + r.Labels + `, '', x'', ` + created + `, zeroblob(64)
 			FROM g JOIN c ON c.n = ` + r.Conn,
 			`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, schedule_time, unasked, start_deadline, next_at,
 				class, predecessor_end, wait_window, error_kind, created_at, updated_at, ended_at, state_since, history)
