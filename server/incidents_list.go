@@ -40,7 +40,7 @@ func (s *incidentService) ListIncidents(ctx context.Context, req *adminv1.ListIn
 	if err != nil {
 		return nil, err
 	}
-	kinds := convertAll(req.GetKinds(), func(k adminv1.IncidentKind) incident.Kind { return incident.Kind(k) }) //nolint:gosec // checked by the contract
+	kinds := convertAll(req.GetKinds(), func(k adminv1.IncidentKind) incident.Kind { return incident.Kind(k) })
 	if len(kinds) == 0 {
 		kinds = incident.Kinds
 	}
@@ -59,7 +59,7 @@ func (s *incidentService) ListIncidents(ctx context.Context, req *adminv1.ListIn
 	})
 	shown := all[:min(len(all), pageSize(req.GetMaxIncidents()))]
 	out := &adminv1.ListIncidentsResponse{
-		IncidentCount: int32(len(all)), ReadTime: timeToWire(r.now), //nolint:gosec // bounded by the jobs that are read
+		IncidentCount: int32(len(all)), ReadTime: timeToWire(r.now),
 	}
 	for _, more := range r.more {
 		out.Incomplete = out.Incomplete || more
@@ -111,7 +111,7 @@ type incidentRead struct {
 // readIncidents reads the jobs that may be in incidents of some kinds, and groups them.
 func (s *incidentService) readIncidents(ctx context.Context, project string, kinds []incident.Kind, since time.Time) (*incidentRead, error) {
 	r := &incidentRead{project: project, more: make(map[store.TroubleKind]bool)}
-	var jobs []store.Trouble
+	var lists [][]store.Trouble
 	for _, kind := range kinds {
 		trouble := kind.Trouble()
 		if _, done := r.more[trouble]; done {
@@ -122,9 +122,9 @@ func (s *incidentService) readIncidents(ctx context.Context, project string, kin
 			return nil, fmt.Errorf("read jobs in trouble: %w", err)
 		}
 		r.now, r.more[trouble] = page.Now, page.More
-		jobs = append(jobs, page.Jobs...)
+		lists = append(lists, page.Jobs)
 	}
-	r.all = incident.Group(jobs, r.now)
+	r.all = incident.Group(r.now, lists...)
 	return r, nil
 }
 

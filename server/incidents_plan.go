@@ -42,7 +42,7 @@ func (s *incidentService) ResolveIncident(ctx context.Context, req *adminv1.Reso
 		return nil, err
 	}
 	p := store.Plan{
-		Op: store.PlanResolve, Ruling: job.Ruling(req.GetDecision()), Override: req.GetOverrideReconciler(), //nolint:gosec // checked by the contract
+		Op: store.PlanResolve, Ruling: job.Ruling(req.GetDecision()), Override: req.GetOverrideReconciler(),
 		Incident: req.GetIncidentId(), Note: req.GetNote(), Cut: r.more[store.TroubleUnknown],
 	}
 	out, err := s.makePlan(ctx, p, in.Jobs, func(t *store.Trouble) store.PlanOutcome { return incident.Resolve(t, p.Ruling, p.Override) })
@@ -121,7 +121,7 @@ func (s *incidentService) addUnproven(ctx context.Context, q store.TroubleQuery,
 		return fmt.Errorf("read jobs without a proof: %w", err)
 	}
 	found := slices.DeleteFunc(page.Jobs, func(t store.Trouble) bool { return !at[holdKey{t.Connection, t.HoldKey}] })
-	out.UnprovenCount = int32(len(found)) //nolint:gosec // bounded by store.MostTroubles
+	out.UnprovenCount = int32(len(found))
 	found = found[:min(len(found), plannedExamples)]
 	names, err := s.jobNames(ctx, q.Project, convertAll(found, func(t store.Trouble) job.ID { return t.Job }))
 	out.UnprovenExamples = examplesToWire(found, names)

@@ -29,7 +29,7 @@ const (
 	planBatch = 10
 )
 
-// RunPlans goes on with plans that were started and that nobody works on, until ctx ends.
+// RunPlans goes on with plans that were started and that no server works on, until ctx ends.
 func (s *Server) RunPlans(ctx context.Context) {
 	ticks := time.NewTicker(planEvery)
 	defer ticks.Stop()
@@ -125,12 +125,13 @@ func (r *planRun) judge(ctx context.Context, items []store.PlanItem) error {
 	moved, err := store.Decide(ctx, r.jobs.store, jobs,
 		func(j plannedJob, c *store.Change) (bool, error) { return r.decide(ctx, j, c), nil },
 		func(j plannedJob, c *store.Change, a *store.Applied) error {
-			if a.Err != nil {
+			switch a.Err {
+			case nil:
+				j.item.Outcome = store.PlanChanged
+				r.jobs.cfg.Metrics.Ended(j.State, a.Snapshot)
+			default:
 				r.refuse(ctx, j, r.jobs.notWritten(ctx, store.Ref{Project: r.plan.Project, ID: j.ID}, j.Snapshot, c, a.Err))
-				return nil
 			}
-			j.item.Outcome = store.PlanChanged
-			r.jobs.cfg.Metrics.Ended(j.State, a.Snapshot)
 			return nil
 		})
 	if err != nil {
@@ -215,7 +216,7 @@ func (r *planRun) refuse(ctx context.Context, j plannedJob, err error) {
 		j.item.Reason = uint32(f.reason)
 		return
 	}
-	j.item.Reason = uint32(r.jobs.itemError(ctx, planItem(r.plan.Op), err).GetDetail().GetReason()) //nolint:gosec // reasons are positive
+	j.item.Reason = uint32(r.jobs.itemError(ctx, planItem(r.plan.Op), err).GetDetail().GetReason())
 }
 
 // ruledTo are the states that rulings lead to.

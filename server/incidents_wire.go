@@ -61,16 +61,16 @@ func incidentToWire(in *incident.Incident, r *incidentRead) *adminv1.Incident {
 	out := &adminv1.Incident{
 		IncidentId: in.ID(r.project), Kind: adminv1.IncidentKind(in.Kind), ConnectionId: in.Connection.String(), Destination: text(in.Destination),
 		Cause: incidentCauseToWire(in.Key), BeginTime: timeToWire(in.Since), LastTime: timeToWire(in.Last),
-		JobCount: int32(len(in.Jobs)), Incomplete: r.more[in.Kind.Trouble()], Advice: in.Advice(), //nolint:gosec // bounded by the jobs that are read
+		JobCount: int32(len(in.Jobs)), Incomplete: r.more[in.Kind.Trouble()], Advice: in.Advice(),
 	}
 	for _, state := range job.States {
 		if n := states[state]; n > 0 {
-			out.StateCounts = append(out.StateCounts, &adminv1.IncidentStateCount{State: stateToWire(state), JobCount: int32(n)}) //nolint:gosec // bounded
+			out.StateCounts = append(out.StateCounts, &adminv1.IncidentStateCount{State: stateToWire(state), JobCount: int32(n)})
 		}
 	}
 	for class := job.Keyed; class <= job.Opaque; class++ {
 		if n := classes[class]; n > 0 {
-			out.ClassCounts = append(out.ClassCounts, &adminv1.IncidentClassCount{EffectClass: classToWire(class), JobCount: int32(n)}) //nolint:gosec // bounded
+			out.ClassCounts = append(out.ClassCounts, &adminv1.IncidentClassCount{EffectClass: classToWire(class), JobCount: int32(n)})
 		}
 	}
 	switch in.Kind {
@@ -86,7 +86,7 @@ func incidentToWire(in *incident.Incident, r *incidentRead) *adminv1.Incident {
 // incidentCauseToWire converts a cause. A restore has no kind of failure: nothing failed.
 func incidentCauseToWire(k incident.Key) *adminv1.IncidentCause {
 	out := &adminv1.IncidentCause{
-		FailureKind: failureToWire(k.Cause.Kind), HttpStatus: int32(k.Cause.HTTPStatus), Restored: k.Cause.Restored, Summary: k.Summary(), //nolint:gosec // three digits
+		FailureKind: failureToWire(k.Cause.Kind), HttpStatus: int32(k.Cause.HTTPStatus), Restored: k.Cause.Restored, Summary: k.Summary(),
 	}
 	switch k.Cause.Hold {
 	case store.HoldAuth:
@@ -101,15 +101,15 @@ func incidentCauseToWire(k incident.Key) *adminv1.IncidentCause {
 
 func looksToWire(l incident.Looks) *adminv1.IncidentLooks {
 	return &adminv1.IncidentLooks{
-		NoneCount: int32(l.None), InconclusiveCount: int32(l.Inconclusive), AbsentCount: int32(l.Absent), //nolint:gosec // bounded by the jobs that are read
-		CandidatesCount: int32(l.Candidates), PresentCount: int32(l.Present), LastLookTime: timeToWire(l.Last), //nolint:gosec // as above
+		NoneCount: int32(l.None), InconclusiveCount: int32(l.Inconclusive), AbsentCount: int32(l.Absent),
+		CandidatesCount: int32(l.Candidates), PresentCount: int32(l.Present), LastLookTime: timeToWire(l.Last),
 	}
 }
 
 func riskToWire(r incident.DecisionRisk) *adminv1.DecisionRisk {
 	return &adminv1.DecisionRisk{
 		Decision: fireoncev1.Resolution_Decision(r.Ruling), EffectClass: classToWire(r.Class), Risk: adminv1.Risk(r.Risk), Summary: r.Summary,
-		LeftOutCount: int32(r.LeftOut), //nolint:gosec // bounded by the jobs that are read
+		LeftOutCount: int32(r.LeftOut),
 	}
 }
 
@@ -124,8 +124,8 @@ func examplesToWire(jobs []store.Trouble, names map[job.ID]store.JobName) []*adm
 func planToWire(p store.Plan) *adminv1.Plan {
 	out := &adminv1.Plan{
 		PlanId: p.ID.String(), State: adminv1.PlanState(p.State), Decision: fireoncev1.Resolution_Decision(p.Ruling), OverrideReconciler: p.Override,
-		IncidentId: p.Incident, Note: p.Note, JobCount: int32(p.Jobs), PlannedCount: int32(p.Planned), //nolint:gosec // bounded by store.MostPlanJobs
-		ChangedCount: int32(p.Changed), LeftOutCount: int32(p.LeftOut), Incomplete: p.Cut, CreateActor: p.CreatedBy, StartActor: p.StartedBy, //nolint:gosec // as above
+		IncidentId: p.Incident, Note: p.Note, JobCount: int32(p.Jobs), PlannedCount: int32(p.Planned),
+		ChangedCount: int32(p.Changed), LeftOutCount: int32(p.LeftOut), Incomplete: p.Cut, CreateActor: p.CreatedBy, StartActor: p.StartedBy,
 		CreateTime: timeToWire(p.Created), StartTime: timeToWire(p.Started), EndTime: timeToWire(p.Ended),
 	}
 	if p.Op == store.PlanRetry {
@@ -156,7 +156,7 @@ func (s *Server) planJobs(ctx context.Context, project string, items []store.Pla
 	return convertAll(items, func(i store.PlanItem) *adminv1.PlanJob {
 		return &adminv1.PlanJob{
 			JobId: i.Job.String(), IdempotencyKey: names[i.Job].Key, Sequence: i.Version, Outcome: planOutcomes[i.Outcome],
-			ErrorReason: fireoncev1.ErrorReason(i.Reason), //nolint:gosec // as it was converted
+			ErrorReason: fireoncev1.ErrorReason(i.Reason),
 		}
 	}), nil
 }

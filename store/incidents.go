@@ -106,11 +106,11 @@ type TroubleCause struct {
 	HTTPStatus int
 }
 
-// Verdicts is a set of job.Verdict, Results one of job.Result: bit n is the value n.
-type (
-	Verdicts uint32
-	Results  uint32
-)
+// Verdicts is a set of job.Verdict: bit n is the value n.
+type Verdicts uint32
+
+// Results is a set of job.Result: bit n is the value n.
+type Results uint32
 
 // Has reports whether the set has a verdict.
 func (v Verdicts) Has(one job.Verdict) bool { return v>>one&1 == 1 }

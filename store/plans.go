@@ -116,7 +116,7 @@ const (
 	PlanStale
 	// PlanGone: the job is no longer stored.
 	PlanGone
-	// PlanRefused: the job does not allow the change; PlanItem.Reason says why.
+	// PlanRefused: the job does not allow the change; see PlanItem.Reason.
 	PlanRefused
 	// PlanCandidates: looks saw several objects that could be the job's.
 	PlanCandidates
@@ -150,7 +150,7 @@ func EncodePlanItems(items []PlanItem) []byte {
 	out[0] = planItemsVersion
 	for _, i := range items {
 		out = append(out, i.Job[:]...)
-		out = binary.AppendUvarint(out, uint64(i.Version)) //nolint:gosec // versions are positive
+		out = binary.AppendUvarint(out, uint64(i.Version))
 		out = append(out, byte(i.Outcome))
 		out = binary.AppendUvarint(out, uint64(i.Reason))
 	}
@@ -175,12 +175,12 @@ func DecodePlanItems(b []byte) ([]PlanItem, error) {
 		if n <= 0 || len(b) == n {
 			return nil, errPlanItems
 		}
-		i.Version, i.Outcome, b = int64(version), PlanOutcome(b[n]), b[n+1:] //nolint:gosec // as it was written
+		i.Version, i.Outcome, b = int64(version), PlanOutcome(b[n]), b[n+1:]
 		reason, n := binary.Uvarint(b)
 		if n <= 0 {
 			return nil, errPlanItems
 		}
-		i.Reason, b = uint32(reason), b[n:] //nolint:gosec // as it was written
+		i.Reason, b = uint32(reason), b[n:]
 		if len(out) == MaxBatch {
 			return nil, errPlanItems
 		}

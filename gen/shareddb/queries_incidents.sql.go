@@ -14,7 +14,7 @@ import (
 
 const countUnproven = `-- name: CountUnproven :one
 SELECT count(*) FROM (
-    SELECT u.job_id FROM effects AS u WHERE u.proof IN (4, 5) AND u.at >= $1::timestamptz ORDER BY u.at DESC LIMIT $2
+    SELECT u.job_id FROM effects AS u /* SQLite: u INDEXED BY effects_unproven */ WHERE u.proof IN (4, 5) AND u.at >= $1::timestamptz ORDER BY u.at DESC LIMIT $2
 ) AS e
 `
 
@@ -34,10 +34,10 @@ const unprovenEffects = `-- name: UnprovenEffects :many
 
 SELECT s.job_id, s.version, s.state, s.connection_id, s.hold_key, s.class, e.proof, e.at
 FROM (
-    SELECT u.job_id, u.proof, u.at FROM effects AS u
+    SELECT u.job_id, u.proof, u.at FROM effects AS u /* SQLite: u INDEXED BY effects_unproven */
     WHERE u.proof IN (4, 5) AND u.at >= $1::timestamptz ORDER BY u.at DESC LIMIT $2
-) AS e JOIN job_state AS s ON s.job_id = e.job_id
-WHERE s.project = $3 AND s.state = 8
+) AS e CROSS JOIN job_state AS s
+WHERE s.job_id = e.job_id AND s.project = $3 AND s.state = 8
 `
 
 type UnprovenEffectsParams struct {

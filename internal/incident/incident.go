@@ -1,4 +1,4 @@
-// Package incident groups jobs that need a person, and says what a decision about many of them
+// Package incident groups jobs that need a person, and lists what a decision about many of them
 // risks and which of them it must leave out. It has functions of values only: what store.Incidents
 // reads comes in, and nothing is stored.
 package incident
@@ -137,22 +137,33 @@ func KeyOf(t *store.Trouble, now time.Time) (k Key, ok bool) {
 // effect: by a person's ruling, or by its delivery.
 func Unproven(t *store.Trouble) bool { return t.Ruled || t.Results.Has(job.ResultSuperseded) }
 
-// Group makes the incidents of jobs, the largest first.
-func Group(jobs []store.Trouble, now time.Time) []*Incident {
-	byKey := make(map[Key]*Incident)
-	var out []*Incident
-	for i := range jobs {
-		k, ok := KeyOf(&jobs[i], now)
-		if !ok {
-			continue
+// Group makes the incidents of jobs, the largest first. It counts them before it copies them: there
+// may be many.
+func Group(now time.Time, lists ...[]store.Trouble) []*Incident {
+	sizes := make(map[Key]int)
+	for _, jobs := range lists {
+		for i := range jobs {
+			if k, ok := KeyOf(&jobs[i], now); ok {
+				sizes[k]++
+			}
 		}
-		in, known := byKey[k]
-		if !known {
-			in = &Incident{Key: k, Since: jobs[i].Since, Last: jobs[i].Since}
-			byKey[k] = in
-			out = append(out, in)
+	}
+	byKey := make(map[Key]*Incident, len(sizes))
+	out := make([]*Incident, 0, len(sizes))
+	for _, jobs := range lists {
+		for i := range jobs {
+			k, ok := KeyOf(&jobs[i], now)
+			if !ok {
+				continue
+			}
+			in, known := byKey[k]
+			if !known {
+				in = &Incident{Key: k, Since: jobs[i].Since, Last: jobs[i].Since, Jobs: make([]store.Trouble, 0, sizes[k])}
+				byKey[k] = in
+				out = append(out, in)
+			}
+			in.add(jobs[i])
 		}
-		in.add(jobs[i])
 	}
 	for _, in := range out {
 		OldestFirst(in.Jobs)

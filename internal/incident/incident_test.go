@@ -70,13 +70,12 @@ func TestGroup(t *testing.T) {
 		}
 		return out
 	}
-	got := Group([]store.Trouble{
+	got := Group(now, []store.Trouble{
 		one(1, 0, func(t *store.Trouble) { t.HoldKey = "https://b" }),
 		one(2, time.Second, nil),
 		one(3, -time.Second, func(t *store.Trouble) { t.Seen, t.SeenAt = saw(job.SawInconclusive, job.SawAbsent), now }),
 		one(4, 0, func(t *store.Trouble) { t.State, t.Looks, t.NextAt = job.Ambiguous, 5, now.Add(time.Hour) }),
-		one(5, 0, func(t *store.Trouble) { t.First.HTTPStatus = 503 }),
-	}, now)
+	}, []store.Trouble{one(5, 0, func(t *store.Trouble) { t.First.HTTPStatus = 503 })})
 	if len(got) != 3 {
 		t.Fatalf("%d incidents, want 3", len(got))
 	}

@@ -21,6 +21,19 @@ import (
 // BenchmarkSearch: see storetest. FIREONCE_SEARCH_JOBS is how many jobs there are, and
 // TMPDIR where they are written.
 func BenchmarkSearch(b *testing.B) {
+	s, f := filled(b)
+	storetest.BenchmarkSearch(b, s, f)
+}
+
+// BenchmarkIncidents: see storetest.
+func BenchmarkIncidents(b *testing.B) {
+	s, f := filled(b)
+	storetest.BenchmarkIncidents(b, s, f)
+}
+
+// filled opens a store with the jobs of a fixture.
+func filled(b *testing.B) (*Store, storetest.SearchFixture) {
+	b.Helper()
 	n := storetest.SearchJobs()
 	if n == 0 {
 		b.Skip("FIREONCE_SEARCH_JOBS is not set: see make bench-search")
@@ -54,7 +67,7 @@ func BenchmarkSearch(b *testing.B) {
 			nil, &pages, &rows)
 		return pages, rows
 	}
-	storetest.BenchmarkSearch(b, s, f)
+	return s, f
 }
 
 // searchDB writes the jobs of a fixture.

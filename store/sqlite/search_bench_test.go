@@ -16,6 +16,19 @@ import (
 
 // BenchmarkSearch: see storetest. FIREONCE_SEARCH_JOBS is how many jobs there are.
 func BenchmarkSearch(b *testing.B) {
+	s, f := filled(b)
+	storetest.BenchmarkSearch(b, s, f)
+}
+
+// BenchmarkIncidents: see storetest.
+func BenchmarkIncidents(b *testing.B) {
+	s, f := filled(b)
+	storetest.BenchmarkIncidents(b, s, f)
+}
+
+// filled opens a store with the jobs of a fixture.
+func filled(b *testing.B) (*Store, storetest.SearchFixture) {
+	b.Helper()
 	n := storetest.SearchJobs()
 	if n == 0 {
 		b.Skip("FIREONCE_SEARCH_JOBS is not set: see make bench-search")
@@ -34,7 +47,7 @@ func BenchmarkSearch(b *testing.B) {
 	fmt.Fprintf(os.Stderr, "SQLite: %d jobs were written in %v, %d MB\n", n, time.Since(begun).Round(time.Second), info.Size()>>20)
 	s = mustOpen(b, Options{Path: path})
 	f.Read = func() (pages, rows int64) { return pagesRead(b, s), 0 }
-	storetest.BenchmarkSearch(b, s, f)
+	return s, f
 }
 
 // pagesRead returns how many pages of the database the readers have looked at.

@@ -70,7 +70,7 @@ func troubleText(kind store.TroubleKind, limit int) string {
 	LEFT JOIN observations AS l ON l.id = (SELECT max(o.id) FROM observations AS o WHERE o.job_id = s.job_id)
 	LEFT JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
 	LEFT JOIN resolutions AS q ON q.id = s.resolution_id
-	JOIN connections AS c ON c.id = s.connection_id
+	LEFT JOIN connections AS c ON c.id = s.connection_id
 	WHERE %[4]s`, first, results, strings.Join(parts, " UNION ALL "), cond)
 }
 
@@ -146,8 +146,8 @@ func scanTrouble(rows interface{ Scan(...any) error }) (store.TroubleFacts, erro
 		&f.Last.Kind, &f.Last.HTTPStatus, &f.NewestResult, &f.NewestCause.Kind, &f.NewestCause.HTTPStatus, &f.Newest, &f.NewestArmed,
 		&f.FirstNumber, &f.FirstCause.Kind, &f.FirstCause.HTTPStatus, &f.EarlierArmed, &f.Earlier, &results, &seen,
 		&verdict, &f.SeenAt, &f.AuthAt, &auth, &f.LimitedUntil, &f.Paused, &ruling, &f.RuledAt)
-	f.Results, f.Seen = store.Results(results), store.Verdicts(seen)                              //nolint:gosec // bits of small enumerations
-	f.SeenLast, f.Cause, f.Ruling = job.Verdict(verdict), job.AuthCause(auth), job.Ruling(ruling) //nolint:gosec // the schema bounds them
+	f.Results, f.Seen = store.Results(results), store.Verdicts(seen)
+	f.SeenLast, f.Cause, f.Ruling = job.Verdict(verdict), job.AuthCause(auth), job.Ruling(ruling)
 	return f, err
 }
 
@@ -160,7 +160,7 @@ func (r *Roles) Unproven(ctx context.Context, q store.TroubleQuery) (store.Troub
 		}
 		limit := q.Walked()
 		rows, err := v.Q.UnprovenEffects(ctx, shareddb.UnprovenEffectsParams{
-			Since: q.From(), MaxRows: int32(limit), //nolint:gosec // bounded
+			Since: q.From(), MaxRows: int32(limit),
 			Project: q.Project,
 		})
 		if err != nil {
@@ -173,7 +173,7 @@ func (r *Roles) Unproven(ctx context.Context, q store.TroubleQuery) (store.Troub
 				Class: row.Class, Since: row.At, Proof: row.Proof,
 			})
 		}
-		n, err := v.Q.CountUnproven(ctx, shareddb.CountUnprovenParams{Since: q.From(), MaxRows: int32(limit)}) //nolint:gosec // bounded
+		n, err := v.Q.CountUnproven(ctx, shareddb.CountUnprovenParams{Since: q.From(), MaxRows: int32(limit)})
 		out.More = n >= int64(limit)
 		out.NewestFirst()
 		return out, err

@@ -174,9 +174,9 @@ func ownPlan(row shareddb.Plan, project string, err error) (store.Plan, error) {
 
 func toPlan(r shareddb.Plan) store.Plan {
 	return store.Plan{
-		ID: r.ID, Project: r.Project, Op: store.PlanOp(r.Op), Ruling: r.Ruling, Override: r.Override, //nolint:gosec // the schema bounds it
+		ID: r.ID, Project: r.Project, Op: store.PlanOp(r.Op), Ruling: r.Ruling, Override: r.Override,
 		Pace: time.Duration(r.Pace) * time.Microsecond, Incident: r.Incident, Note: r.Note, CreatedBy: r.CreatedBy, StartedBy: r.StartedBy,
-		State: store.PlanState(r.State), Pages: int(r.Pages), Jobs: int(r.Jobs), Planned: int(r.Planned), Changed: int(r.Changed), //nolint:gosec // the schema bounds it
+		State: store.PlanState(r.State), Pages: int(r.Pages), Jobs: int(r.Jobs), Planned: int(r.Planned), Changed: int(r.Changed),
 		LeftOut: int(r.LeftOut), Incarnation: r.Incarnation, Cut: r.Cut, Created: r.CreatedAt, Started: r.StartedAt,
 		Advanced: r.AdvancedAt, Ended: r.EndedAt,
 	}
