@@ -40,8 +40,12 @@ var content = map[protoreflect.FullName]string{
 	"ApiKeyHeader.value":          tab,
 	"SecretHeader.value":          tab,
 	"ResolveJobRequest.note":      lines,
-	"BulkResolveJobsRequest.note": lines,
 	"ResolveIncidentRequest.note": lines,
+
+	"ScheduleSpec.cron_expressions":       lines,
+	"ScheduleExclusions.cron_expressions": lines,
+	"RecurrenceRule.rule":                 lines,
+	"BulkResolveJobsRequest.note":         lines,
 }
 
 // ignored lists the strings of requests that the server sets in its answers, and ignores in

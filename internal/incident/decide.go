@@ -64,7 +64,7 @@ type DecisionRisk struct {
 var Rulings = []job.Ruling{job.RuleSent, job.RuleNotSent, job.RuleResend, job.RuleCancel}
 
 const (
-	sentRisk    = "nothing more is sent. If it was not sent after all, the effect is missing, and the job counts as SUCCEEDED"
+	sentRisk    = "nothing more is sent. If the effect does not exist after all, it is missing, and the job counts as SUCCEEDED"
 	notSentRisk = "nothing more is sent. If it was sent after all, the effect is there, and the job says FAILED: a later retry makes it a second time"
 	cancelRisk  = "nothing more is sent. If it was sent after all, the effect is there, and the job says CANCELED"
 	retryRisk   = "sent again under the same key: each earlier attempt is proven to have had no effect"

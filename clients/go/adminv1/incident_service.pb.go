@@ -800,13 +800,13 @@ func (x *DecisionRisk) GetLeftOutCount() int32 {
 
 type ListIncidentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: all kinds.
+	// Only these kinds of trouble. Empty: all kinds.
 	Kinds []IncidentKind `protobuf:"varint,1,rep,packed,name=kinds,proto3,enum=fireonce.admin.v1.IncidentKind" json:"kinds,omitempty"`
-	// Only incidents of this connection, by its key. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// Only incidents of the connection with this key. NOT_FOUND / CONNECTION_NOT_FOUND.
 	ConnectionKey string `protobuf:"bytes,2,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
-	// Of FAILED: end_time at or after this. Unset: in the last 24 h.
+	// Of FAILED: only jobs that ended at this time or later. Unset: in the last 24 h.
 	EndTimeFrom *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
-	// At most so many incidents, the largest. At most 500; 0 means 50.
+	// How many incidents there are at most: the largest. 0 means 50. At most 500.
 	MaxIncidents  int32 `protobuf:"varint,4,opt,name=max_incidents,json=maxIncidents,proto3" json:"max_incidents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -944,7 +944,7 @@ func (x *ListIncidentsResponse) GetReadTime() *timestamppb.Timestamp {
 type GetIncidentRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	IncidentId string                 `protobuf:"bytes,1,opt,name=incident_id,json=incidentId,proto3" json:"incident_id,omitempty"`
-	// As in ListIncidentsRequest.
+	// Of FAILED: only jobs that ended at this time or later. Unset: in the last 24 h.
 	EndTimeFrom   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1051,13 +1051,13 @@ type ResolveIncidentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// To plan: the incident.
 	IncidentId string `protobuf:"bytes,1,opt,name=incident_id,json=incidentId,proto3" json:"incident_id,omitempty"`
-	// To plan: the decision, as of ResolveJob.
+	// What the person has found out, of all of the jobs. Required to plan.
 	Decision fireoncev1.Resolution_Decision `protobuf:"varint,2,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
-	// To plan: why, for the record. 1 to 1,000 characters, may have several lines.
+	// Why, for the record. 1 to 1,000 characters, may have several lines. Required to plan.
 	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
-	// To plan: also jobs in AMBIGUOUS, although the reconciler is still looking.
+	// Decide also about jobs whose outcome is still being looked for.
 	OverrideReconciler bool `protobuf:"varint,4,opt,name=override_reconciler,json=overrideReconciler,proto3" json:"override_reconciler,omitempty"`
-	// To start: the plan that was shown. Without it nothing is changed.
+	// Carry out this plan, which the call without it has shown. Empty: only show one.
 	PlanId        string `protobuf:"bytes,5,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1176,18 +1176,18 @@ type RedeliverJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// To plan: the incidents, of kind FAILED. At most 50.
 	IncidentIds []string `protobuf:"bytes,1,rep,name=incident_ids,json=incidentIds,proto3" json:"incident_ids,omitempty"`
-	// To plan, instead: all that failed at a connection, by its key.
+	// To plan without incidents: all that failed at the connection with this key.
 	ConnectionKey string `protobuf:"bytes,2,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
-	// With connection_key: at one destination of it only.
+	// With connection_key: only what failed at this destination, as ListIncidents names it.
 	Destination string `protobuf:"bytes,3,opt,name=destination,proto3" json:"destination,omitempty"`
-	// To plan: end_time at or after this. Unset: in the last 24 h.
+	// Only jobs that ended at this time or later. Unset: in the last 24 h.
 	EndTimeFrom *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
-	// To plan: the time between two jobs. Unset: all become due together. At most 1 h, and at most 7
+	// The time between two jobs. Unset: none, all become due together. At most 1 h, and at most 7
 	// days for all of them together.
 	Pace *durationpb.Duration `protobuf:"bytes,5,opt,name=pace,proto3" json:"pace,omitempty"`
-	// To plan: why, for the record. At most 500 characters.
+	// Why, for the record. At most 500 characters.
 	Note string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
-	// To start: the plan that was shown. Without it nothing is changed.
+	// Carry out this plan, which the call without it has shown. Empty: only show one.
 	PlanId        string `protobuf:"bytes,7,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1426,7 +1426,7 @@ func (x *GetPlanResponse) GetPlan() *Plan {
 
 type ListPlansRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many plans. At most 500; 0 means 50.
+	// How many plans there are at most: the newest. 0 means 50. At most 500.
 	MaxPlans      int32 `protobuf:"varint,1,opt,name=max_plans,json=maxPlans,proto3" json:"max_plans,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -11,9 +11,9 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -25,71 +25,61 @@ import (
 const planPoll = time.Second
 
 func incidentsCommand() *cli.Command {
-	return &cli.Command{
-		Name: "incidents", Usage: "show what needs a person, as one incident in place of many jobs, and decide it once",
-		Description: "An incident is the jobs that are unknown, failed, held or late for one first cause at one destination.\n" +
-			"Three commands: list finds it, show explains it, and resolve or redeliver decides it.",
-		Commands: []*cli.Command{
-			{
-				Name: "list", Usage: "list the incidents, the largest first",
-				Flags: flags(
-					textsFlag("kind", "only incidents of this `KIND`: unknown, failed, held or late; may be repeated"),
-					textFlag("connection", "only incidents of the connection with this `KEY`"), sinceFlag(),
-					&cli.IntFlag{Name: "max-incidents", Usage: "at most so many, `N`", HideDefault: true},
-				),
-				Action: action(listIncidents),
-			},
-			{
-				Name: "show", Usage: "show one incident: its cause, its keys, what looks saw, and what each decision risks", ArgsUsage: "INCIDENT",
-				Flags: flags(sinceFlag()), Action: action(showIncident),
-			},
-			{
-				Name: "resolve", Usage: "decide about all jobs of an incident whose outcome is unknown", ArgsUsage: "[INCIDENT]",
-				Description: "Without --confirm nothing changes: it lists the jobs by their keys, and those that it leaves out, and prints\n" +
-					"what to confirm. Each job is then judged alone; one that has changed since is left out. What the decisions\n" +
-					"mean is in `fireonce resolve --help`, and what they risk in `fireonce incidents show INCIDENT`.",
-				Flags: flags(
-					&cli.StringFlag{Name: "decision", Usage: "a `DECISION`: sent, not-sent, resend or cancel"},
-					textFlag("note", "how you know, as `TEXT` for the record"),
-					boolFlag("override-reconciler", "decide although the outcome is still being looked for"), startPlanFlag(),
-				),
-				Action: action(resolveIncident),
-			},
-			{
-				Name: "redeliver", Usage: "try again what failed, under the same keys", ArgsUsage: "[INCIDENT ...]",
-				Description: "Of incidents, or with --connection of all that failed there. Without --confirm nothing changes: it lists the\n" +
-					"jobs, and apart from them those that were closed without a proof, which no retry touches.",
-				Flags: flags(
-					textFlag("connection", "instead of incidents: all that failed at the connection with this `KEY`"),
-					textFlag("destination", "with --connection: only at this `DESTINATION`, as list prints it"), sinceFlag(),
-					&duration.Flag{Name: "pace", Usage: "the `DURATION` between two jobs, e.g. 200ms", HideDefault: true},
-					textFlag("note", "why, as `TEXT` for the record"), startPlanFlag(),
-				),
-				Action: action(redeliverJobs),
-			},
-			{
-				Name: "plans", Usage: "list what was planned and decided, or with a PLAN its jobs and what became of them", ArgsUsage: "[PLAN]",
-				Flags: flags(textsFlag("outcome", "only jobs of this `OUTCOME`, e.g. changed or stale; may be repeated")), Action: action(showPlans),
-			},
-		},
+	type service = adminv1connect.IncidentServiceClient
+	list := func(name, usage string) *cli.Command {
+		return on("", "kinds connection:KEY=connection_key since=end_time_from max_incidents", service.ListIncidents,
+			func(c *call, resp *adminv1.ListIncidentsResponse) { c.out.incidents(resp) }, &cli.Command{Name: name, Usage: usage})
 	}
-}
-
-func sinceFlag() cli.Flag {
-	return textFlag("since", "of failures: only those since this RFC 3339 `TIME`; else of the last 24 hours")
-}
-
-func startPlanFlag() cli.Flag {
-	return textFlag("confirm", "carry out this `PLAN`: paste the one that is printed without this flag")
-}
-
-func listIncidents(ctx context.Context, c *call) error {
-	req := &adminv1.ListIncidentsRequest{}
-	if err := setFromFlags(c.cmd, req, "kind", "kinds", "connection", "connection_key", "since", "end_time_from"); err != nil {
-		return err
+	decide := fieldsOf(&adminv1.ResolveIncidentRequest{}, "decision note:TEXT=note override_reconciler")
+	redeliver := fieldsOf(&adminv1.RedeliverJobsRequest{}, "connection:KEY=connection_key destination since=end_time_from pace note:TEXT=note")
+	group := list("incidents", "show what needs a person, as one incident in place of many jobs, and decide it once")
+	group.Description = "An incident is the jobs that are unknown, failed, held or late for one first cause at one destination.\n" +
+		"`fireonce incidents` lists them, `fireonce incidents get` explains one, and `fireonce incidents resolve` or\n" +
+		"`fireonce incidents redeliver` decides it."
+	group.Commands = []*cli.Command{
+		list("list", "list the incidents, the largest first"),
+		asks("", fieldsOf(&adminv1.GetIncidentRequest{}, "since=end_time_from"), &cli.Command{
+			Name: "get", Usage: "explain an incident: its cause, its keys, what looks saw, and what each decision risks", ArgsUsage: "INCIDENT",
+		}, getIncident),
+		asks("", decide.and(fieldsOf(&adminv1.ResolveIncidentRequest{}, confirm)), &cli.Command{
+			Name: "resolve", Usage: "decide about all jobs of an incident whose outcome is unknown", ArgsUsage: "[INCIDENT]",
+			Description: "Without --confirm nothing changes: it lists the jobs by their keys, and those that it leaves out, and prints\n" +
+				"what to confirm. Each job is then judged alone; one that has changed since is left out. What the decisions\n" +
+				"mean is in `fireonce resolve --help`, and what they risk in `fireonce incidents get INCIDENT`.",
+		}, func(ctx context.Context, c *call, req *adminv1.ResolveIncidentRequest) error {
+			req.IncidentId = c.cmd.Args().First()
+			switch missing := c.cmd.Args().Len() != 1 || req.GetDecision() == 0 || req.GetNote() == ""; {
+			case req.GetPlanId() != "" && (c.cmd.Args().Present() || decide.given(c.cmd)):
+				return exit.Usagef("--confirm goes alone: the plan has the incident, the decision and the note")
+			case req.GetPlanId() == "" && missing:
+				return exit.Usagef("name one incident, a --decision and a --note")
+			}
+			resp, err := Ask(ctx, c.Incidents.ResolveIncident, req)
+			return c.planned(ctx, resp, resp.GetPlan(), err, "resolve")
+		}),
+		asks("", redeliver.and(fieldsOf(&adminv1.RedeliverJobsRequest{}, confirm)), &cli.Command{
+			Name: "redeliver", Usage: "try again what failed, under the same keys", ArgsUsage: "[INCIDENT ...]",
+			Description: "Of incidents, or with --connection of all that failed there. Without --confirm nothing changes: it lists the\n" +
+				"jobs, and apart from them those that were closed without a proof, which no retry touches.",
+		}, func(ctx context.Context, c *call, req *adminv1.RedeliverJobsRequest) error {
+			req.IncidentIds = c.cmd.Args().Slice()
+			switch {
+			case req.GetPlanId() != "" && (c.cmd.Args().Present() || redeliver.given(c.cmd)):
+				return exit.Usagef("--confirm goes alone: the plan has the jobs and the pace")
+			case req.GetPlanId() == "" && !c.cmd.Args().Present() && req.GetConnectionKey() == "":
+				return exit.Usagef("name incidents, or a --connection")
+			}
+			return redeliverJobs(ctx, c, req)
+		}),
+		asks("", fieldsOf(&adminv1.ListPlanJobsRequest{}, "outcomes"), &cli.Command{
+			Name: "plans", Usage: "list what was planned and decided, or the jobs of a plan and what became of them", ArgsUsage: "[PLAN]",
+		}, showPlans),
 	}
-	return callAndPrint(ctx, c, c.Incidents.ListIncidents, req, func(c *call, resp *adminv1.ListIncidentsResponse) { c.out.incidents(resp) })
+	return group
 }
+
+// confirm has the words of the flag that carries out a plan.
+const confirm = "confirm:PLAN=plan_id"
 
 // incidents shows a line for each incident. A count that is only a lower bound has a plus.
 func (p *printer) incidents(resp *adminv1.ListIncidentsResponse) {
@@ -133,14 +123,11 @@ func keysShown(in *adminv1.Incident) string {
 	return text
 }
 
-func showIncident(ctx context.Context, c *call) error {
-	req := &adminv1.GetIncidentRequest{IncidentId: c.cmd.Args().First()}
+func getIncident(ctx context.Context, c *call, req *adminv1.GetIncidentRequest) error {
 	if c.cmd.Args().Len() != 1 {
-		return exit.Usagef("name one incident, as `fireonce incidents list` prints it")
+		return exit.Usagef("name one incident, as `fireonce incidents` prints it")
 	}
-	if err := setFromFlags(c.cmd, req, "since", "end_time_from"); err != nil {
-		return err
-	}
+	req.IncidentId = c.cmd.Args().First()
 	return callAndPrint(ctx, c, c.Incidents.GetIncident, req, func(c *call, resp *adminv1.GetIncidentResponse) { c.out.incident(resp.GetIncident()) })
 }
 
@@ -225,33 +212,7 @@ func (p *printer) risks(in *adminv1.Incident) {
 	p.table(rows)
 }
 
-func resolveIncident(ctx context.Context, c *call) error {
-	req := &adminv1.ResolveIncidentRequest{IncidentId: c.cmd.Args().First()}
-	if err := setFromFlags(c.cmd, req, "confirm", "plan_id"); err != nil {
-		return err
-	}
-	if c.cmd.IsSet("confirm") {
-		if c.cmd.Args().Len() > 0 || c.cmd.IsSet("decision") || c.cmd.IsSet("note") || c.cmd.IsSet("override-reconciler") {
-			return exit.Usagef("--confirm goes alone: the plan has the incident, the decision and the note")
-		}
-	} else if c.cmd.Args().Len() != 1 || !c.cmd.IsSet("decision") || !c.cmd.IsSet("note") {
-		return exit.Usagef("name one incident, a --decision and a --note")
-	}
-	resp, err := Ask(ctx, c.Incidents.ResolveIncident, req)
-	return c.planned(ctx, resp, resp.GetPlan(), err, "resolve")
-}
-
-func redeliverJobs(ctx context.Context, c *call) error {
-	req := &adminv1.RedeliverJobsRequest{IncidentIds: c.cmd.Args().Slice()}
-	if err := setFromFlags(c.cmd, req, "confirm", "plan_id", "connection", "connection_key", "since", "end_time_from"); err != nil {
-		return err
-	}
-	switch selects := len(req.GetIncidentIds()) > 0 || c.cmd.IsSet("connection"); {
-	case c.cmd.IsSet("confirm") && (selects || c.cmd.IsSet("pace") || c.cmd.IsSet("note") || c.cmd.IsSet("since")):
-		return exit.Usagef("--confirm goes alone: the plan has the jobs and the pace")
-	case !c.cmd.IsSet("confirm") && !selects:
-		return exit.Usagef("name incidents, or a --connection")
-	}
+func redeliverJobs(ctx context.Context, c *call, req *adminv1.RedeliverJobsRequest) error {
 	resp, err := Ask(ctx, c.Incidents.RedeliverJobs, req)
 	if err == nil && !c.out.json && resp.GetUnprovenCount() > 0 {
 		defer func() { c.out.unproven(resp) }()
@@ -361,14 +322,11 @@ func outcomeWords(j *adminv1.PlanJob) string {
 	}
 }
 
-func showPlans(ctx context.Context, c *call) error {
-	if c.cmd.Args().Len() == 0 {
+func showPlans(ctx context.Context, c *call, req *adminv1.ListPlanJobsRequest) error {
+	if !c.cmd.Args().Present() {
 		return callAndPrint(ctx, c, c.Incidents.ListPlans, &adminv1.ListPlansRequest{}, func(c *call, resp *adminv1.ListPlansResponse) { c.out.plans(resp.GetPlans()) })
 	}
-	req := &adminv1.ListPlanJobsRequest{PlanId: c.cmd.Args().First()}
-	if err := setFromFlags(c.cmd, req, "outcome", "outcomes"); err != nil {
-		return err
-	}
+	req.PlanId = c.cmd.Args().First()
 	rows := [][]string{{"KEY", "OUTCOME"}}
 	for resp, err := range Pages(ctx, c.Incidents.ListPlanJobs, req) {
 		if err != nil {

@@ -406,28 +406,28 @@ export const DecisionRiskSchema: GenMessage<DecisionRisk> = /*@__PURE__*/
  */
 export type ListIncidentsRequest = Message<"fireonce.admin.v1.ListIncidentsRequest"> & {
   /**
-   * Empty: all kinds.
+   * Only these kinds of trouble. Empty: all kinds.
    *
    * @generated from field: repeated fireonce.admin.v1.IncidentKind kinds = 1;
    */
   kinds: IncidentKind[];
 
   /**
-   * Only incidents of this connection, by its key. NOT_FOUND / CONNECTION_NOT_FOUND.
+   * Only incidents of the connection with this key. NOT_FOUND / CONNECTION_NOT_FOUND.
    *
    * @generated from field: string connection_key = 2;
    */
   connectionKey: string;
 
   /**
-   * Of FAILED: end_time at or after this. Unset: in the last 24 h.
+   * Of FAILED: only jobs that ended at this time or later. Unset: in the last 24 h.
    *
    * @generated from field: google.protobuf.Timestamp end_time_from = 3;
    */
   endTimeFrom?: Timestamp;
 
   /**
-   * At most so many incidents, the largest. At most 500; 0 means 50.
+   * How many incidents there are at most: the largest. 0 means 50. At most 500.
    *
    * @generated from field: int32 max_incidents = 4;
    */
@@ -489,7 +489,7 @@ export type GetIncidentRequest = Message<"fireonce.admin.v1.GetIncidentRequest">
   incidentId: string;
 
   /**
-   * As in ListIncidentsRequest.
+   * Of FAILED: only jobs that ended at this time or later. Unset: in the last 24 h.
    *
    * @generated from field: google.protobuf.Timestamp end_time_from = 2;
    */
@@ -539,28 +539,28 @@ export type ResolveIncidentRequest = Message<"fireonce.admin.v1.ResolveIncidentR
   incidentId: string;
 
   /**
-   * To plan: the decision, as of ResolveJob.
+   * What the person has found out, of all of the jobs. Required to plan.
    *
    * @generated from field: fireonce.v1.Resolution.Decision decision = 2;
    */
   decision: Resolution_Decision;
 
   /**
-   * To plan: why, for the record. 1 to 1,000 characters, may have several lines.
+   * Why, for the record. 1 to 1,000 characters, may have several lines. Required to plan.
    *
    * @generated from field: string note = 3;
    */
   note: string;
 
   /**
-   * To plan: also jobs in AMBIGUOUS, although the reconciler is still looking.
+   * Decide also about jobs whose outcome is still being looked for.
    *
    * @generated from field: bool override_reconciler = 4;
    */
   overrideReconciler: boolean;
 
   /**
-   * To start: the plan that was shown. Without it nothing is changed.
+   * Carry out this plan, which the call without it has shown. Empty: only show one.
    *
    * @generated from field: string plan_id = 5;
    */
@@ -603,28 +603,28 @@ export type RedeliverJobsRequest = Message<"fireonce.admin.v1.RedeliverJobsReque
   incidentIds: string[];
 
   /**
-   * To plan, instead: all that failed at a connection, by its key.
+   * To plan without incidents: all that failed at the connection with this key.
    *
    * @generated from field: string connection_key = 2;
    */
   connectionKey: string;
 
   /**
-   * With connection_key: at one destination of it only.
+   * With connection_key: only what failed at this destination, as ListIncidents names it.
    *
    * @generated from field: string destination = 3;
    */
   destination: string;
 
   /**
-   * To plan: end_time at or after this. Unset: in the last 24 h.
+   * Only jobs that ended at this time or later. Unset: in the last 24 h.
    *
    * @generated from field: google.protobuf.Timestamp end_time_from = 4;
    */
   endTimeFrom?: Timestamp;
 
   /**
-   * To plan: the time between two jobs. Unset: all become due together. At most 1 h, and at most 7
+   * The time between two jobs. Unset: none, all become due together. At most 1 h, and at most 7
    * days for all of them together.
    *
    * @generated from field: google.protobuf.Duration pace = 5;
@@ -632,14 +632,14 @@ export type RedeliverJobsRequest = Message<"fireonce.admin.v1.RedeliverJobsReque
   pace?: Duration;
 
   /**
-   * To plan: why, for the record. At most 500 characters.
+   * Why, for the record. At most 500 characters.
    *
    * @generated from field: string note = 6;
    */
   note: string;
 
   /**
-   * To start: the plan that was shown. Without it nothing is changed.
+   * Carry out this plan, which the call without it has shown. Empty: only show one.
    *
    * @generated from field: string plan_id = 7;
    */
@@ -725,7 +725,7 @@ export const GetPlanResponseSchema: GenMessage<GetPlanResponse> = /*@__PURE__*/
  */
 export type ListPlansRequest = Message<"fireonce.admin.v1.ListPlansRequest"> & {
   /**
-   * At most so many plans. At most 500; 0 means 50.
+   * How many plans there are at most: the newest. 0 means 50. At most 500.
    *
    * @generated from field: int32 max_plans = 1;
    */
