@@ -101,7 +101,7 @@ func (w *searchBench) plan(in *incident.Incident) {
 	})
 }
 
-// unknown makes jobs whose outcome nobody can find out, at one receiver.
+// unknown makes jobs whose outcome no one can find out, at one receiver.
 func (w *searchBench) unknown(n int) {
 	w.Helper()
 	fail := func(err error) {
