@@ -81,6 +81,9 @@ type Store interface {
 	Erasure
 	Rollups
 
+	Incidents
+	Plans
+
 	Monitoring
 	Admin
 }
