@@ -1,87 +1,43 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { Link } from "@tanstack/react-router";
-import { CircleCheck, Clock, Plug, Repeat } from "lucide-react";
-import { useMemo, type ReactNode } from "react";
-import { ConnectionState, type Connection } from "@gen/connections/v1/connection_pb.js";
-import { ConnectionService } from "@gen/connections/v1/connection_service_pb.js";
+import { ChevronDown, CircleCheck, Clock, Repeat, Timer } from "lucide-react";
+import { lazy, Suspense, useState, type ReactNode } from "react";
+import { IncidentKind, IncidentService, type Incident } from "@gen/admin/v1/incident_service_pb.js";
 import { SchedulePauseCause, ScheduleState, type Schedule } from "@gen/schedules/v1/schedule_pb.js";
 import { ScheduleService } from "@gen/schedules/v1/schedule_service_pb.js";
-import { JobState, type Job } from "@gen/v1/job_pb.js";
-import { JobOrder, JobService } from "@gen/v1/job_service_pb.js";
-import { faultOf, whole } from "@/api/errors";
+import { JobState } from "@gen/v1/job_pb.js";
+import { faultOf, sentence, whole } from "@/api/errors";
 import { useMay } from "@/api/session";
-import { useLive } from "@/live/store";
-import { StateBadge } from "@/jobs/StateBadge";
 import { stateName } from "@/jobs/search";
-import { Button, Empty, Notice, PageHead, Skeleton, When } from "@/ui/basics";
-import { dateOf, plural } from "@/ui/format";
+import { StateBadge } from "@/jobs/StateBadge";
+import { toneSoft } from "@/jobs/words";
+import { Button, cx, Empty, Notice, PageHead, Skeleton, When } from "@/ui/basics";
+import { clockTime, dateOf, shortTime } from "@/ui/format";
+import { useNow } from "@/ui/now";
+import { incidentTitle, kindWords, looksWords } from "./words";
 
-/** What nobody but a person can do, first the oldest. */
+// The window comes when it is opened: the first page is small.
+const DecisionDialog = lazy(() => import("./Decision").then((m) => ({ default: m.DecisionDialog })));
+
+/** What nobody but a person can do. */
 export default function AttentionPage() {
   const may = useMay();
-  const unknown = useQuery(
-    JobService.method.listJobs,
-    { filter: { states: [JobState.NEEDS_RESOLUTION] }, pageSize: 200, order: JobOrder.SCHEDULE_TIME_ASC },
-    { enabled: may("jobs:read") },
-  );
-  const connections = useQuery(ConnectionService.method.listConnections, { pageSize: 500 }, { enabled: may("connections:read"), refetchInterval: 30_000 });
+  const incidents = useQuery(IncidentService.method.listIncidents, {}, { enabled: may("jobs:read"), refetchInterval: 30_000 });
   const schedules = useQuery(ScheduleService.method.listSchedules, { pageSize: 500 }, { enabled: may("schedules:read"), refetchInterval: 30_000 });
-  const live = useLive();
-  const version = live.snapshot();
-  const groups = useMemo(() => {
-    const jobs = new Map<string, Job>();
-    for (const j of unknown.data?.jobs ?? []) jobs.set(j.jobId, live.newest(j));
-    for (const j of live.values()) jobs.set(j.jobId, j);
-    const by = new Map<string, Job[]>();
-    for (const j of jobs.values()) {
-      if (j.state !== JobState.NEEDS_RESOLUTION) continue;
-      const key = `${j.connectionKey}\n${cause(j)}`;
-      by.set(key, [...(by.get(key) ?? []), j]);
-    }
-    return [...by.values()].sort((a, b) => since(a) - since(b));
-    // The version stands for what live holds.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [unknown.data, version]);
+  const still = (schedules.data?.schedules ?? []).filter((s) => s.overdueTime || (s.state === ScheduleState.PAUSED && s.pauseCause !== SchedulePauseCause.REQUESTED));
+  const order = [IncidentKind.UNKNOWN, IncidentKind.HELD, IncidentKind.LATE, IncidentKind.FAILED];
+  const found = [...(incidents.data?.incidents ?? [])].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
+  const error = incidents.error ?? schedules.error;
 
-  const held = (connections.data?.connections ?? []).filter((c) => c.state === ConnectionState.AUTH_HOLD);
-  const still = (schedules.data?.schedules ?? []).filter(
-    (s) => s.overdueTime || (s.state === ScheduleState.PAUSED && s.pauseCause !== SchedulePauseCause.REQUESTED),
-  );
-  const error = unknown.error ?? connections.error ?? schedules.error;
-  const nothing = groups.length === 0 && held.length === 0 && still.length === 0 && !error;
-
-  if (unknown.isPending && may("jobs:read")) return <Skeleton rows={6} className="p-8" />;
+  if (incidents.isPending && may("jobs:read")) return <Skeleton rows={6} className="p-8" />;
   return (
-    <div className="mx-auto max-w-[64rem] space-y-5 px-4 pt-5 pb-10 md:px-8 md:pt-7">
-      <PageHead title="Needs you" note="What nobody else can decide, the oldest first." />
+    <div className="mx-auto max-w-[64rem] space-y-4 px-4 pt-5 pb-10 md:px-8 md:pt-7">
+      <PageHead title="Needs you" note="What nobody else can decide." />
       {error && <Notice kind="bad" title="Not everything could be read">{faultOf(error).text}</Notice>}
-      {nothing && (
-        <div className="card">
-          <Empty
-            icon={CircleCheck}
-            title="Nothing needs you"
-            action={
-              <>
-                <Button asChild>
-                  <Link to="/jobs">All jobs</Link>
-                </Button>
-                {may("jobs:write") && (
-                  <Button look="primary" asChild>
-                    <Link to="/new">New job</Link>
-                  </Button>
-                )}
-              </>
-            }
-          >
-            Every outcome is known or being looked for, every account can send, and no schedule stands still. This page is live: what comes up appears here.
-          </Empty>
-        </div>
-      )}
-      {groups.map((jobs) => (
-        <Unknowns key={jobs[0]!.jobId} jobs={jobs} />
-      ))}
-      {held.map((c) => (
-        <Held key={c.connectionId} connection={c} />
+      {incidents.data?.incomplete && <Notice kind="info">There is more trouble than can be read: each number is a minimum.</Notice>}
+      {found.length === 0 && still.length === 0 && !error && <Nothing />}
+      {found.map((i) => (
+        <IncidentCard key={i.incidentId} incident={i} />
       ))}
       {still.map((s) => (
         <Still key={s.scheduleId} schedule={s} />
@@ -90,99 +46,173 @@ export default function AttentionPage() {
   );
 }
 
-const cause = (j: Job) => j.lastError?.message || "No proof that the effect exists, and none that it does not";
-const since = (jobs: Job[]) => Math.min(...jobs.map((j) => (j.updateTime ? dateOf(j.updateTime).getTime() : Infinity)));
+function Nothing() {
+  const may = useMay();
+  return (
+    <div className="card">
+      <Empty
+        icon={CircleCheck}
+        title="Nothing needs you"
+        action={
+          <>
+            <Button asChild>
+              <Link to="/jobs">All jobs</Link>
+            </Button>
+            {may("jobs:write") && (
+              <Button look="primary" asChild>
+                <Link to="/new">New job</Link>
+              </Button>
+            )}
+          </>
+        }
+      >
+        Every outcome is known or being looked for, every account can send, and no schedule stands still. This page is live: what comes up appears here.
+      </Empty>
+    </div>
+  );
+}
 
-function Item({ icon, title, note, action, children }: { icon: ReactNode; title: ReactNode; note: ReactNode; action?: ReactNode; children?: ReactNode }) {
+function Card({ icon, title, note, action, children }: { icon: ReactNode; title: ReactNode; note: ReactNode; action?: ReactNode; children?: ReactNode }) {
   return (
     <article className="card overflow-hidden">
       <div className="flex flex-wrap items-start gap-x-4 gap-y-3 p-5">
         {icon}
-        <div className="min-w-0 flex-1 basis-60">
-          <h2 className="text-[16px] font-semibold break-words">{title}</h2>
-          <p className="mt-0.5 break-words text-dim">{note}</p>
+        <div className="min-w-0 flex-1 basis-56">
+          <h2 className="text-[16px] leading-snug font-semibold break-words">{title}</h2>
+          <div className="mt-1 space-y-1 break-words text-dim">{note}</div>
         </div>
-        {action}
+        {action && <div className="flex flex-wrap gap-2">{action}</div>}
       </div>
       {children}
     </article>
   );
 }
 
-function Unknowns({ jobs }: { jobs: Job[] }) {
-  const first = jobs[0]!;
+function IncidentCard({ incident: i }: { incident: Incident }) {
+  const may = useMay();
+  const now = useNow();
+  const [deciding, setDeciding] = useState<Incident>();
+  const [open, setOpen] = useState(false);
+  const more = useQuery(IncidentService.method.getIncident, { incidentId: i.incidentId }, { enabled: open });
+  const { tone, icon: Icon } = kindWords(i.kind);
+  const decides = i.kind === IncidentKind.UNKNOWN ? may("jobs:resolve") : i.kind === IncidentKind.FAILED && may("jobs:write");
+  const begin = i.beginTime && dateOf(i.beginTime);
+  const next = i.nextLookTime && dateOf(i.nextLookTime);
+  const lifts = i.holdEndTime && dateOf(i.holdEndTime);
+  const examples = more.data?.incident?.examples ?? i.examples;
+  const looks = i.looks ? looksWords(i.looks) : [];
+  const states = i.stateCounts.map((c) => stateName(c.state)).join(",");
   return (
-    <Item
-      icon={<StateBadge state={first.state} />}
+    <Card
+      icon={
+        <span className={cx("flex size-10 shrink-0 items-center justify-center rounded-xl", toneSoft[tone])}>
+          <Icon className="size-5" aria-hidden />
+        </span>
+      }
       title={
         <>
-          {plural(jobs.length, "unknown outcome")} through {first.connectionKey}
+          {incidentTitle(i)}
+          {begin && (
+            <span className="font-normal text-dim" title={begin.toString()}>
+              {" "}
+              since {now - begin.getTime() < 43_200_000 ? clockTime(begin).slice(0, 5) : shortTime(begin, now)}
+            </span>
+          )}
+          {i.cause?.summary && <span className="font-normal text-dim">, {i.cause.summary}</span>}
         </>
       }
       note={
         <>
-          {whole(cause(first))} Since <When at={new Date(since(jobs))} />.
+          {i.advice && <p>{whole(i.advice)}</p>}
+          <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-faint">
+            <span>
+              through{" "}
+              <Link to="/jobs" search={{ connection: i.connectionKey, state: states }} className="text-accent-text hover:underline">
+                {i.connectionKey}
+              </Link>
+            </span>
+            {looks.length > 0 && <span>{looks.join(", ")}</span>}
+            {next && (
+              <span className="inline-flex items-center gap-1">
+                <Timer className="size-3.5" aria-hidden />
+                next look {next.getTime() > now ? <When at={next} /> : "now"}
+              </span>
+            )}
+            {lifts && (
+              <span className="inline-flex items-center gap-1">
+                <Timer className="size-3.5" aria-hidden />
+                goes on <When at={lifts} />
+              </span>
+            )}
+          </p>
         </>
       }
       action={
-        jobs.length === 1 ? (
-          <Button look="primary" asChild>
-            <Link to="/jobs/$jobId" params={{ jobId: first.jobId }}>
-              Look and decide
-            </Link>
-          </Button>
-        ) : (
-          <Button look="primary" asChild>
-            <Link to="/jobs" search={{ state: stateName(JobState.NEEDS_RESOLUTION), connection: first.connectionKey }}>
-              Look at them
-            </Link>
-          </Button>
-        )
+        <>
+          {i.kind === IncidentKind.HELD && may("connections:read") && (
+            <Button asChild>
+              <Link to="/connections">See the connection</Link>
+            </Button>
+          )}
+          {decides && (
+            <Button look="primary" onClick={() => setDeciding(i)}>
+              {i.kind === IncidentKind.FAILED ? "Try again" : i.jobCount > 1 ? `Decide all ${i.jobCount}` : "Decide"}
+            </Button>
+          )}
+        </>
       }
     >
       <ul className="divide-y border-t">
-        {jobs.slice(0, 5).map((j) => (
-          <li key={j.jobId} className="relative flex items-center gap-3 px-5 py-2.5 hover:bg-sunken">
-            <Link to="/jobs/$jobId" params={{ jobId: j.jobId }} data-focus="inside" className="mono min-w-0 flex-1 truncate after:absolute after:inset-0">
-              {j.idempotencyKey}
-            </Link>
-            {j.scheduleTime && <When at={dateOf(j.scheduleTime)} className="text-[13px] text-faint" />}
+        {examples.map((e) => (
+          <li key={e.jobId} className="relative px-5 py-2.5 hover:bg-sunken">
+            <span className="flex items-center gap-3">
+              <Link to="/jobs/$jobId" params={{ jobId: e.jobId }} data-focus="inside" className="mono min-w-0 flex-1 truncate after:absolute after:inset-0">
+                {e.idempotencyKey}
+              </Link>
+              {e.beginTime && <When at={dateOf(e.beginTime)} className="text-[13px] text-faint" />}
+              {i.stateCounts.length > 1 && <StateBadge state={e.state} />}
+            </span>
+            {e.lastError?.message && <span className="block truncate text-[13px] text-faint">{sentence(e.lastError.message)}</span>}
           </li>
         ))}
-        {jobs.length > 5 && <li className="px-5 py-2.5 text-[13px] text-faint">and {jobs.length - 5} more</li>}
+        {i.jobCount > examples.length && (
+          <li>
+            {open ? (
+              <Link to="/jobs" search={{ connection: i.connectionKey, state: states || stateName(JobState.NEEDS_RESOLUTION) }} className="block px-5 py-2.5 text-[13px] text-dim hover:text-ink">
+                All {i.jobCount} in the list of jobs
+              </Link>
+            ) : (
+              <button type="button" data-focus="inside" onClick={() => setOpen(true)} className="flex w-full items-center gap-1.5 px-5 py-2.5 text-left text-[13px] text-dim hover:text-ink">
+                <ChevronDown className="size-4" aria-hidden />
+                {i.jobCount - examples.length} more
+              </button>
+            )}
+          </li>
+        )}
       </ul>
-    </Item>
-  );
-}
-
-function Held({ connection: c }: { connection: Connection }) {
-  return (
-    <Item
-      icon={<Plug className="mt-1 size-5 shrink-0 text-bad" aria-hidden />}
-      title={<>{c.displayName || c.idempotencyKey} cannot send</>}
-      note={
-        <>
-          {whole(c.stateReason)} {c.authHoldTime && <>Since <When at={dateOf(c.authHoldTime)} />.</>} Its jobs wait, and go on when the account is connected again.
-        </>
-      }
-      action={
-        <Button look="primary" asChild>
-          <Link to="/connections">See the connection</Link>
-        </Button>
-      }
-    />
+      {deciding && (
+        <Suspense fallback={null}>
+          <DecisionDialog incident={deciding} onClose={() => setDeciding(undefined)} />
+        </Suspense>
+      )}
+    </Card>
   );
 }
 
 function Still({ schedule: s }: { schedule: Schedule }) {
+  const Icon = s.overdueTime ? Clock : Repeat;
   return (
-    <Item
-      icon={s.overdueTime ? <Clock className="mt-1 size-5 shrink-0 text-unknown" aria-hidden /> : <Repeat className="mt-1 size-5 shrink-0 text-unknown" aria-hidden />}
+    <Card
+      icon={
+        <span className={cx("flex size-10 shrink-0 items-center justify-center rounded-xl", toneSoft.unknown)}>
+          <Icon className="size-5" aria-hidden />
+        </span>
+      }
       title={<>{s.displayName || s.idempotencyKey} stands still</>}
-      note={s.note || (s.overdueTime ? <>A firing is overdue since <When at={dateOf(s.overdueTime)} />.</> : "It paused itself.")}
+      note={s.note ? whole(s.note) : s.overdueTime ? <>A firing is overdue since <When at={dateOf(s.overdueTime)} />.</> : "It paused itself."}
       action={
         <Button asChild>
-          <Link to="/schedules">Schedules</Link>
+          <Link to="/schedules">See the schedule</Link>
         </Button>
       }
     />

@@ -2,6 +2,7 @@ import { createClient } from "@connectrpc/connect";
 import { createConnectQueryKey } from "@connectrpc/connect-query";
 import { useEffect } from "react";
 import { JobService } from "@gen/v1/job_service_pb.js";
+import { IncidentService } from "@gen/admin/v1/incident_service_pb.js";
 import { StatsService } from "@gen/admin/v1/stats_service_pb.js";
 import { checkSession } from "@/api/session";
 import { queries, transport } from "@/api/transport";
@@ -21,6 +22,7 @@ export function useFollow(enabled: boolean) {
       figures ??= setTimeout(() => {
         figures = undefined;
         void queries.invalidateQueries({ queryKey: createConnectQueryKey({ schema: StatsService, cardinality: undefined }) });
+        void queries.invalidateQueries({ queryKey: createConnectQueryKey({ schema: IncidentService.method.listIncidents, cardinality: "finite" }) });
       }, figuresEvery);
     };
     const feed = new Feed(createClient(JobService, transport), {

@@ -126,7 +126,7 @@ func newServeFlags(version string) *serveFlags {
 	f.number(&c.NamedDestinations, "metrics-destinations", metrics.DefaultNamed,
 		"`NUMBER` how many failing destinations metrics name, 0 to "+strconv.Itoa(metrics.MostNamed)+"; the others are one sum")
 	f.text(&c.DashboardURL, "dashboard-url", "",
-		"`URL` at which browsers see the dashboard, if a proxy or a network is between; off: none; default: the address of the API")
+		"`URL` where browsers see the dashboard, if a proxy or a network is between; off: there is none; default: the address of the API")
 	f.text(&f.allowOrigin, "allow-origin", "", "`URL,…` web origins that may call from a browser")
 	f.text(&f.allowHost, "allow-host", "", "`HOST,…` names to answer to without an API key, beside loopback ones")
 
