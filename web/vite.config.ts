@@ -23,7 +23,7 @@ export default defineConfig({
     // The policy of the page allows no data: URLs, and needs no polyfill.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    license: { fileName: "licenses.md" },
+    license: { fileName: "licenses.txt" },
     chunkSizeWarningLimit: 1000,
   },
   server: {

@@ -42,10 +42,10 @@ export async function signIn(apiKey: string) {
   queries.setQueryData(key, (await res.json()) as Who);
 }
 
+/** Signs out. The page begins anew, so that nothing stays of what it has read. */
 export async function signOut() {
   await fetch(path, { method: "DELETE" });
-  queries.clear();
-  await queries.invalidateQueries({ queryKey: key });
+  window.location.assign(`${base}/`);
 }
 
 /** Asks again who the browser is: a call was refused. */

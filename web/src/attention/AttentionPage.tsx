@@ -29,6 +29,8 @@ export default function AttentionPage() {
   const found = [...(incidents.data?.incidents ?? [])].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
   const error = incidents.error ?? schedules.error;
 
+  // Here and not in the card: an incident that is decided is gone, and its window still says what was done.
+  const [deciding, setDeciding] = useState<Incident>();
   if (incidents.isPending && may("jobs:read")) return <Skeleton rows={6} className="p-8" />;
   return (
     <div className="mx-auto max-w-[64rem] space-y-4 px-4 pt-5 pb-10 md:px-8 md:pt-7">
@@ -37,11 +39,16 @@ export default function AttentionPage() {
       {incidents.data?.incomplete && <Notice kind="info">There is more trouble than can be read: each number is a minimum.</Notice>}
       {found.length === 0 && still.length === 0 && !error && <Nothing />}
       {found.map((i) => (
-        <IncidentCard key={i.incidentId} incident={i} />
+        <IncidentCard key={i.incidentId} incident={i} onDecide={() => setDeciding(i)} />
       ))}
       {still.map((s) => (
         <Still key={s.scheduleId} schedule={s} />
       ))}
+      {deciding && (
+        <Suspense fallback={null}>
+          <DecisionDialog incident={deciding} onClose={() => setDeciding(undefined)} />
+        </Suspense>
+      )}
     </div>
   );
 }
@@ -88,10 +95,9 @@ function Card({ icon, title, note, action, children }: { icon: ReactNode; title:
   );
 }
 
-function IncidentCard({ incident: i }: { incident: Incident }) {
+function IncidentCard({ incident: i, onDecide }: { incident: Incident; onDecide: () => void }) {
   const may = useMay();
   const now = useNow();
-  const [deciding, setDeciding] = useState<Incident>();
   const [open, setOpen] = useState(false);
   const more = useQuery(IncidentService.method.getIncident, { incidentId: i.incidentId }, { enabled: open });
   const { tone, icon: Icon } = kindWords(i.kind);
@@ -155,7 +161,7 @@ function IncidentCard({ incident: i }: { incident: Incident }) {
             </Button>
           )}
           {decides && (
-            <Button look="primary" onClick={() => setDeciding(i)}>
+            <Button look="primary" onClick={onDecide}>
               {i.kind === IncidentKind.FAILED ? "Try again" : i.jobCount > 1 ? `Decide all ${i.jobCount}` : "Decide"}
             </Button>
           )}
@@ -190,11 +196,6 @@ function IncidentCard({ incident: i }: { incident: Incident }) {
           </li>
         )}
       </ul>
-      {deciding && (
-        <Suspense fallback={null}>
-          <DecisionDialog incident={deciding} onClose={() => setDeciding(undefined)} />
-        </Suspense>
-      )}
     </Card>
   );
 }

@@ -35,7 +35,7 @@ export function Way({ job, events }: { job: Job; events: JobEvent[] }) {
                 <Icon className={cx("size-4", current && !ended && "breathe")} aria-hidden />
                 {label}
               </p>
-              <p className={cx("num mt-1 text-[12.5px]", current ? "opacity-90" : "text-faint")}>
+              <p className={cx("num mt-1 text-[12.5px]", !current && "text-faint")}>
                 {clockTime(stay.from)}
                 {(until || !ended) && seconds >= 0 && <> · {span(seconds)}</>}
               </p>

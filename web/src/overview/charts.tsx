@@ -37,7 +37,7 @@ function rangeOf(at: number, step: number): string {
 export function Bars({ data, series, step, stacked = true }: Props & { stacked?: boolean }) {
   return (
     <Framed data={data} series={series} step={step} show={count}>
-      <BarChart data={data} barCategoryGap={data.length > 40 ? 1 : "22%"} barGap={1} margin={{ top: 4, right: 0, bottom: 0, left: 0 }}>
+      <BarChart accessibilityLayer={false} data={data} barCategoryGap={data.length > 40 ? 1 : "22%"} barGap={1} margin={{ top: 4, right: 0, bottom: 0, left: 0 }}>
         <CartesianGrid vertical={false} stroke="var(--line)" />
         <XAxis dataKey="at" tickFormatter={timeOf(step)} tick={axis} tickLine={false} axisLine={{ stroke: "var(--line)" }} minTickGap={28} />
         <YAxis allowDecimals={false} tick={axis} tickLine={false} axisLine={false} width={34} tickFormatter={short} />
@@ -53,7 +53,7 @@ export function Bars({ data, series, step, stacked = true }: Props & { stacked?:
 export function Line({ data, series, step }: Props) {
   return (
     <Framed data={data} series={series} step={step} show={span}>
-      <AreaChart data={data} margin={{ top: 4, right: 0, bottom: 0, left: 0 }}>
+      <AreaChart accessibilityLayer={false} data={data} margin={{ top: 4, right: 0, bottom: 0, left: 0 }}>
         <CartesianGrid vertical={false} stroke="var(--line)" />
         <XAxis dataKey="at" tickFormatter={timeOf(step)} tick={axis} tickLine={false} axisLine={{ stroke: "var(--line)" }} minTickGap={28} />
         <YAxis tick={axis} tickLine={false} axisLine={false} width={48} tickFormatter={span} />

@@ -18,7 +18,7 @@ import { localInput } from "@/ui/zones";
 // clocks of that zone, and is moved only if nobody has changed it since it was shown (its etag).
 
 const most = 2_000;
-const shownInDay = 4;
+const shownInDay = 3;
 
 export default function CalendarPage() {
   const search = useSearch({ from: "/calendar" });
@@ -106,13 +106,13 @@ export default function CalendarPage() {
           }
           return (
             <Day key={d} day={d} i={i} today={today} other={other} over={over} setOver={setOver} drop={drop}>
-              <ul className="space-y-0.5">
+              <ul>
                 {jobs.slice(0, shownInDay).map((j) => (
                   <Entry key={j.jobId} job={j} movable={may("jobs:write") && j.phase === Phase.WAITING} />
                 ))}
               </ul>
               {jobs.length > shownInDay && (
-                <Link to="/jobs" search={{ from: d, to: d, sort: "soonest" }} className="mt-0.5 block px-1 text-[12.5px] text-dim hover:text-accent-text">
+                <Link to="/jobs" search={{ from: d, to: d, sort: "soonest" }} className="flex h-6 items-center px-1 text-[12.5px] text-dim hover:text-accent-text">
                   {plural(jobs.length - shownInDay, "more", "more")}
                 </Link>
               )}
@@ -171,7 +171,7 @@ function Entry({ job, movable }: { job: Job; movable: boolean }) {
         }}
         title={`${time} ${job.idempotencyKey}, ${label.toLowerCase()}${movable ? ". Drag it to another day." : ""}`}
         data-focus="inside"
-        className={cx("flex items-center gap-1.5 rounded-md px-1 py-0.5 text-[12.5px] hover:bg-sunken", movable && "cursor-grab")}
+        className={cx("flex items-center gap-1.5 h-6 rounded-md px-1 text-[12.5px] hover:bg-sunken", movable && "cursor-grab")}
       >
         <span className={cx("size-2 shrink-0 rounded-full", toneSolid[tone])} aria-hidden />
         <span className="num shrink-0 text-faint">{time}</span>

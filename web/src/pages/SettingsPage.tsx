@@ -87,7 +87,7 @@ export default function SettingsPage() {
       )}
       <p className="text-[13px] text-faint">
         Fireonce {who.version} ·{" "}
-        <a className="underline" href={`${base}/licenses.md`}>
+        <a className="underline" href={`${base}/licenses.txt`}>
           Licenses of what this page is made of
         </a>
       </p>

@@ -13,7 +13,8 @@ import { Logo } from "./Logo";
 import { nav, type NavItem } from "./nav";
 import { isInsecure } from "./PlainHTTP";
 
-const Palette = lazy(() => import("./Palette"));
+const loadPalette = () => import("./Palette");
+const Palette = lazy(loadPalette);
 
 /** The frame of every page: where one can go, whether it is live, and what stops the service. */
 export function Frame({ children }: { children: ReactNode }) {
@@ -21,6 +22,8 @@ export function Frame({ children }: { children: ReactNode }) {
   const [more, setMore] = useState(false);
   const may = useMay();
   useShortcuts(() => setPalette(true));
+  // What is typed right after the shortcut must not be lost to loading.
+  useEffect(() => void (typeof requestIdleCallback === "function" ? requestIdleCallback(() => void loadPalette()) : setTimeout(() => void loadPalette(), 1500)), []);
   const path = useRouterState({ select: (s) => s.location.pathname });
   const main = useRef<HTMLElement>(null);
   useEffect(() => {
