@@ -189,7 +189,7 @@ type whoReport struct {
 	Project     string   `json:"project,omitempty"`
 	Actor       string   `json:"actor,omitempty"`
 	Scopes      []string `json:"scopes"`
-	// Refusal is why nobody can sign in here; empty: a person can.
+	// Refusal is why no one can sign in here; empty: a person can.
 	Refusal string `json:"refusal,omitempty"`
 	Version string `json:"version,omitempty"`
 }
@@ -213,7 +213,7 @@ func (s *sessions) report(r *http.Request, who *caller) whoReport {
 // plainHTTP refuses a sign-in over a network without TLS.
 const plainHTTP = "An API key would cross the network unencrypted. Serve over TLS, or pass --dashboard-url with the address that you see."
 
-// ServeHTTP implements http.Handler: GET tells who the browser is, POST signs it in, DELETE out.
+// ServeHTTP implements http.Handler: GET returns who the browser is, POST signs it in, DELETE out.
 func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:

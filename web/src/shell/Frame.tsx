@@ -1,7 +1,7 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { Link, useNavigate, useRouterState } from "@tanstack/react-router";
 import { Command, Menu, Plus, TriangleAlert } from "lucide-react";
-import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useRef, useState, type ReactNode } from "react";
 import { StatsService } from "@gen/admin/v1/stats_service_pb.js";
 import { JobState } from "@gen/v1/job_pb.js";
 import { useMay, useWho } from "@/api/session";
@@ -11,10 +11,8 @@ import { Dialog } from "@/ui/dialog";
 import { LiveBadge, NotLive } from "./LiveBadge";
 import { Logo } from "./Logo";
 import { nav, type NavItem } from "./nav";
+import Palette from "./Palette"; // not loaded later: what is typed right after the shortcut must not be lost
 import { isInsecure } from "./PlainHTTP";
-
-const loadPalette = () => import("./Palette");
-const Palette = lazy(loadPalette);
 
 /** The frame of every page: where one can go, whether it is live, and what stops the service. */
 export function Frame({ children }: { children: ReactNode }) {
@@ -22,8 +20,6 @@ export function Frame({ children }: { children: ReactNode }) {
   const [more, setMore] = useState(false);
   const may = useMay();
   useShortcuts(() => setPalette(true));
-  // What is typed right after the shortcut must not be lost to loading.
-  useEffect(() => void (typeof requestIdleCallback === "function" ? requestIdleCallback(() => void loadPalette()) : setTimeout(() => void loadPalette(), 1500)), []);
   const path = useRouterState({ select: (s) => s.location.pathname });
   const main = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -99,11 +95,7 @@ export function Frame({ children }: { children: ReactNode }) {
           ))}
         </nav>
       </Dialog>
-      {palette && (
-        <Suspense fallback={null}>
-          <Palette onClose={() => setPalette(false)} />
-        </Suspense>
-      )}
+      {palette && <Palette onClose={() => setPalette(false)} />}
     </div>
   );
 }

@@ -41,60 +41,60 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         >
           <Dialog.Title className="sr-only">Go to</Dialog.Title>
           <Command label="Go to" loop className="flex min-h-0 flex-col">
-      <div className="flex items-center gap-3 border-b px-4">
-        <Search className="size-4 text-faint" aria-hidden />
-        <Command.Input value={text} onValueChange={setText} placeholder="A page, an action, or the key of a job" className="h-12 w-full bg-transparent text-[15px] outline-none placeholder:text-faint" />
-      </div>
-      <Command.List className="max-h-[60vh] overflow-y-auto p-2">
-        <Command.Empty className="px-3 py-8 text-center text-dim">Nothing fits.</Command.Empty>
-        {q.length >= 2 && (found.data?.jobs.length ?? 0) > 0 && (
-          <Command.Group heading="Jobs" className={group} forceMount>
-            {found.data!.jobs.map((job) => (
-              <Command.Item key={job.jobId} value={`job ${job.jobId}`} forceMount className={item} onSelect={go(() => navigate({ to: "/jobs/$jobId", params: { jobId: job.jobId } }))}>
-                <span className="mono min-w-0 flex-1 truncate">{job.idempotencyKey}</span>
-                <StateBadge state={job.state} />
-              </Command.Item>
-            ))}
-          </Command.Group>
-        )}
-        <Command.Group heading="Pages" className={group}>
-          {nav
-            .filter((n) => !n.scope || may(n.scope))
-            .map((n) => (
-              <Entry key={n.to} icon={<n.icon className="size-4" aria-hidden />} keys={["g", n.key]} onSelect={go(() => navigate({ to: n.to }))}>
-                {n.label}
-              </Entry>
-            ))}
-        </Command.Group>
-        <Command.Group heading="Actions" className={group}>
-          {may("jobs:write") && (
-            <Entry icon={<Plus className="size-4" aria-hidden />} keys={["n"]} onSelect={go(() => navigate({ to: "/new" }))}>
-              New job
-            </Entry>
-          )}
-          <Entry icon={<Sun className="size-4" aria-hidden />} onSelect={go(() => setTheme("light"))}>
-            Light theme
-          </Entry>
-          <Entry icon={<Moon className="size-4" aria-hidden />} onSelect={go(() => setTheme("dark"))}>
-            Dark theme
-          </Entry>
-          <Entry icon={<SunMoon className="size-4" aria-hidden />} onSelect={go(() => setTheme("system"))}>
-            Theme of the system
-          </Entry>
-        </Command.Group>
-        {may("jobs:read") && (
-          <Command.Group heading="Jobs by state" className={group}>
-            {allStates.map((s) => {
-              const { label, icon: Icon } = stateWords(s);
-              return (
-                <Entry key={s} icon={<Icon className="size-4" aria-hidden />} onSelect={go(() => navigate({ to: "/jobs", search: { state: stateName(s) } }))}>
-                  {`Jobs: ${label}`}
+            <div className="flex items-center gap-3 border-b px-4">
+              <Search className="size-4 text-faint" aria-hidden />
+              <Command.Input value={text} onValueChange={setText} placeholder="A page, an action, or the key of a job" className="h-12 w-full bg-transparent text-[15px] outline-none placeholder:text-faint" />
+            </div>
+            <Command.List className="max-h-[60vh] overflow-y-auto p-2">
+              <Command.Empty className="px-3 py-8 text-center text-dim">Nothing fits.</Command.Empty>
+              {q.length >= 2 && (found.data?.jobs.length ?? 0) > 0 && (
+                <Command.Group heading="Jobs" className={group}>
+                  {found.data!.jobs.map((job) => (
+                    <Command.Item key={job.jobId} value={`${job.idempotencyKey} ${job.jobId}`} keywords={[text]} className={item} onSelect={go(() => navigate({ to: "/jobs/$jobId", params: { jobId: job.jobId } }))}>
+                      <span className="mono min-w-0 flex-1 truncate">{job.idempotencyKey}</span>
+                      <StateBadge state={job.state} />
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
+              <Command.Group heading="Pages" className={group}>
+                {nav
+                  .filter((n) => !n.scope || may(n.scope))
+                  .map((n) => (
+                    <Entry key={n.to} icon={<n.icon className="size-4" aria-hidden />} keys={["g", n.key]} onSelect={go(() => navigate({ to: n.to }))}>
+                      {n.label}
+                    </Entry>
+                  ))}
+              </Command.Group>
+              <Command.Group heading="Actions" className={group}>
+                {may("jobs:write") && (
+                  <Entry icon={<Plus className="size-4" aria-hidden />} keys={["n"]} onSelect={go(() => navigate({ to: "/new" }))}>
+                    New job
+                  </Entry>
+                )}
+                <Entry icon={<Sun className="size-4" aria-hidden />} onSelect={go(() => setTheme("light"))}>
+                  Light theme
                 </Entry>
-              );
-            })}
-          </Command.Group>
-        )}
-      </Command.List>
+                <Entry icon={<Moon className="size-4" aria-hidden />} onSelect={go(() => setTheme("dark"))}>
+                  Dark theme
+                </Entry>
+                <Entry icon={<SunMoon className="size-4" aria-hidden />} onSelect={go(() => setTheme("system"))}>
+                  Theme of the system
+                </Entry>
+              </Command.Group>
+              {may("jobs:read") && (
+                <Command.Group heading="Jobs by state" className={group}>
+                  {allStates.map((s) => {
+                    const { label, icon: Icon } = stateWords(s);
+                    return (
+                      <Entry key={s} icon={<Icon className="size-4" aria-hidden />} onSelect={go(() => navigate({ to: "/jobs", search: { state: stateName(s) } }))}>
+                        {`Jobs: ${label}`}
+                      </Entry>
+                    );
+                  })}
+                </Command.Group>
+              )}
+            </Command.List>
           </Command>
         </Dialog.Content>
       </Dialog.Portal>
