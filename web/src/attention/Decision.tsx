@@ -5,7 +5,7 @@ import { useEffect, useState, type FormEvent, type ReactNode } from "react";
 import { IncidentKind, IncidentService, type Incident, type RedeliverJobsResponse } from "@gen/admin/v1/incident_service_pb.js";
 import { PlanState, type Plan } from "@gen/admin/v1/plan_pb.js";
 import { JobState, Resolution_Decision as Decision } from "@gen/v1/job_pb.js";
-import { faultOf } from "@/api/errors";
+import { faultOf, whole } from "@/api/errors";
 import { queries } from "@/api/transport";
 import { classWords, decisionWords } from "@/jobs/words";
 import { Button, cx, Field, Notice } from "@/ui/basics";
@@ -94,7 +94,7 @@ function Resolve({ incident, onClose }: Props) {
                     of.map((r) => (
                       <span key={r.effectClass} className={cx("mt-1 block font-medium", riskTone(r.risk))}>
                         {risks.some((x) => x.effectClass !== r.effectClass) && `${classWords(r.effectClass).label}: `}
-                        {r.summary}
+                        {whole(r.summary)}
                         {r.leftOutCount > 0 && ` ${jobs(r.leftOutCount)} would be left out.`}
                       </span>
                     ))}
@@ -282,7 +282,7 @@ function PlanDialog({
             {leftOut > 0 && (
               <section>
                 <h3 className="mb-1 font-semibold">{jobs(leftOut)} would be left out</h3>
-                <PlanJobs rows={plan.leftOutExamples.map((j) => ({ id: j.jobId, key: j.idempotencyKey, why: outcomeText(j.outcome) }))} all={leftOut} />
+                <PlanJobs rows={plan.leftOutExamples.map((j) => ({ id: j.jobId, key: j.idempotencyKey, why: outcomeText(j.outcome, j.errorReason) }))} all={leftOut} />
               </section>
             )}
             {plan.incomplete && <Notice kind="info">There are more jobs than a plan can have: plan again when this one is done.</Notice>}
@@ -295,6 +295,7 @@ function PlanDialog({
 }
 
 function PlanJobs({ rows, all }: { rows: { id: string; key: string; why?: string }[]; all: number }) {
+  if (rows.length === 0) return null;
   return (
     <ul className="max-h-56 overflow-y-auto rounded-lg border" tabIndex={0} aria-label="Jobs">
       {rows.map((r) => (

@@ -1,5 +1,6 @@
 import { CircleHelp, CircleX, Clock, Plug, type LucideIcon } from "lucide-react";
 import { IncidentKind, Risk, type Incident, type IncidentLooks } from "@gen/admin/v1/incident_service_pb.js";
+import { ErrorReason } from "@gen/v1/error_pb.js";
 import { PlanOutcome } from "@gen/admin/v1/plan_pb.js";
 import { nameOf, type Tone } from "@/jobs/words";
 import { plural } from "@/ui/format";
@@ -40,14 +41,16 @@ export function riskTone(r: Risk): string {
   return r === Risk.DUPLICATE ? "text-bad" : r === Risk.NONE ? "text-good" : "text-unknown";
 }
 
-export function outcomeText(o: PlanOutcome): string {
+export function outcomeText(o: PlanOutcome, reason: ErrorReason): string {
   switch (o) {
     case PlanOutcome.STALE:
       return "has changed since";
     case PlanOutcome.GONE:
       return "is no longer stored";
     case PlanOutcome.REFUSED:
-      return "does not allow it";
+      if (reason === ErrorReason.RESEND_TOO_EARLY) return "its last attempt may still act: a little later";
+      if (reason === ErrorReason.ATTEMPTS_EXHAUSTED) return "has used up its attempts";
+      return reason === ErrorReason.UNSPECIFIED ? "does not allow it" : `does not allow it (${nameOf(ErrorReason, reason).toLowerCase()})`;
     case PlanOutcome.CANDIDATES:
       return "has several candidates: decide it alone";
     case PlanOutcome.CONTRARY:

@@ -96,7 +96,7 @@ export default function CalendarPage() {
           <span key={d} className="px-2 pb-1.5">{weekday.format(new Date(`${d}T12:00`))}</span>
         ))}
       </div>
-      <ol className="grid flex-1 overflow-hidden rounded-xl border bg-panel max-md:mt-5 max-md:divide-y md:auto-rows-[minmax(5.75rem,1fr)] md:grid-cols-7" aria-label="Days">
+      <ol className="grid flex-1 overflow-hidden rounded-xl border bg-panel max-md:mt-5 max-md:flex-none max-md:divide-y md:auto-rows-[minmax(5.75rem,1fr)] md:grid-cols-7" aria-label="Days">
         {days.map((d, i) => {
           const jobs = byDay.get(d) ?? [];
           const other = !d.startsWith(month);

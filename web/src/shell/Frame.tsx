@@ -1,6 +1,6 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { Link, useNavigate, useRouterState } from "@tanstack/react-router";
-import { Command, Menu, Plus, TriangleAlert } from "lucide-react";
+import { Command, Menu, Plus, Search, TriangleAlert } from "lucide-react";
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { StatsService } from "@gen/admin/v1/stats_service_pb.js";
 import { JobState } from "@gen/v1/job_pb.js";
@@ -66,7 +66,7 @@ export function Frame({ children }: { children: ReactNode }) {
               <Logo />
             </Link>
             <LiveBadge compact />
-            <IconButton icon={Command} label="Go to…" onClick={() => setPalette(true)} />
+            <IconButton icon={Search} label="Go to…" onClick={() => setPalette(true)} />
           </header>
           <main ref={main} id="main" tabIndex={-1} className="min-h-0 flex-1 overflow-y-auto outline-none">
             {children}

@@ -26,7 +26,7 @@ export function Dialog({
       <Radix.Portal>
         <div className="fade fixed inset-0 z-40 bg-black/45" aria-hidden />
         <Radix.Content
-          className="lifted rise fixed inset-x-0 bottom-0 z-50 flex max-h-[92dvh] flex-col rounded-b-none outline-none md:inset-x-auto md:top-[12vh] md:bottom-auto md:left-1/2 md:max-h-[76vh] md:w-[min(34rem,calc(100vw-2rem))] md:-translate-x-1/2 md:rounded-b-xl"
+          className="lifted rise fixed inset-x-0 bottom-0 z-50 flex max-h-[92dvh] flex-col rounded-b-none outline-none md:inset-x-auto md:top-[7vh] md:bottom-auto md:left-1/2 md:max-h-[86vh] md:w-[min(34rem,calc(100vw-2rem))] md:-translate-x-1/2 md:rounded-b-xl"
           {...(note ? {} : { "aria-describedby": undefined })}
         >
           <div className="flex items-start gap-3 px-5 pt-5">
