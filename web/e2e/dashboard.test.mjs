@@ -93,6 +93,32 @@ describe("without keys", () => {
     assert.deepEqual(faults, []);
   });
 
+  test("an e-mail and a post are written, previewed and scheduled", async () => {
+    const { page, faults } = tab;
+    const later = async () => {
+      await page.getByRole("radio", { name: "At a time" }).click();
+      await page.getByLabel("Time", { exact: true }).fill("2027-06-01T09:00");
+      await page.getByRole("button", { name: "Schedule" }).click();
+      await page.getByText("It is scheduled").waitFor();
+    };
+    await page.goto(`${server.url}/new?connection=mail`);
+    await page.getByLabel("From").fill("Shop <shop@example.org>");
+    await page.getByLabel("To", { exact: true }).fill('"Lovelace, Ada" <ada@example.org>, grace@example.org');
+    await page.getByLabel("Subject").fill("Your order");
+    await page.getByLabel("Text").fill("It is on its way.");
+    await page.getByLabel("Preview").getByText("Your order").waitFor();
+    await later();
+    await page.goto(`${server.url}/new?connection=mastodon`);
+    await page.getByLabel("Text").fill("We are open again. #shop");
+    await page.getByLabel("Preview").getByText("#shop").waitFor();
+    await later();
+    const { jobs } = await server.call("fireonce.v1.JobService/ListJobs", { filter: { connectionKeys: ["mail", "mastodon"] } });
+    const full = await Promise.all(jobs.map((j) => server.call("fireonce.v1.JobService/GetJob", { jobId: j.jobId }).then((r) => r.job.payload)));
+    assert.deepEqual(full.find((p) => p.email).email.to, ['"Lovelace, Ada" <ada@example.org>', "grace@example.org"]);
+    assert.equal(full.find((p) => p.socialPost).socialPost.text, "We are open again. #shop");
+    assert.deepEqual(faults, []);
+  });
+
   test("one unknown outcome is decided by a person, whose note stays", async () => {
     const { page, faults } = tab;
     await page.goto(`${server.url}/jobs/${ids["refund-900"]}`);

@@ -3,12 +3,13 @@
 /** Fills a server. Returns the ids by key. */
 export async function seed(server, receiver) {
   const { call } = server;
-  const connect = (key, connection) => call("fireonce.connections.v1.ConnectionService/CreateConnection", { idempotencyKey: key, connection });
+  const connect = (key, connection, credential) =>
+    call("fireonce.connections.v1.ConnectionService/CreateConnection", { idempotencyKey: key, connection, ...(credential ? { credential } : {}) });
   await connect("orders", { connector: "webhook", displayName: "Order events", webhook: { receiverDedupes: "RECEIVER_DEDUPES_YES", keyWindow: "86400s" } });
   await connect("payments", { connector: "http", displayName: "Payments, old API", http: { receiverDedupes: "RECEIVER_DEDUPES_NO" } });
   await connect("warehouse", { connector: "webhook", displayName: "Warehouse", webhook: { receiverDedupes: "RECEIVER_DEDUPES_YES", keyWindow: "86400s" } });
-  await connect("mail", { connector: "smtp", displayName: "Mail relay", smtp: { host: "127.0.0.1", port: 2525, tls: "TLS_NONE" } }).catch(() => {});
-  await connect("mastodon", { connector: "mastodon", displayName: "@shop@example.social", mastodon: { instanceUrl: "https://example.social" } }).catch(() => {});
+  await connect("mail", { connector: "smtp", displayName: "Mail relay", smtp: { host: "127.0.0.1", port: 2525, security: "SECURITY_NONE" } });
+  await connect("mastodon", { connector: "mastodon", displayName: "@shop@example.social", mastodon: { baseUrl: "https://example.social" } }, { bearerToken: { token: "a-token" } });
   const ids = {};
   const job = async (key, connectionKey, payload, more = {}) => {
     const { job } = await call("fireonce.v1.JobService/ScheduleJob", { idempotencyKey: key, connectionKey, payload, ...more });

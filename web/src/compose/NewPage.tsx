@@ -145,7 +145,7 @@ function Form({ like, connection, onAgain }: { like?: Job; connection?: string; 
             />
             {draft.when === "later" && (
               <div className="grid gap-4 sm:grid-cols-2">
-                <Field label="Time" error={errorAt("local_time.time_zone") ? undefined : errorAt("local_time", "schedule_time")}>
+                <Field label="Time" error={fault?.reason === ErrorReason.TIME_IN_PAST ? "This time has passed." : errorAt("local_time.time_zone") ? undefined : errorAt("local_time", "schedule_time")}>
                   {(p) => <input {...p} type="datetime-local" className="field num" required value={draft.local} onChange={(e) => set({ local: e.target.value })} />}
                 </Field>
                 <Field label="Zone" error={errorAt("local_time.time_zone")}>
