@@ -69,6 +69,8 @@ type Store interface {
 	ScheduleItems
 	DueSchedules
 
+	Subscriptions
+
 	Connections
 	Sealing
 	Logins

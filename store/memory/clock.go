@@ -83,6 +83,11 @@ func (s *Store) step(step store.ClockStep) {
 		row.Begun, row.Before = moved(row.Begun, by), moved(row.Before, by)
 		s.renewals[id] = row
 	}
+	for _, c := range s.subscriptions {
+		c.Next, c.Failing = moved(c.Next, by), moved(c.Failing, by)
+		c.Revision++
+	}
+	s.noticePlace.until = ahead(s.noticePlace.until, over, by)
 	for state, login := range s.logins {
 		login.Expires = ahead(login.Expires, over, by)
 		s.logins[state] = login

@@ -32,12 +32,18 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 			case job.Accepted:
 				out.Accepted++
 			case job.Ambiguous:
-				out.Ambiguous++
+				if !j.IsNotice() {
+					out.Ambiguous++
+				}
 			case job.NeedsResolution:
-				out.NeedsResolution++
+				if !j.IsNotice() {
+					out.NeedsResolution++
+				}
 			default:
 			}
-			out.OldestUnknown = max(out.OldestUnknown, t.unknownFor(r))
+			if !r.job.IsNotice() {
+				out.OldestUnknown = max(out.OldestUnknown, t.unknownFor(r))
+			}
 		}
 		out.Holds = t.holds()
 		for _, c := range t.schedules {

@@ -200,7 +200,7 @@ func bindings(items []store.NewJob) pgdb.BindKeysParams {
 		Jobs: make([]job.ID, 0, len(items)), Connections: make([]job.ID, 0, len(items)),
 	}
 	for _, n := range sorted {
-		p.Projects = append(p.Projects, n.Project)
+		p.Projects = append(p.Projects, n.Owner())
 		p.Digests = append(p.Digests, digestOf(n.Project, n.Key))
 		p.Jobs = append(p.Jobs, n.ID)
 		p.Connections = append(p.Connections, n.Connection)

@@ -13,10 +13,11 @@ type CountedKind int32
 
 // The kinds.
 const (
-	CountedConnections CountedKind = 0x66_6f_71_01
-	CountedAPIKeys     CountedKind = 0x66_6f_71_02
-	CountedLogins      CountedKind = 0x66_6f_71_03
-	CountedSchedules   CountedKind = 0x66_6f_71_04
+	CountedConnections   CountedKind = 0x66_6f_71_01
+	CountedAPIKeys       CountedKind = 0x66_6f_71_02
+	CountedLogins        CountedKind = 0x66_6f_71_03
+	CountedSchedules     CountedKind = 0x66_6f_71_04
+	CountedSubscriptions CountedKind = 0x66_6f_71_05
 )
 
 // mostParts is how many rows of project_use a reader leaves unfolded.
