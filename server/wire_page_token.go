@@ -50,6 +50,8 @@ const (
 	backfillPages     tokenKind = 'V'
 	itemPages         tokenKind = 'I'
 	endedItemPages    tokenKind = 'E'
+	subscriptionPages tokenKind = 'N'
+	noticePages       tokenKind = 'M'
 )
 
 // token is a decoded cursor or page token.

@@ -124,6 +124,8 @@ func newServeFlags(version string) *serveFlags {
 	f.text(&f.allowOrigin, "allow-origin", "", "web origins, `URL,…`, that may call from a browser")
 	f.text(&f.allowHost, "allow-host", "", "names, `HOST,…`, to answer to without an API key, beside loopback ones")
 
+	f.text(&c.NoticeLink, "notice-link", "", "the `URL` that notices for people end with, e.g. of a dashboard")
+
 	f.group = "Accounts, connectors and limits"
 	f.text(&c.OAuthApps, "oauth-apps", "", "the JSON `FILE` with the OAuth apps by which accounts log in; see docs/operations.md")
 	f.text(&c.Connectors, "connectors", "", "the JSON `FILE` with connectors of your own; see docs/connectors.md")
