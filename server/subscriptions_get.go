@@ -33,7 +33,7 @@ func (s *subscriptionService) ListSubscriptions(
 	if err != nil {
 		return nil, err
 	}
-	limit := min(pageSize(req.GetPageSize()), 100)
+	limit := pageSize(req.GetPageSize())
 	list, err := s.store.ListSubscriptions(ctx, project, p.after.id, limit)
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("list subscriptions: %w", err),
@@ -65,7 +65,7 @@ func (s *subscriptionService) ListNotices(
 	if err != nil {
 		return nil, err
 	}
-	limit := min(pageSize(req.GetPageSize()), 100)
+	limit := pageSize(req.GetPageSize())
 	list, err := s.store.Notices(ctx, store.Ref{Project: of.Project, ID: of.ID}, p.after.at, limit)
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("list notices: %w", err), subscriptionNotFound(store.Ref{ID: of.ID}))

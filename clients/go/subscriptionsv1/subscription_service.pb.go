@@ -350,7 +350,7 @@ func (x *GetSubscriptionResponse) GetSubscription() *Subscription {
 
 type ListSubscriptionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 100; unset: 50.
+	// 0 means 50; above 500 means 500.
 	PageSize      int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1368,7 +1368,7 @@ type ListNoticesRequest struct {
 	//	*ListNoticesRequest_SubscriptionId
 	//	*ListNoticesRequest_IdempotencyKey
 	Subscription isListNoticesRequest_Subscription `protobuf_oneof:"subscription"`
-	// 1 to 100; unset: 50.
+	// 0 means 50; above 500 means 500.
 	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1538,11 +1538,11 @@ const file_fireonce_subscriptions_v1_subscription_service_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKeyB\x15\n" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01\"f\n" +
 	"\x17GetSubscriptionResponse\x12K\n" +
-	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"k\n" +
-	"\x18ListSubscriptionsRequest\x12&\n" +
-	"\tpage_size\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\bpageSize\x12'\n" +
+	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"~\n" +
+	"\x18ListSubscriptionsRequest\x12$\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tpageToken\"\x92\x01\n" +
+	"page_token\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"\x92\x01\n" +
 	"\x19ListSubscriptionsResponse\x12M\n" +
 	"\rsubscriptions\x18\x01 \x03(\v2'.fireonce.subscriptions.v1.SubscriptionR\rsubscriptions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb7\x04\n" +
@@ -1599,13 +1599,13 @@ const file_fireonce_subscriptions_v1_subscription_service_proto_rawDesc = "" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01B\r\n" +
 	"\x04from\x12\x05\xbaH\x02\b\x01\"g\n" +
 	"\x18RedeliverNoticesResponse\x12K\n" +
-	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\xf2\x01\n" +
+	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\x85\x02\n" +
 	"\x12ListNoticesRequest\x123\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x0esubscriptionId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12&\n" +
-	"\tpage_size\x18\x03 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\bpageSize\x12'\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tpageTokenB\x15\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageTokenB\x15\n" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01\"~\n" +
 	"\x13ListNoticesResponse\x12?\n" +
 	"\anotices\x18\x01 \x03(\v2%.fireonce.subscriptions.v1.SentNoticeR\anotices\x12&\n" +

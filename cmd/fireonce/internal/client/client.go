@@ -22,6 +22,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -41,7 +42,7 @@ func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
 		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), countCommand(), statsCommand(), serversCommand(), healthCommand(), schedulesCommand(),
+		bulkCommand(), countCommand(), statsCommand(), serversCommand(), healthCommand(), schedulesCommand(), subscriptionsCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}
 }
@@ -49,15 +50,16 @@ func Commands() []*cli.Command {
 // API is a server's services.
 type API struct {
 	// Server is its URL.
-	Server      string
-	Jobs        fireoncev1connect.JobServiceClient
-	Connections connectionsv1connect.ConnectionServiceClient
-	Schedules   schedulesv1connect.ScheduleServiceClient
-	Bulk        adminv1connect.BulkServiceClient
-	Stats       adminv1connect.StatsServiceClient
-	Access      adminv1connect.AccessServiceClient
-	Servers     adminv1connect.ServerServiceClient
-	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
+	Server        string
+	Jobs          fireoncev1connect.JobServiceClient
+	Connections   connectionsv1connect.ConnectionServiceClient
+	Schedules     schedulesv1connect.ScheduleServiceClient
+	Subscriptions subscriptionsv1connect.SubscriptionServiceClient
+	Bulk          adminv1connect.BulkServiceClient
+	Stats         adminv1connect.StatsServiceClient
+	Access        adminv1connect.AccessServiceClient
+	Servers       adminv1connect.ServerServiceClient
+	Health        *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
 }
 
 // Dial makes clients for a server; nothing is sent yet. An empty key sends none.
@@ -89,14 +91,15 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 	}
 	limit := connect.WithReadMaxBytes(maxMessage)
 	return &API{
-		Server:      server,
-		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
-		Connections: connectionsv1connect.NewConnectionServiceClient(hc, u.String(), limit),
-		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
-		Bulk:        adminv1connect.NewBulkServiceClient(hc, u.String(), limit),
-		Stats:       adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
-		Access:      adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
-		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
+		Server:        server,
+		Jobs:          fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
+		Connections:   connectionsv1connect.NewConnectionServiceClient(hc, u.String(), limit),
+		Schedules:     schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
+		Subscriptions: subscriptionsv1connect.NewSubscriptionServiceClient(hc, u.String(), limit),
+		Bulk:          adminv1connect.NewBulkServiceClient(hc, u.String(), limit),
+		Stats:         adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
+		Access:        adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
+		Servers:       adminv1connect.NewServerServiceClient(hc, u.String(), limit),
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
 			hc, strings.TrimSuffix(u.String(), "/")+healthPath, limit),
 	}, nil

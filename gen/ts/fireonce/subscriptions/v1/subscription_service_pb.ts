@@ -167,7 +167,7 @@ export const GetSubscriptionResponseSchema: GenMessage<GetSubscriptionResponse> 
  */
 export type ListSubscriptionsRequest = Message<"fireonce.subscriptions.v1.ListSubscriptionsRequest"> & {
   /**
-   * 1 to 100; unset: 50.
+   * 0 means 50; above 500 means 500.
    *
    * @generated from field: int32 page_size = 1;
    */
@@ -603,7 +603,7 @@ export type ListNoticesRequest = Message<"fireonce.subscriptions.v1.ListNoticesR
   } | { case: undefined; value?: undefined };
 
   /**
-   * 1 to 100; unset: 50.
+   * 0 means 50; above 500 means 500.
    *
    * @generated from field: int32 page_size = 3;
    */
