@@ -192,14 +192,16 @@ type Server struct {
 	fanout      *eventFanout
 	metaCache   *cache.TTL[struct{}, store.Meta]
 	connections *connectionCache
-	keys        *keyReader
-	health      *health
-	rules       protovalidate.Validator
-	methods     map[string]wire.Method
-	budget      wire.Budget
-	services    Services
-	handler     http.Handler
-	causes      *causes
+	// callbacks has the connections whose callbacks are made.
+	callbacks *cache.TTL[ownedID, bool]
+	keys      *keyReader
+	health    *health
+	rules     protovalidate.Validator
+	methods   map[string]wire.Method
+	budget    wire.Budget
+	services  Services
+	handler   http.Handler
+	causes    *causes
 	// turnedAway bounds what refusals write to the log.
 	turnedAway turnedAway
 	quotas     Quotas
@@ -258,7 +260,7 @@ func New(cfg Config) (*Server, error) {
 		quotas: cfg.Quotas, streams: newOpenStreams(cfg.Quotas, quotaLog),
 		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metaCache: cache.New[struct{}, store.Meta](cache.Options{Max: 1, Age: metaMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now}),
-		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), keys: newKeyReader(cfg.Store, cfg.Now), health: newHealth(),
+		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), callbacks: newCallbackCache(cfg.Limits.DefaultDeadline), keys: newKeyReader(cfg.Store, cfg.Now), health: newHealth(),
 		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), previews: inflight.New(maxPreviews, previewWait), budget: wire.NewBudget(cfg.Limits.SmallWork, cfg.Limits.LargeWork),
 		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}

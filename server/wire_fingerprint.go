@@ -83,6 +83,9 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 		p.Set("effect_key", []byte(k))
 	}
 	p.duration("wait_window", r.GetWaitWindow())
+	if to := r.GetCallback(); to != "" {
+		p.Set("callback", []byte(to))
+	}
 	if skip := r.GetSkipIfPresent(); skip != nil {
 		p.duration("skip_if_present", skip.GetMaxAge())
 	}

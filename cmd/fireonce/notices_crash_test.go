@@ -43,7 +43,11 @@ type toldNotice struct {
 	Data struct {
 		Number string
 		Events []struct {
-			JobChanged struct{ JobID, NewState, Sequence string }
+			JobChanged struct {
+				JobID    string `json:"jobId"`
+				NewState string `json:"newState"`
+				Sequence string
+			}
 		}
 	}
 }
@@ -115,13 +119,17 @@ func TestCrashWhileTelling(t *testing.T) {
 		for _, nth := range nths() {
 			at := fmt.Sprintf("%s:%d", place, nth)
 			for _, d := range deployments {
+				t.Run(at+"/callbacks/"+d.name, func(t *testing.T) {
+					t.Parallel()
+					crashWhileCallingBack(t, d, at)
+				})
 				t.Run(at+"/"+d.name, func(t *testing.T) {
 					t.Parallel()
 					to, told := startHooks(t, true, nil), startSubscriber(t)
 					url := d.database(t)
 					f := newFleet(t, d, url)
 					f.start(at)
-					f.subscribe(told)
+					f.subscribe(told, true)
 					connection := f.connect(to.connection())
 					for i := range jobs {
 						if _, err := f.schedule(i, jobFor(to, connection, subjectOf(i))); err != nil {
@@ -143,8 +151,48 @@ func TestCrashWhileTelling(t *testing.T) {
 	}
 }
 
-// subscribe tells a subscriber of successes.
-func (f *fleet) subscribe(told *subscriber) {
+// crashWhileCallingBack is TestCrashWhileTelling for the callbacks of jobs: of each job that names one,
+// and of no other.
+func crashWhileCallingBack(t *testing.T, d deployment, at string) {
+	const jobs, wave = 12, 4
+	to, told := startHooks(t, true, nil), startSubscriber(t)
+	f := newFleet(t, d, "")
+	f.start(at)
+	f.subscribe(told, false)
+	connection := f.connect(to.connection())
+	for i := range jobs {
+		req := jobFor(to, connection, subjectOf(i))
+		req.Callback = "told"
+		if _, err := f.schedule(i, req); err != nil {
+			t.Fatal(err)
+		}
+		if (i+1)%wave == 0 {
+			told.wait(i + 1)
+		}
+	}
+	f.stop()
+	if f.kills(at) == 0 {
+		t.Errorf("no server was killed at %s", at)
+	}
+	ids := make(map[string]bool)
+	for i, n := range told.order {
+		if n.Data.Number != fmt.Sprint(i+1) {
+			t.Errorf("callback %s came as number %d", n.Data.Number, i+1)
+		}
+		for _, e := range n.Data.Events {
+			if ids[e.JobChanged.JobID] || e.JobChanged.NewState != "JOB_STATE_SUCCEEDED" {
+				t.Errorf("job %s: %s, reported before: %t", e.JobChanged.JobID, e.JobChanged.NewState, ids[e.JobChanged.JobID])
+			}
+			ids[e.JobChanged.JobID] = true
+		}
+	}
+	if len(ids) != jobs {
+		t.Errorf("%d jobs were reported, want %d", len(ids), jobs)
+	}
+}
+
+// subscribe makes a connection to a subscriber, which with events is told of successes.
+func (f *fleet) subscribe(told *subscriber, events bool) {
 	f.Helper()
 	if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) error {
 		_, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
@@ -155,7 +203,7 @@ func (f *fleet) subscribe(told *subscriber) {
 				}},
 			},
 		})
-		if err != nil {
+		if err != nil || !events {
 			return err
 		}
 		_, err = api.Subscriptions.CreateSubscription(ctx, &subscriptionsv1.CreateSubscriptionRequest{

@@ -26,6 +26,9 @@ const (
 	toResend  = "resend"
 )
 
+// CallbackConnector is the connector of connections for callbacks.
+const CallbackConnector = toWebhook
+
 // CannotCarryError is the reason for a connection that cannot send notices. The message is for users.
 type CannotCarryError struct{ Why string }
 

@@ -1029,7 +1029,7 @@ type Job struct {
 	Sequence int64 `protobuf:"varint,43,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Changes with every change of the job. Opaque.
 	Etag string `protobuf:"bytes,44,opt,name=etag,proto3" json:"etag,omitempty"`
-	// The key of the connection that the job's end is reported to. Set by ScheduleJob and GetJob.
+	// The key of the connection that the job's end is reported to. Set only by GetJob.
 	Callback string `protobuf:"bytes,61,opt,name=callback,proto3" json:"callback,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.

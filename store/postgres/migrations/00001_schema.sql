@@ -1432,6 +1432,12 @@ WHEN (NEW.revision <> OLD.revision + 1
     OR NEW.fingerprint <> OLD.fingerprint OR NEW.created_at <> OLD.created_at OR NEW.callbacks <> OLD.callbacks)
 EXECUTE FUNCTION refuse('a subscription has no such change');
 
+-- The connections by which the ends of jobs are reported (store.NewJob.Callback).
+CREATE TABLE job_callbacks (
+    job_id        uuid PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    connection_id uuid NOT NULL
+);
+
 -- What was sent for a subscription. A row is open exactly while its job is under way.
 CREATE TABLE notices (
     subscription_id uuid        NOT NULL REFERENCES subscriptions (id),

@@ -1193,6 +1193,12 @@ BEGIN
 END;
 -- +goose StatementEnd
 
+-- The connections by which the ends of jobs are reported (store.NewJob.Callback).
+CREATE TABLE job_callbacks (
+    job_id        BLOB     PRIMARY KEY NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    connection_id BLOB     NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- What was sent for a subscription. A row is open exactly while its job is under way.
 CREATE TABLE notices (
     subscription_id BLOB    NOT NULL REFERENCES subscriptions (id),

@@ -41,6 +41,7 @@ func scheduleCommand() *cli.Command {
 			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
 			deliveryFlag(),
 			textsFlag("label", "a `NAME=VALUE` to find it by; may be repeated"),
+			textFlag("callback", "the `KEY` of the webhook connection to which its end is reported"),
 			skipIfPresentFlag(),
 			boolFlag("validate-only", "check the request, the connection and its media files, store nothing; the platform is not asked"),
 			boolFlag("watch", "follow the job until it ends or needs a person; exit 1 unless it succeeded"),

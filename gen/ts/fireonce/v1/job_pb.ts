@@ -342,7 +342,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   etag: string;
 
   /**
-   * The key of the connection that the job's end is reported to. Set by ScheduleJob and GetJob.
+   * The key of the connection that the job's end is reported to. Set only by GetJob.
    *
    * @generated from field: string callback = 61;
    */
