@@ -99,7 +99,7 @@ func (s *subscriptionService) subscriptionWire(ctx context.Context, of store.Sub
 		PauseCause: subscriptionsv1.SubscriptionPauseCause(of.PauseCause), Note: text(of.Note), ConnectionKey: keys[of.Connection],
 		Filter: spec.Stated.GetFilter(), Rules: spec.Stated.GetRules(), Target: spec.Stated.GetTarget(),
 		IncludeContent: spec.Stated.GetIncludeContent(), LastNoticeNumber: of.Number, UnderWay: of.Open != 0,
-		DeliveryTime: timeToWire(of.Delivered), FailingSince: timeToWire(of.Failing), FailedNoticeNumber: of.Failed,
+		DeliveryTime: timeToWire(of.Delivered), FailureStartTime: timeToWire(of.Failing), FailedNoticeNumber: of.Failed,
 		FailureCount: int32(min(of.Failures, math.MaxInt32)), LastError: text(of.LastError),
 		SubscriptionId: idToWire(of.ID), ProjectId: of.Project, ConnectionId: idToWire(of.Connection),
 		CreateTime: timeToWire(of.Created), UpdateTime: timeToWire(of.Updated), PauseTime: timeToWire(of.PausedAt),

@@ -70,6 +70,7 @@ type Store interface {
 	DueSchedules
 
 	Subscriptions
+	Noticing
 
 	Connections
 	Sealing

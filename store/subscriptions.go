@@ -42,12 +42,16 @@ type Subscriptions interface {
 	// most limit. After an id it goes on behind that one; ErrNotFound if that does not exist.
 	ListSubscriptions(ctx context.Context, project string, after job.ID, limit int) ([]Subscription, error)
 	// ChangeSubscription writes a subscription as its caller wants it, without a notice. A
-	// change of Position applies to the database's incarnation. It fails as StepSubscription does.
+	// change of Position applies to the database's incarnation. It fails as
+	// Noticing.StepSubscription does.
 	ChangeSubscription(ctx context.Context, s Subscription) (Subscription, error)
 	// Notices reads notices with numbers below before, newest first; 0: all. ErrNotFound: no
 	// such subscription in the project.
 	Notices(ctx context.Context, ref Ref, before int64, limit int) ([]Notice, error)
+}
 
+// Noticing makes the notices of subscriptions.
+type Noticing interface {
 	// LeaseNotices makes the worker the server that makes notices until lease from now, and
 	// reports false while that is another one that is enlisted. No safety rests on it.
 	LeaseNotices(ctx context.Context, worker string, lease time.Duration) (bool, error)

@@ -38,7 +38,7 @@ const (
 
 // Store is the part of store.Store that a Runner needs.
 type Store interface {
-	store.Subscriptions
+	store.Noticing
 	store.EventLog
 	store.Notifier
 	JobNames(ctx context.Context, project string, ids []job.ID) (map[job.ID]store.JobName, error)

@@ -149,7 +149,7 @@ func (r *Runner) letter(
 		s.Memory = v.memory.encode()
 	}
 	if !v.silentSince.IsZero() {
-		data.SilentSince = timestamppb.New(v.silentSince)
+		data.SilenceStartTime = timestamppb.New(v.silentSince)
 	}
 	p.Notice = &store.Notice{Kind: v.kind, After: min(after, v.position), To: v.position, Events: int64(len(v.events))}
 	return r.write(d, data)

@@ -41,7 +41,7 @@ func words(n *subscriptionsv1.NoticeData, name, link string) (subject, text stri
 		b.WriteString("This is a test. Nothing happened.\n")
 	case subscriptionsv1.NoticeKind_NOTICE_KIND_SILENCE:
 		subject = "No job of " + name + " was sent"
-		fmt.Fprintf(&b, "No job was sent since %s.\n", minute(n.GetSilentSince().AsTime()))
+		fmt.Fprintf(&b, "No job was sent since %s.\n", minute(n.GetSilenceStartTime().AsTime()))
 	default:
 		subject = headline(n)
 		digestWords(&b, n)

@@ -41,13 +41,7 @@ func (s *Store) CreateSubscription(ctx context.Context, n store.NewSubscription)
 		if err != nil {
 			return store.Subscription{}, err
 		}
-		var used int64
-		for _, c := range t.subscriptions {
-			if c.Project == next.Project && c.State != store.SubscriptionDeleted && !c.Callbacks {
-				used++
-			}
-		}
-		if err := store.OneMore(used, n.Most); err != nil {
+		if err := store.OneMore(t.holdings(next.Project).Subscriptions, n.Most); err != nil {
 			return store.Subscription{}, err
 		}
 		if t.subscriptions[next.ID] != nil {

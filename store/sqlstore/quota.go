@@ -52,7 +52,8 @@ func (v View) Counts(project string) store.Counts {
 		Logins: func(ctx context.Context) (int64, error) {
 			return v.Q.CountLogins(ctx, shareddb.CountLoginsParams{Project: project, Now: v.Now})
 		},
-		Schedules: func(ctx context.Context) (int64, error) { return v.Q.CountSchedules(ctx, project) },
+		Schedules:     func(ctx context.Context) (int64, error) { return v.Q.CountSchedules(ctx, project) },
+		Subscriptions: func(ctx context.Context) (int64, error) { return v.Q.CountSubscriptions(ctx, project) },
 	}
 }
 

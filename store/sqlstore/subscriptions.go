@@ -39,7 +39,7 @@ func (r *Roles) CreateSubscription(ctx context.Context, n store.NewSubscription)
 			if out.value, err = n.Stored(t.Now, log.End, log.Incarnation); err != nil {
 				return out, err
 			}
-			if err := t.moreSubscriptions(n.Subscription.Project).OneMore(ctx, n.Most); err != nil {
+			if err := t.Counts(n.Subscription.Project).Subscriptions.OneMore(ctx, n.Most); err != nil {
 				return out, err
 			}
 			row = fromSubscription(out.value)
@@ -59,10 +59,6 @@ func (r *Roles) CreateSubscription(ctx context.Context, n store.NewSubscription)
 		return out, err
 	})
 	return out.value, out.created, err
-}
-
-func (t Tx) moreSubscriptions(project string) store.Count {
-	return func(ctx context.Context) (int64, error) { return t.Q.CountSubscriptions(ctx, project) }
 }
 
 // Subscription implements store.Store.

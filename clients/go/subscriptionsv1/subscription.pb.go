@@ -223,7 +223,7 @@ type Subscription struct {
 	// When a notice was last delivered.
 	DeliveryTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=delivery_time,json=deliveryTime,proto3" json:"delivery_time,omitempty"`
 	// Since when notice failed_notice_number could not be delivered. Unset: none fails.
-	FailingSince       *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	FailureStartTime   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=failure_start_time,json=failureStartTime,proto3" json:"failure_start_time,omitempty"`
 	FailedNoticeNumber int64                  `protobuf:"varint,15,opt,name=failed_notice_number,json=failedNoticeNumber,proto3" json:"failed_notice_number,omitempty"`
 	FailureCount       int32                  `protobuf:"varint,16,opt,name=failure_count,json=failureCount,proto3" json:"failure_count,omitempty"`
 	// What the target answered last, or why nothing was sent. Left out without the scope
@@ -371,9 +371,9 @@ func (x *Subscription) GetDeliveryTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Subscription) GetFailingSince() *timestamppb.Timestamp {
+func (x *Subscription) GetFailureStartTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.FailingSince
+		return x.FailureStartTime
 	}
 	return nil
 }
@@ -921,9 +921,9 @@ type NoticeData struct {
 	// Events before after_cursor were removed from the log before they could be told.
 	EventsLost bool `protobuf:"varint,10,opt,name=events_lost,json=eventsLost,proto3" json:"events_lost,omitempty"`
 	// NOTICE_KIND_SILENCE: since when no job has SUCCEEDED.
-	SilentSince   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=silent_since,json=silentSince,proto3" json:"silent_since,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SilenceStartTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=silence_start_time,json=silenceStartTime,proto3" json:"silence_start_time,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *NoticeData) Reset() {
@@ -1026,9 +1026,9 @@ func (x *NoticeData) GetEventsLost() bool {
 	return false
 }
 
-func (x *NoticeData) GetSilentSince() *timestamppb.Timestamp {
+func (x *NoticeData) GetSilenceStartTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.SilentSince
+		return x.SilenceStartTime
 	}
 	return nil
 }
@@ -1306,8 +1306,7 @@ var File_fireonce_subscriptions_v1_subscription_proto protoreflect.FileDescripto
 
 const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\n" +
-	",fireonce/subscriptions/v1/subscription.proto\x12\x19fireonce.subscriptions.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\n" +
-	"\n" +
+	",fireonce/subscriptions/v1/subscription.proto\x12\x19fireonce.subscriptions.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\v\n" +
 	"\fSubscription\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12B\n" +
@@ -1323,8 +1322,8 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	" \x01(\bR\x0eincludeContent\x12,\n" +
 	"\x12last_notice_number\x18\v \x01(\x03R\x10lastNoticeNumber\x12\x1b\n" +
 	"\tunder_way\x18\f \x01(\bR\bunderWay\x12?\n" +
-	"\rdelivery_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\fdeliveryTime\x12?\n" +
-	"\rfailing_since\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x120\n" +
+	"\rdelivery_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\fdeliveryTime\x12H\n" +
+	"\x12failure_start_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x10failureStartTime\x120\n" +
 	"\x14failed_notice_number\x18\x0f \x01(\x03R\x12failedNoticeNumber\x12#\n" +
 	"\rfailure_count\x18\x10 \x01(\x05R\ffailureCount\x12\x1d\n" +
 	"\n" +
@@ -1380,7 +1379,7 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\x06Notice\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x128\n" +
 	"\ttimestamp\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\x129\n" +
-	"\x04data\x18\x03 \x01(\v2%.fireonce.subscriptions.v1.NoticeDataR\x04data\"\xdd\x03\n" +
+	"\x04data\x18\x03 \x01(\v2%.fireonce.subscriptions.v1.NoticeDataR\x04data\"\xe8\x03\n" +
 	"\n" +
 	"NoticeData\x12)\n" +
 	"\x10subscription_key\x18\x01 \x01(\tR\x0fsubscriptionKey\x12'\n" +
@@ -1395,8 +1394,8 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\x06cursor\x18\t \x01(\tR\x06cursor\x12\x1f\n" +
 	"\vevents_lost\x18\n" +
 	" \x01(\bR\n" +
-	"eventsLost\x12=\n" +
-	"\fsilent_since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vsilentSince\"\xac\x02\n" +
+	"eventsLost\x12H\n" +
+	"\x12silence_start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x10silenceStartTime\"\xac\x02\n" +
 	"\fNoticeDigest\x12\x1f\n" +
 	"\vevent_count\x18\x01 \x01(\x03R\n" +
 	"eventCount\x12D\n" +
@@ -1441,7 +1440,7 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\x10NOTICE_KIND_TEST\x10\x03\x12\x17\n" +
 	"\x13NOTICE_KIND_SILENCE\x10\x04\x12\x19\n" +
 	"\x15NOTICE_KIND_RECOVERED\x10\x05B\xcf\x01\n" +
-	"#io.github.fireonce.subscriptions.v1B\x11SubscriptionProtoP\x01Z7github.com/fireonce/fireonce/clients/go/subscriptionsv1\xa2\x02\x03FON\xaa\x02\x19Fireonce.Subscriptions.V1\xca\x02\x19Fireonce\\Subscriptions\\V1\xea\x02\x1bFireonce::Subscriptions::V1b\x06proto3"
+	"#io.github.fireonce.subscriptions.v1B\x11SubscriptionProtoP\x01Z7github.com/fireonce/fireonce/clients/go/subscriptionsv1\xa2\x02\x03FOT\xaa\x02\x19Fireonce.Subscriptions.V1\xca\x02\x19Fireonce\\Subscriptions\\V1\xea\x02\x1bFireonce::Subscriptions::V1b\x06proto3"
 
 var (
 	file_fireonce_subscriptions_v1_subscription_proto_rawDescOnce sync.Once
@@ -1486,7 +1485,7 @@ var file_fireonce_subscriptions_v1_subscription_proto_depIdxs = []int32{
 	5,  // 3: fireonce.subscriptions.v1.Subscription.rules:type_name -> fireonce.subscriptions.v1.NoticeRules
 	6,  // 4: fireonce.subscriptions.v1.Subscription.target:type_name -> fireonce.subscriptions.v1.NoticeTarget
 	14, // 5: fireonce.subscriptions.v1.Subscription.delivery_time:type_name -> google.protobuf.Timestamp
-	14, // 6: fireonce.subscriptions.v1.Subscription.failing_since:type_name -> google.protobuf.Timestamp
+	14, // 6: fireonce.subscriptions.v1.Subscription.failure_start_time:type_name -> google.protobuf.Timestamp
 	14, // 7: fireonce.subscriptions.v1.Subscription.next_time:type_name -> google.protobuf.Timestamp
 	14, // 8: fireonce.subscriptions.v1.Subscription.create_time:type_name -> google.protobuf.Timestamp
 	14, // 9: fireonce.subscriptions.v1.Subscription.update_time:type_name -> google.protobuf.Timestamp
@@ -1505,7 +1504,7 @@ var file_fireonce_subscriptions_v1_subscription_proto_depIdxs = []int32{
 	2,  // 22: fireonce.subscriptions.v1.NoticeData.kind:type_name -> fireonce.subscriptions.v1.NoticeKind
 	18, // 23: fireonce.subscriptions.v1.NoticeData.events:type_name -> fireonce.v1.JobEvent
 	10, // 24: fireonce.subscriptions.v1.NoticeData.digest:type_name -> fireonce.subscriptions.v1.NoticeDigest
-	14, // 25: fireonce.subscriptions.v1.NoticeData.silent_since:type_name -> google.protobuf.Timestamp
+	14, // 25: fireonce.subscriptions.v1.NoticeData.silence_start_time:type_name -> google.protobuf.Timestamp
 	14, // 26: fireonce.subscriptions.v1.NoticeDigest.first_event_time:type_name -> google.protobuf.Timestamp
 	14, // 27: fireonce.subscriptions.v1.NoticeDigest.last_event_time:type_name -> google.protobuf.Timestamp
 	11, // 28: fireonce.subscriptions.v1.NoticeDigest.groups:type_name -> fireonce.subscriptions.v1.NoticeGroup

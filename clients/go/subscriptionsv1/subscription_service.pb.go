@@ -1545,12 +1545,11 @@ const file_fireonce_subscriptions_v1_subscription_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"\x92\x01\n" +
 	"\x19ListSubscriptionsResponse\x12M\n" +
 	"\rsubscriptions\x18\x01 \x03(\v2'.fireonce.subscriptions.v1.SubscriptionR\rsubscriptions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb7\x04\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcb\x04\n" +
 	"\x19UpdateSubscriptionRequest\x123\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x0esubscriptionId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1e\n" +
-	"\x04etag\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04etag\x12C\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12C\n" +
 	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"updateMask\x12?\n" +
 	"\fdisplay_name\x18\x05 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x12?\n" +
@@ -1560,27 +1559,27 @@ const file_fireonce_subscriptions_v1_subscription_service_proto_rawDesc = "" +
 	"\x0finclude_content\x18\t \x01(\bR\x0eincludeContentB\x15\n" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01\"i\n" +
 	"\x1aUpdateSubscriptionResponse\x12K\n" +
-	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\xf8\x01\n" +
+	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\x8c\x02\n" +
 	"\x18PauseSubscriptionRequest\x123\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x0esubscriptionId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1c\n" +
-	"\x04etag\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04etag\x121\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x121\n" +
 	"\x04note\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04noteB\x15\n" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01\"h\n" +
 	"\x19PauseSubscriptionResponse\x12K\n" +
-	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\xe6\x01\n" +
+	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\xfa\x01\n" +
 	"\x19ResumeSubscriptionRequest\x123\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x0esubscriptionId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1c\n" +
-	"\x04etag\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04etag\x12\x1e\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12\x1e\n" +
 	"\vskip_to_now\x18\x04 \x01(\bR\tskipToNowB\x15\n" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01\"i\n" +
 	"\x1aResumeSubscriptionResponse\x12K\n" +
-	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\xc6\x01\n" +
+	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\xda\x01\n" +
 	"\x19DeleteSubscriptionRequest\x123\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x0esubscriptionId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1c\n" +
-	"\x04etag\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04etagB\x15\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\x15\n" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01\"i\n" +
 	"\x1aDeleteSubscriptionResponse\x12K\n" +
 	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\xa6\x01\n" +
@@ -1589,13 +1588,12 @@ const file_fireonce_subscriptions_v1_subscription_service_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKeyB\x15\n" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01\"g\n" +
 	"\x18TestSubscriptionResponse\x12K\n" +
-	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\x89\x02\n" +
+	"\fsubscription\x18\x01 \x01(\v2'.fireonce.subscriptions.v1.SubscriptionR\fsubscription\"\x9e\x02\n" +
 	"\x17RedeliverNoticesRequest\x123\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x0esubscriptionId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12!\n" +
-	"\x06number\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x01H\x01R\x06number\x12/\n" +
-	"\fafter_cursor\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xff\x01H\x01R\vafterCursorB\x15\n" +
+	"\x06number\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x01H\x01R\x06number\x12D\n" +
+	"\fafter_cursor\x18\x04 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$H\x01R\vafterCursorB\x15\n" +
 	"\fsubscription\x12\x05\xbaH\x02\b\x01B\r\n" +
 	"\x04from\x12\x05\xbaH\x02\b\x01\"g\n" +
 	"\x18RedeliverNoticesResponse\x12K\n" +
@@ -1622,7 +1620,7 @@ const file_fireonce_subscriptions_v1_subscription_service_proto_rawDesc = "" +
 	"\x10TestSubscription\x122.fireonce.subscriptions.v1.TestSubscriptionRequest\x1a3.fireonce.subscriptions.v1.TestSubscriptionResponse\"\x03\x90\x02\x02\x12\x80\x01\n" +
 	"\x10RedeliverNotices\x122.fireonce.subscriptions.v1.RedeliverNoticesRequest\x1a3.fireonce.subscriptions.v1.RedeliverNoticesResponse\"\x03\x90\x02\x02\x12q\n" +
 	"\vListNotices\x12-.fireonce.subscriptions.v1.ListNoticesRequest\x1a..fireonce.subscriptions.v1.ListNoticesResponse\"\x03\x90\x02\x01B\xd6\x01\n" +
-	"#io.github.fireonce.subscriptions.v1B\x18SubscriptionServiceProtoP\x01Z7github.com/fireonce/fireonce/clients/go/subscriptionsv1\xa2\x02\x03FON\xaa\x02\x19Fireonce.Subscriptions.V1\xca\x02\x19Fireonce\\Subscriptions\\V1\xea\x02\x1bFireonce::Subscriptions::V1b\x06proto3"
+	"#io.github.fireonce.subscriptions.v1B\x18SubscriptionServiceProtoP\x01Z7github.com/fireonce/fireonce/clients/go/subscriptionsv1\xa2\x02\x03FOT\xaa\x02\x19Fireonce.Subscriptions.V1\xca\x02\x19Fireonce\\Subscriptions\\V1\xea\x02\x1bFireonce::Subscriptions::V1b\x06proto3"
 
 var (
 	file_fireonce_subscriptions_v1_subscription_service_proto_rawDescOnce sync.Once

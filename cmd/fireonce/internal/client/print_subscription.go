@@ -25,7 +25,7 @@ func showSubscription[R interface {
 func (p *printer) subscription(s *subscriptionsv1.Subscription) {
 	failing := ""
 	if n := s.GetFailedNoticeNumber(); n > 0 {
-		failing = "notice " + strconv.FormatInt(n, 10) + " since " + stamp(s.GetFailingSince()) + away(s.GetFailingSince())
+		failing = "notice " + strconv.FormatInt(n, 10) + " since " + stamp(s.GetFailureStartTime()) + away(s.GetFailureStartTime())
 	}
 	p.fields(
 		"Key", s.GetIdempotencyKey(),
@@ -55,7 +55,7 @@ func (p *printer) subscriptions(list []*subscriptionsv1.Subscription) {
 	for _, s := range list {
 		rows = append(rows, []string{
 			plain(s.GetIdempotencyKey()), word(s.GetState()), plain(connectionName(s)), plain(noticeFilterLine(s.GetFilter())),
-			noticesLine(s), stamp(s.GetDeliveryTime()), stamp(s.GetFailingSince()),
+			noticesLine(s), stamp(s.GetDeliveryTime()), stamp(s.GetFailureStartTime()),
 		})
 	}
 	p.table(rows)
