@@ -147,10 +147,12 @@ func (m *Metrics) Settled(connector string, class job.Class, e job.Evidence) {
 	}
 }
 
-// Wrote counts the changes of a job by a durable decision. connector may be empty if the
+// Wrote counts the changes of a job by a durable decision. Notices are not counted, here and in
+// Ended: the alerts that read this are about jobs, and their notices would be about notices.
+// connector may be empty if the
 // decision cannot record an effect.
 func (m *Metrics) Wrote(connector string, before, after *job.Snapshot, d *job.Decision) {
-	if m == nil {
+	if m == nil || after.IsNotice() {
 		return
 	}
 	m.Ended(before.State, *after)
@@ -175,7 +177,7 @@ func (m *Metrics) Wrote(connector string, before, after *job.Snapshot, d *job.De
 
 // Ended counts a job that was in another state before, if it has ended.
 func (m *Metrics) Ended(before job.State, after job.Snapshot) {
-	if m != nil && after.State != before && after.State.Terminal() {
+	if m != nil && after.State != before && after.State.Terminal() && !after.IsNotice() {
 		m.ended.WithLabelValues(after.Class.String(), after.State.String()).Inc()
 	}
 }
