@@ -14,7 +14,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a change is written under the revision that was read. Whoever makes notices
+// Rules of this file: a change is written under the revision that was read. The server that makes notices
 // writes too, so a change is decided again until it is written, and the etag, which notices leave
 // alone, is what a client has judged by.
 
@@ -37,7 +37,7 @@ func subscriptionNotFound(ref store.Ref) *fault {
 	return subjectSubscription.notFound(fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_NOT_FOUND, "subscription", ref)
 }
 
-// readSubscription reads the subscription that a request is about. Those for callbacks are nobody's.
+// readSubscription reads the subscription that a request is about. Those for callbacks are no caller's.
 func (s *subscriptionService) readSubscription(ctx context.Context, of subscriptionNamed) (store.Subscription, error) {
 	ref, err := subjectSubscription.ref(ctx, of.GetSubscriptionId(), of.GetIdempotencyKey())
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *subscriptionService) ResumeSubscription(
 		},
 		change: func(ctx context.Context, to *store.Subscription) error {
 			to.State, to.PauseCause, to.Note = store.SubscriptionActive, 0, ""
-			// What failed is due at once, and its three days begin again.
+			// What failed is due immediately, and its three days begin again.
 			if to.Next, to.OnlyThen = to.PausedAt, to.Failed != 0; to.Failed != 0 {
 				meta, err := s.store.Meta(ctx)
 				if err != nil {

@@ -157,7 +157,7 @@ func TestSubscriptions(t *testing.T) {
 	})
 }
 
-// TestSubscriptionRefused: what cannot be told is refused when it is asked for.
+// TestSubscriptionRefused: what cannot be reported is refused when it is asked for.
 func TestSubscriptionRefused(t *testing.T) {
 	f := start(t, requireKey)
 	c := overConnect(f)

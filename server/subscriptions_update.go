@@ -45,7 +45,7 @@ func (s *subscriptionService) UpdateSubscription(
 			}
 			to.Spec, to.DisplayName = next, name(*to)
 			if to.State == store.SubscriptionActive && to.Failed == 0 && to.Open == 0 {
-				// The new rules decide when what was collected is told.
+				// The new rules decide when what was collected is reported.
 				to.OnlyThen, to.Next = false, to.Created
 			}
 			return err

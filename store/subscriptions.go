@@ -29,7 +29,7 @@ const (
 	noticesRemoved = 10
 )
 
-// Subscriptions stores who is told of events, and the notices.
+// Subscriptions stores who is reported of events, and the notices.
 type Subscriptions interface {
 	// CreateSubscription stores a subscription, ACTIVE, from the log's present end. A bound key
 	// returns the bound subscription with created=false, in any state, and the caller compares
@@ -92,7 +92,7 @@ const (
 // AskedTest is the Subscription.Asked of a test.
 const AskedTest = -1
 
-// Subscription is who is told of which events, and how far.
+// Subscription is who is reported of which events, and how far.
 type Subscription struct {
 	ID      job.ID
 	Project string
@@ -175,7 +175,7 @@ func (s Subscription) Clone() Subscription {
 	return s
 }
 
-// NoticeKind is what a notice tells. The numbers are the contract's.
+// NoticeKind is what a notice reports. The numbers are the contract's.
 type NoticeKind int
 
 // The kinds of notices.
@@ -188,7 +188,7 @@ const (
 	NoticeTest
 	// NoticeSilence has no event: there was none for too long.
 	NoticeSilence
-	// NoticeRecovered tells that what failed succeeds again.
+	// NoticeRecovered reports that what failed succeeds again.
 	NoticeRecovered
 )
 
@@ -197,7 +197,7 @@ type Notice struct {
 	Subscription job.ID
 	Number       int64
 	Kind         NoticeKind
-	// It tells the events after the position After, up to To, of an incarnation.
+	// It reports the events after the position After, up to To, of an incarnation.
 	After, To, Incarnation int64
 	Events                 int64
 	// Tries counts the jobs that carry it, and Job is the newest of them.

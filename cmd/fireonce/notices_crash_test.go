@@ -91,27 +91,27 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// told returns how many changes of jobs were told so far.
+// told returns how many changes of jobs were reported so far.
 func (s *subscriber) told() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.events)
 }
 
-// wait waits until so many changes were told.
+// wait waits until so many changes were reported.
 func (s *subscriber) wait(changes int) {
 	s.tb.Helper()
 	for s.told() < changes {
 		select {
 		case <-s.grown:
 		case <-waiting(s.tb).Done():
-			s.tb.Fatalf("%d of %d changes were told", s.told(), changes)
+			s.tb.Fatalf("%d of %d changes were reported", s.told(), changes)
 		}
 	}
 }
 
 // TestCrashWhileTelling kills servers between the outcome of a job and its notice, and after the
-// notice is durable. Each change must be told once, in one notice, and the notices be in order.
+// notice is durable. Each change must be reported once, in one notice, and the notices be in order.
 func TestCrashWhileTelling(t *testing.T) {
 	t.Parallel()
 	const jobs, wave = 12, 4
@@ -191,7 +191,7 @@ func crashWhileCallingBack(t *testing.T, d deployment, at string) {
 	}
 }
 
-// subscribe makes a connection to a subscriber, which with events is told of successes.
+// subscribe makes a connection to a subscriber, which with events is reported of successes.
 func (f *fleet) subscribe(told *subscriber, events bool) {
 	f.Helper()
 	if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) error {
@@ -237,7 +237,7 @@ func (f *fleet) quietNotices() {
 	}
 }
 
-// judgeNotices checks what a subscriber was told, and what the store knows of it.
+// judgeNotices checks what a subscriber was reported, and what the store knows of it.
 func judgeNotices(t *testing.T, url string, told *subscriber, jobs int) {
 	t.Helper()
 	s := openStore(t, url)

@@ -33,7 +33,7 @@ type DoubtfulIDsParams struct {
 	MaxRows int32
 }
 
-// A claimed job was due when it was claimed. A notice (job.NoticeProject) is in doubt for nobody: it may be sent twice.
+// A claimed job was due when it was claimed. A notice (job.NoticeProject) is never in doubt: it may be sent twice.
 func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
 	if err != nil {

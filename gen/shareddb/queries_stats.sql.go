@@ -279,7 +279,7 @@ type VitalsRow struct {
 }
 
 // Rows and jobs that have waited, or have not changed, for longest come first. An unknown
-// outcome of a notice (job.NoticeProject) needs nobody.
+// outcome of a notice (job.NoticeProject) needs no person.
 func (q *Queries) Vitals(ctx context.Context, arg VitalsParams) (VitalsRow, error) {
 	row := q.db.QueryRow(ctx, vitals,
 		arg.MostWaiting,

@@ -3,7 +3,7 @@ package job
 import "strings"
 
 // Rules of this file:
-//   - a notice tells somebody what became of a project's jobs. It is a job itself, of a
+//   - a notice reports a person or a program what became of a project's jobs. It is a job itself, of a
 //     project that no caller can name, so whatever reads one project leaves notices out;
 //   - this file alone knows how the two projects belong together;
 //   - all jobs of one notice have one effect key, so a receiver that dedupes has it once.

@@ -11,7 +11,7 @@ import (
 )
 
 // Rules of this file: it is pure. It has the events that were read, and decides which of them one
-// notice tells, and how far the subscription's position moves. Events behind that are decided
+// notice reports, and how far the subscription's position moves. Events behind that are decided
 // about again.
 
 const (
@@ -24,7 +24,7 @@ const (
 	MaxGroups   = 50
 	// groupExamples bounds the examples of one group.
 	groupExamples = 3
-	// maxFailing bounds the connections whose recovery is told.
+	// maxFailing bounds the connections whose recovery is reported.
 	maxFailing = 100
 	// longestQuiet bounds a wait for quiet without a longest time.
 	longestQuiet = time.Hour
@@ -35,7 +35,7 @@ const (
 // memory is what decisions need of events before the position. Its list is never changed, but
 // replaced.
 type memory struct {
-	// Failing are the connections of which something bad was told since they last succeeded.
+	// Failing are the connections of which something bad was reported since they last succeeded.
 	Failing []job.ID `json:"failing,omitempty"`
 	// Success is when the last job succeeded, or since when that is watched. Silent: it was
 	// told that there was none for too long.
@@ -90,9 +90,9 @@ type told struct {
 
 // verdict is what to do about a reading.
 type verdict struct {
-	// kind is 0 if nothing is told now.
+	// kind is 0 if nothing is reported now.
 	kind store.NoticeKind
-	// events are those that are told, after the memory behind each, and position is up to where
+	// events are those that are reported, after the memory behind each, and position is up to where
 	// the log was read.
 	events   []told
 	after    []memory
@@ -154,7 +154,7 @@ func (s *Spec) judge(r reading, mem memory, now time.Time) verdict {
 	return v
 }
 
-// tell reports whether an event is told, and notes it.
+// tell reports whether an event is reported, and notes it.
 func (s *Spec) tell(e job.Event, m *memory) (told, bool) {
 	rules := s.Stated.GetRules()
 	t := told{Event: e}
@@ -179,7 +179,7 @@ func (s *Spec) tell(e job.Event, m *memory) (told, bool) {
 	return t, selected || t.recovery
 }
 
-// wait returns until when the events are collected; zero: they are told now.
+// wait returns until when the events are collected; zero: they are reported now.
 func (s *Spec) wait(all []told, r reading, now time.Time) time.Time {
 	rules := s.Stated.GetRules()
 	collect, quiet := rules.GetCollect().AsDuration(), rules.GetQuiet().AsDuration()

@@ -92,7 +92,7 @@ func TestSelects(t *testing.T) {
 	}
 }
 
-// TestJudge compares decisions with what they should be: what is told, up to where, and when the next
+// TestJudge compares decisions with what they should be: what is reported, up to where, and when the next
 // look is.
 func TestJudge(t *testing.T) {
 	seconds := func(n int) *durationpb.Duration { return durationpb.New(time.Duration(n) * time.Second) }
@@ -148,8 +148,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestStorm: more events than a notice has are told in the next ones, and more than a storm has
-// are counted. None is told twice, and none is lost.
+// TestStorm: more events than a notice has are reported in the next ones, and more than a storm has
+// are counted. None is reported twice, and none is lost.
 func TestStorm(t *testing.T) {
 	s := specOf(t, nil, nil)
 	var events []job.Event
@@ -173,7 +173,7 @@ func TestStorm(t *testing.T) {
 		}
 	}
 	if !slices.IsSorted(told) {
-		t.Error("events are told out of order")
+		t.Error("events are reported out of order")
 	}
 	events = append(events, at(storm, 0, job.Expired))
 	v := s.judge(read(events...), memory{}, moment(storm))
@@ -193,7 +193,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// TestRecovered: the first success of a connection of which something bad was told is told, once,
+// TestRecovered: the first success of a connection of which something bad was reported is reported, once,
 // also if the two are in different notices.
 func TestRecovered(t *testing.T) {
 	s := specOf(t, nil, &subscriptionsv1.NoticeRules{Recovered: true})
@@ -214,7 +214,7 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-// TestSilence: that nothing succeeded is told once, after its time, and again after a success.
+// TestSilence: that nothing succeeded is reported once, after its time, and again after a success.
 func TestSilence(t *testing.T) {
 	s := specOf(t, nil, &subscriptionsv1.NoticeRules{Silence: durationpb.New(100 * time.Second), Recovered: true})
 	v := s.judge(read(), memory{}, moment(0))

@@ -8,5 +8,5 @@
 //   - one notice of a subscription is under way. While it is, events wait in the log;
 //   - a notice whose job ends without success is made again with the same payload, under the
 //     same effect key. Nothing is skipped;
-//   - nobody is asked about a notice: one whose outcome stays unknown is sent again.
+//   - no person is asked about a notice: one whose outcome stays unknown is sent again.
 package notice

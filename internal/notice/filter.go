@@ -16,7 +16,7 @@ import (
 type Spec struct {
 	// Stated is the contract's message; its filter has ids and no keys.
 	Stated *subscriptionsv1.Subscription
-	// Callback: it tells of the jobs whose callback is its connection.
+	// Callback: it reports of the jobs whose callback is its connection.
 	Callback job.ID
 
 	states                 []job.State

@@ -23,7 +23,7 @@ const (
 	// the store.
 	rest = 100 * time.Millisecond
 	// lease is how long no other server makes notices after the one that does hangs. One that
-	// has died is known at once.
+	// has died is known immediately.
 	lease = 30 * time.Second
 	// callTimeout bounds one call of the store.
 	callTimeout = 30 * time.Second
@@ -74,7 +74,7 @@ type Config struct {
 type Runner struct {
 	cfg Config
 	// seen has how far subscriptions were read without a write, by their ids: an event that
-	// nobody is told of should cost no write.
+	// no one is reported of should cost no write.
 	seen map[job.ID]place
 }
 
@@ -258,7 +258,7 @@ func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.Subs
 	}
 	s.LastError = lastError(d.Job, p.Ended)
 	if s.Failed != 0 && s.Failed != d.Subscription.Open || s.State == store.SubscriptionDeleted || d.Open.Kind == store.NoticeTest {
-		return true, nil // a notice that failed goes first again; nobody waits for a test
+		return true, nil // a notice that failed goes first again; no one waits for a test
 	}
 	if s.Failed == 0 {
 		s.Failed, s.Failing = d.Subscription.Open, d.Now
@@ -292,7 +292,7 @@ func lastError(j *job.Snapshot, state job.State) string {
 	return "the notice's job ended as " + state.String()
 }
 
-// rule ends a job that waits for a person: nobody is asked about a notice.
+// rule ends a job that waits for a person: no person is asked about a notice.
 func (r *Runner) rule(ctx context.Context, d store.DueSubscription) error {
 	decision, err := job.Decide(d.Job.View(job.Traits{Class: d.Job.Class}, 0), job.Resolved{
 		Ruling: job.RuleNotSent, Actor: store.NoticeActor(d.Subscription.ID), Note: "a notice is sent again",
@@ -310,7 +310,7 @@ func (r *Runner) rule(ctx context.Context, d store.DueSubscription) error {
 }
 
 // again sends a notice once more, the one that is asked for or that failed. One whose job is no
-// longer kept is told anew, from its events.
+// longer kept is reported again, from its events.
 func (r *Runner) again(d store.DueSubscription, p *store.SubscriptionStep) error {
 	s := &p.Subscription
 	s.Next, s.OnlyThen = time.Time{}, false

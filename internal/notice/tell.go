@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// tell decides about the events that were not told. write reports whether the step is to be
+// tell decides about the events that were not reported. write reports whether the step is to be
 // written, more whether there is more to read.
 func (r *Runner) tell(ctx context.Context, d store.DueSubscription, p *store.SubscriptionStep) (write, more bool, err error) {
 	s := &p.Subscription
@@ -155,7 +155,7 @@ func (r *Runner) letter(
 	return r.write(d, data)
 }
 
-// data returns a notice without what it tells.
+// data returns a notice without what it reports.
 func (r *Runner) data(s *store.Subscription, kind store.NoticeKind, number int64) *subscriptionsv1.NoticeData {
 	out := &subscriptionsv1.NoticeData{
 		SubscriptionId: s.ID.String(), ProjectId: s.Project, Number: number, Kind: subscriptionsv1.NoticeKind(kind),

@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 )
 
-// Rules of this file: words are for people. The first line says what happened and where; then come
+// Rules of this file: words are for people. The first line has what happened and where; then come
 // the largest groups, some jobs by their keys, what to do, and a link. They have no content but
 // what the subscription includes.
 
@@ -47,7 +47,7 @@ func words(n *subscriptionsv1.NoticeData, name, link string) (subject, text stri
 		digestWords(&b, n)
 	}
 	if n.GetEventsLost() {
-		b.WriteString("Earlier events were removed before they could be told.\n")
+		b.WriteString("Earlier events were removed before they could be reported.\n")
 	}
 	if link != "" {
 		b.WriteString("\n" + link + "\n")
@@ -56,7 +56,7 @@ func words(n *subscriptionsv1.NoticeData, name, link string) (subject, text stri
 	return subject, subject + "\n\n" + b.String()
 }
 
-// headline says what happened most, and where.
+// headline returns what happened most, and where.
 func headline(n *subscriptionsv1.NoticeData) string {
 	d := n.GetDigest()
 	top := d.GetGroups()[0]

@@ -54,7 +54,7 @@ ORDER BY start_deadline LIMIT @max_rows;
 SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
 
 -- name: DoubtfulIDs :many
--- A claimed job was due when it was claimed. A notice (job.NoticeProject) is in doubt for nobody: it may be sent twice.
+-- A claimed job was due when it was claimed. A notice (job.NoticeProject) is never in doubt: it may be sent twice.
 SELECT d.job_id FROM (
     SELECT w.job_id, w.start_deadline FROM (
         SELECT s.job_id, s.start_deadline FROM job_state AS s

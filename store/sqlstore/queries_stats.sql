@@ -32,7 +32,7 @@ WHERE e.proof IN (2, 3) AND e.at >= @since AND s.project = @project
 
 -- name: Vitals :one
 -- Rows and jobs that have waited, or have not changed, for longest come first. An unknown
--- outcome of a notice (job.NoticeProject) needs nobody.
+-- outcome of a notice (job.NoticeProject) needs no person.
 SELECT
     (SELECT count(*) FROM (
         SELECT s.start_deadline FROM job_state AS s

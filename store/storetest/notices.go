@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: whoever reads a project reads none of its notices. Each method of a store
+// Rules of this file: what reads a project reads none of its notices. Each method of a store
 // states in leavesOut how that is so. A new one is refused until it has its line.
 
 var noticeTests = []test{

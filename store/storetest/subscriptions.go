@@ -48,7 +48,7 @@ func (f *fixture) newSubscription(edit ...func(*store.Subscription)) store.NewSu
 	return store.NewSubscription{Subscription: s}
 }
 
-// due returns the subscriptions with a step to make.
+// dueSubscriptions returns the subscriptions with a step to make.
 func (f *fixture) dueSubscriptions() []store.DueSubscription {
 	f.Helper()
 	out, _, err := f.s.DueSubscriptions(f.ctx, job.ID{}, 0, time.Hour)

@@ -31,7 +31,7 @@ type SubscriptionState int32
 const (
 	SubscriptionState_SUBSCRIPTION_STATE_UNSPECIFIED SubscriptionState = 0
 	SubscriptionState_SUBSCRIPTION_STATE_ACTIVE      SubscriptionState = 1
-	// It makes no notices of events. Those that come meanwhile are told after
+	// It makes no notices of events. Those that come meanwhile are reported after
 	// ResumeSubscription, as far as the log still has them.
 	SubscriptionState_SUBSCRIPTION_STATE_PAUSED SubscriptionState = 2
 	// Permanent. GetSubscription still finds it.
@@ -134,7 +134,7 @@ func (SubscriptionPauseCause) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{1}
 }
 
-// What a notice tells.
+// What a notice reports.
 type NoticeKind int32
 
 const (
@@ -198,7 +198,7 @@ func (NoticeKind) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{2}
 }
 
-// Who is told of which events, and how that goes.
+// Who is reported of which events, and how that goes.
 type Subscription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique among the project's subscriptions.
@@ -229,9 +229,9 @@ type Subscription struct {
 	// What the target answered last, or why nothing was sent. Left out without the scope
 	// payloads:read.
 	LastError string `protobuf:"bytes,17,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// When the failing notice is sent again, or what was collected is told, at the latest.
+	// When the failing notice is sent again, or what was collected is reported, at the latest.
 	NextTime *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=next_time,json=nextTime,proto3" json:"next_time,omitempty"`
-	// Events up to here are told, or will not be. A cursor of ListJobEvents.
+	// Events up to here are reported, or will not be. A cursor of ListJobEvents.
 	Cursor         string                 `protobuf:"bytes,19,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	SubscriptionId string                 `protobuf:"bytes,20,opt,name=subscription_id,json=subscriptionId,proto3" json:"subscription_id,omitempty"`
 	ProjectId      string                 `protobuf:"bytes,21,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
@@ -595,7 +595,7 @@ func (x *NoticeFilter) GetScheduleKeys() []string {
 	return nil
 }
 
-// When a subscription tells of what its filter selects, and of what else. All unset: immediately,
+// When a subscription reports of what its filter selects, and of what else. All unset: immediately,
 // each event.
 type NoticeRules struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -604,7 +604,7 @@ type NoticeRules struct {
 	// Wait until no event has come for so long, and tell of all; but no longer than collect, or
 	// than an hour without it. Up to an hour.
 	Quiet *durationpb.Duration `protobuf:"bytes,2,opt,name=quiet,proto3" json:"quiet,omitempty"`
-	// Tell only once at least so many events came within threshold_window. Fewer are not told.
+	// Tell only once at least so many events came within threshold_window. Fewer are not reported.
 	Threshold int32 `protobuf:"varint,3,opt,name=threshold,proto3" json:"threshold,omitempty"`
 	// Required with threshold. A second to 7 days.
 	ThresholdWindow *durationpb.Duration `protobuf:"bytes,4,opt,name=threshold_window,json=thresholdWindow,proto3" json:"threshold_window,omitempty"`
@@ -902,7 +902,7 @@ func (x *Notice) GetData() *NoticeData {
 	return nil
 }
 
-// What a notice tells.
+// What a notice reports.
 type NoticeData struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty in callbacks.
@@ -915,10 +915,10 @@ type NoticeData struct {
 	// As StreamJobEvents has them. At most 100, in the order of the log.
 	Events []*fireoncev1.JobEvent `protobuf:"bytes,6,rep,name=events,proto3" json:"events,omitempty"`
 	Digest *NoticeDigest          `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
-	// The notice tells the events after the one cursor, up to the other. ListJobEvents lists them.
+	// The notice reports the events after the one cursor, up to the other. ListJobEvents lists them.
 	AfterCursor string `protobuf:"bytes,8,opt,name=after_cursor,json=afterCursor,proto3" json:"after_cursor,omitempty"`
 	Cursor      string `protobuf:"bytes,9,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Events before after_cursor were removed from the log before they could be told.
+	// Events before after_cursor were removed from the log before they could be reported.
 	EventsLost bool `protobuf:"varint,10,opt,name=events_lost,json=eventsLost,proto3" json:"events_lost,omitempty"`
 	// NOTICE_KIND_SILENCE: since when no job has SUCCEEDED.
 	SilenceStartTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=silence_start_time,json=silenceStartTime,proto3" json:"silence_start_time,omitempty"`
@@ -1202,7 +1202,7 @@ type SentNotice struct {
 	Outcome    fireoncev1.JobState    `protobuf:"varint,5,opt,name=outcome,proto3,enum=fireonce.v1.JobState" json:"outcome,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	EndTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// It tells the events after the one cursor, up to the other.
+	// It reports the events after the one cursor, up to the other.
 	AfterCursor   string `protobuf:"bytes,8,opt,name=after_cursor,json=afterCursor,proto3" json:"after_cursor,omitempty"`
 	Cursor        string `protobuf:"bytes,9,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -1119,7 +1119,7 @@ CREATE TABLE project_use (
 -- Subscriptions and their notices
 --
 
--- What tells people and programs of the events of a project. The next step of one is due when
+-- What reports to people and programs the events of a project. The next step of one is due when
 -- the job of its notice has ended, and otherwise at next_at, or, unless only_then is set, when
 -- the log has an event after position.
 CREATE TABLE subscriptions (
@@ -1205,7 +1205,7 @@ CREATE TABLE notices (
     number          INTEGER NOT NULL CHECK (number >= 1),
     -- store.NoticeKind: 1 EVENTS, 2 DIGEST, 3 TEST, 4 SILENCE, 5 RECOVERED.
     kind            INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 7),
-    -- It tells the events after one position, up to another one.
+    -- It reports the events after one position, up to another one.
     after_position  INTEGER NOT NULL,
     to_position     INTEGER NOT NULL CHECK (to_position >= after_position),
     incarnation     INTEGER NOT NULL CHECK (incarnation >= 1),

@@ -68,7 +68,7 @@ const (
 // SubscriptionServiceClient is a client for the fireonce.subscriptions.v1.SubscriptionService
 // service.
 type SubscriptionServiceClient interface {
-	// Stores a subscription. It tells of what happens from now on.
+	// Stores a subscription. It reports of what happens from now on.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. INVALID_ARGUMENT /
 	//     KEY_RESERVED.
@@ -83,7 +83,7 @@ type SubscriptionServiceClient interface {
 	GetSubscription(context.Context, *subscriptionsv1.GetSubscriptionRequest) (*subscriptionsv1.GetSubscriptionResponse, error)
 	// Newest first, without deleted ones. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListSubscriptions(context.Context, *subscriptionsv1.ListSubscriptionsRequest) (*subscriptionsv1.ListSubscriptionsResponse, error)
-	// Sets the fields that update_mask names to the request's values. Events that are not told
+	// Sets the fields that update_mask names to the request's values. Events that are not reported
 	// yet are selected by the new filter.
 	//
 	//   - NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
@@ -94,7 +94,7 @@ type SubscriptionServiceClient interface {
 	// when it is already paused. FAILED_PRECONDITION / SUBSCRIPTION_STATE: it is deleted.
 	// NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	PauseSubscription(context.Context, *subscriptionsv1.PauseSubscriptionRequest) (*subscriptionsv1.PauseSubscriptionResponse, error)
-	// Goes on where it stopped: a notice that failed is sent again at once. OK when it is not
+	// Goes on where it stopped: a notice that failed is sent again immediately. OK when it is not
 	// paused. With skip_to_now it goes on with what happens from now on instead. Errors as
 	// PauseSubscription.
 	ResumeSubscription(context.Context, *subscriptionsv1.ResumeSubscriptionRequest) (*subscriptionsv1.ResumeSubscriptionResponse, error)
@@ -106,7 +106,7 @@ type SubscriptionServiceClient interface {
 	// SUBSCRIPTION_STATE: it is deleted, or another request of this kind waits. NOT_FOUND /
 	// SUBSCRIPTION_NOT_FOUND.
 	TestSubscription(context.Context, *subscriptionsv1.TestSubscriptionRequest) (*subscriptionsv1.TestSubscriptionResponse, error)
-	// Sends one notice again, under its webhook-id; or goes back to a cursor, and tells all
+	// Sends one notice again, under its webhook-id; or goes back to a cursor, and reports all
 	// later events again, in new notices.
 	//
 	//   - NOT_FOUND / SUBSCRIPTION_NOT_FOUND, NOTICE_NOT_FOUND: it is no longer kept.
@@ -311,7 +311,7 @@ func (c *subscriptionServiceClient) ListNotices(ctx context.Context, req *subscr
 // SubscriptionServiceHandler is an implementation of the
 // fireonce.subscriptions.v1.SubscriptionService service.
 type SubscriptionServiceHandler interface {
-	// Stores a subscription. It tells of what happens from now on.
+	// Stores a subscription. It reports of what happens from now on.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. INVALID_ARGUMENT /
 	//     KEY_RESERVED.
@@ -326,7 +326,7 @@ type SubscriptionServiceHandler interface {
 	GetSubscription(context.Context, *subscriptionsv1.GetSubscriptionRequest) (*subscriptionsv1.GetSubscriptionResponse, error)
 	// Newest first, without deleted ones. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListSubscriptions(context.Context, *subscriptionsv1.ListSubscriptionsRequest) (*subscriptionsv1.ListSubscriptionsResponse, error)
-	// Sets the fields that update_mask names to the request's values. Events that are not told
+	// Sets the fields that update_mask names to the request's values. Events that are not reported
 	// yet are selected by the new filter.
 	//
 	//   - NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
@@ -337,7 +337,7 @@ type SubscriptionServiceHandler interface {
 	// when it is already paused. FAILED_PRECONDITION / SUBSCRIPTION_STATE: it is deleted.
 	// NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	PauseSubscription(context.Context, *subscriptionsv1.PauseSubscriptionRequest) (*subscriptionsv1.PauseSubscriptionResponse, error)
-	// Goes on where it stopped: a notice that failed is sent again at once. OK when it is not
+	// Goes on where it stopped: a notice that failed is sent again immediately. OK when it is not
 	// paused. With skip_to_now it goes on with what happens from now on instead. Errors as
 	// PauseSubscription.
 	ResumeSubscription(context.Context, *subscriptionsv1.ResumeSubscriptionRequest) (*subscriptionsv1.ResumeSubscriptionResponse, error)
@@ -349,7 +349,7 @@ type SubscriptionServiceHandler interface {
 	// SUBSCRIPTION_STATE: it is deleted, or another request of this kind waits. NOT_FOUND /
 	// SUBSCRIPTION_NOT_FOUND.
 	TestSubscription(context.Context, *subscriptionsv1.TestSubscriptionRequest) (*subscriptionsv1.TestSubscriptionResponse, error)
-	// Sends one notice again, under its webhook-id; or goes back to a cursor, and tells all
+	// Sends one notice again, under its webhook-id; or goes back to a cursor, and reports all
 	// later events again, in new notices.
 	//
 	//   - NOT_FOUND / SUBSCRIPTION_NOT_FOUND, NOTICE_NOT_FOUND: it is no longer kept.

@@ -36,7 +36,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Tells people and programs what became of jobs: each event that a filter selects, at least
+// Reports to people and programs what became of jobs: each event that a filter selects, at least
 // once and in order, by a connection of the project.
 //
 // A notice is sent like a job, with its retries, but is none of the project's: no list, count,
@@ -45,14 +45,14 @@ const (
 //
 // A connection "webhook" gets a Notice as JSON, under one webhook-id however often it is sent:
 // a receiver that dedupes on it has each once. "slack", "smtp" and "resend" get words for people, and
-// may show a notice twice. Nobody is asked about a notice whose outcome is unknown.
+// may show a notice twice. No person is asked about a notice whose outcome is unknown.
 //
 // Errors that any RPC may return and the rule for repeating calls are those of JobService.
 //
 // Calls that change a subscription return it. A caller without the scope "subscriptions:read" gets
 // a receipt: subscription_id, project_id, state, pause_cause, times and etag.
 type SubscriptionServiceClient interface {
-	// Stores a subscription. It tells of what happens from now on.
+	// Stores a subscription. It reports of what happens from now on.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. INVALID_ARGUMENT /
 	//     KEY_RESERVED.
@@ -67,7 +67,7 @@ type SubscriptionServiceClient interface {
 	GetSubscription(ctx context.Context, in *subscriptionsv1.GetSubscriptionRequest, opts ...grpc.CallOption) (*subscriptionsv1.GetSubscriptionResponse, error)
 	// Newest first, without deleted ones. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListSubscriptions(ctx context.Context, in *subscriptionsv1.ListSubscriptionsRequest, opts ...grpc.CallOption) (*subscriptionsv1.ListSubscriptionsResponse, error)
-	// Sets the fields that update_mask names to the request's values. Events that are not told
+	// Sets the fields that update_mask names to the request's values. Events that are not reported
 	// yet are selected by the new filter.
 	//
 	//   - NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
@@ -78,7 +78,7 @@ type SubscriptionServiceClient interface {
 	// when it is already paused. FAILED_PRECONDITION / SUBSCRIPTION_STATE: it is deleted.
 	// NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	PauseSubscription(ctx context.Context, in *subscriptionsv1.PauseSubscriptionRequest, opts ...grpc.CallOption) (*subscriptionsv1.PauseSubscriptionResponse, error)
-	// Goes on where it stopped: a notice that failed is sent again at once. OK when it is not
+	// Goes on where it stopped: a notice that failed is sent again immediately. OK when it is not
 	// paused. With skip_to_now it goes on with what happens from now on instead. Errors as
 	// PauseSubscription.
 	ResumeSubscription(ctx context.Context, in *subscriptionsv1.ResumeSubscriptionRequest, opts ...grpc.CallOption) (*subscriptionsv1.ResumeSubscriptionResponse, error)
@@ -90,7 +90,7 @@ type SubscriptionServiceClient interface {
 	// SUBSCRIPTION_STATE: it is deleted, or another request of this kind waits. NOT_FOUND /
 	// SUBSCRIPTION_NOT_FOUND.
 	TestSubscription(ctx context.Context, in *subscriptionsv1.TestSubscriptionRequest, opts ...grpc.CallOption) (*subscriptionsv1.TestSubscriptionResponse, error)
-	// Sends one notice again, under its webhook-id; or goes back to a cursor, and tells all
+	// Sends one notice again, under its webhook-id; or goes back to a cursor, and reports all
 	// later events again, in new notices.
 	//
 	//   - NOT_FOUND / SUBSCRIPTION_NOT_FOUND, NOTICE_NOT_FOUND: it is no longer kept.
@@ -215,7 +215,7 @@ func (c *subscriptionServiceClient) ListNotices(ctx context.Context, in *subscri
 // All implementations must embed UnimplementedSubscriptionServiceServer
 // for forward compatibility.
 //
-// Tells people and programs what became of jobs: each event that a filter selects, at least
+// Reports to people and programs what became of jobs: each event that a filter selects, at least
 // once and in order, by a connection of the project.
 //
 // A notice is sent like a job, with its retries, but is none of the project's: no list, count,
@@ -224,14 +224,14 @@ func (c *subscriptionServiceClient) ListNotices(ctx context.Context, in *subscri
 //
 // A connection "webhook" gets a Notice as JSON, under one webhook-id however often it is sent:
 // a receiver that dedupes on it has each once. "slack", "smtp" and "resend" get words for people, and
-// may show a notice twice. Nobody is asked about a notice whose outcome is unknown.
+// may show a notice twice. No person is asked about a notice whose outcome is unknown.
 //
 // Errors that any RPC may return and the rule for repeating calls are those of JobService.
 //
 // Calls that change a subscription return it. A caller without the scope "subscriptions:read" gets
 // a receipt: subscription_id, project_id, state, pause_cause, times and etag.
 type SubscriptionServiceServer interface {
-	// Stores a subscription. It tells of what happens from now on.
+	// Stores a subscription. It reports of what happens from now on.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. INVALID_ARGUMENT /
 	//     KEY_RESERVED.
@@ -246,7 +246,7 @@ type SubscriptionServiceServer interface {
 	GetSubscription(context.Context, *subscriptionsv1.GetSubscriptionRequest) (*subscriptionsv1.GetSubscriptionResponse, error)
 	// Newest first, without deleted ones. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListSubscriptions(context.Context, *subscriptionsv1.ListSubscriptionsRequest) (*subscriptionsv1.ListSubscriptionsResponse, error)
-	// Sets the fields that update_mask names to the request's values. Events that are not told
+	// Sets the fields that update_mask names to the request's values. Events that are not reported
 	// yet are selected by the new filter.
 	//
 	//   - NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
@@ -257,7 +257,7 @@ type SubscriptionServiceServer interface {
 	// when it is already paused. FAILED_PRECONDITION / SUBSCRIPTION_STATE: it is deleted.
 	// NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	PauseSubscription(context.Context, *subscriptionsv1.PauseSubscriptionRequest) (*subscriptionsv1.PauseSubscriptionResponse, error)
-	// Goes on where it stopped: a notice that failed is sent again at once. OK when it is not
+	// Goes on where it stopped: a notice that failed is sent again immediately. OK when it is not
 	// paused. With skip_to_now it goes on with what happens from now on instead. Errors as
 	// PauseSubscription.
 	ResumeSubscription(context.Context, *subscriptionsv1.ResumeSubscriptionRequest) (*subscriptionsv1.ResumeSubscriptionResponse, error)
@@ -269,7 +269,7 @@ type SubscriptionServiceServer interface {
 	// SUBSCRIPTION_STATE: it is deleted, or another request of this kind waits. NOT_FOUND /
 	// SUBSCRIPTION_NOT_FOUND.
 	TestSubscription(context.Context, *subscriptionsv1.TestSubscriptionRequest) (*subscriptionsv1.TestSubscriptionResponse, error)
-	// Sends one notice again, under its webhook-id; or goes back to a cursor, and tells all
+	// Sends one notice again, under its webhook-id; or goes back to a cursor, and reports all
 	// later events again, in new notices.
 	//
 	//   - NOT_FOUND / SUBSCRIPTION_NOT_FOUND, NOTICE_NOT_FOUND: it is no longer kept.

@@ -23,7 +23,7 @@ func subscriptionsCommand() *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name: "create", Usage: "tell of events from now on, by a connection of the project",
-				Description: "Without --state and --phase it tells what went wrong: FAILED, EXPIRED, NEEDS_RESOLUTION.\n" +
+				Description: "Without --state and --phase it reports what went wrong: FAILED, EXPIRED, NEEDS_RESOLUTION.\n" +
 					"A webhook connection needs --callback-url; slack takes --channel, and e-mail needs --sender and --to.",
 				Flags: flags(append(subscriptionFlags(),
 					&cli.StringFlag{Name: "by", Usage: "the connection that notices are sent by: its `ID` or key", Required: true},
@@ -95,7 +95,7 @@ func subscriptionsCommand() *cli.Command {
 	}
 }
 
-// subscriptionFlags say what a subscription tells, when and where.
+// subscriptionFlags say what a subscription reports, when and where.
 func subscriptionFlags() []cli.Flag {
 	return []cli.Flag{
 		textFlag("name", "the `NAME` that people read"),

@@ -19,7 +19,7 @@ export const file_fireonce_subscriptions_v1_subscription: GenFile = /*@__PURE__*
   fileDesc("CixmaXJlb25jZS9zdWJzY3JpcHRpb25zL3YxL3N1YnNjcmlwdGlvbi5wcm90bxIZZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MSKdCAoMU3Vic2NyaXB0aW9uEhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSOwoFc3RhdGUYAyABKA4yLC5maXJlb25jZS5zdWJzY3JpcHRpb25zLnYxLlN1YnNjcmlwdGlvblN0YXRlEkYKC3BhdXNlX2NhdXNlGAQgASgOMjEuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5TdWJzY3JpcHRpb25QYXVzZUNhdXNlEgwKBG5vdGUYBSABKAkSFgoOY29ubmVjdGlvbl9rZXkYBiABKAkSNwoGZmlsdGVyGAcgASgLMicuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VGaWx0ZXISNQoFcnVsZXMYCCABKAsyJi5maXJlb25jZS5zdWJzY3JpcHRpb25zLnYxLk5vdGljZVJ1bGVzEjcKBnRhcmdldBgJIAEoCzInLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlVGFyZ2V0EhcKD2luY2x1ZGVfY29udGVudBgKIAEoCBIaChJsYXN0X25vdGljZV9udW1iZXIYCyABKAMSEQoJdW5kZXJfd2F5GAwgASgIEjEKDWRlbGl2ZXJ5X3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEmZhaWx1cmVfc3RhcnRfdGltZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoUZmFpbGVkX25vdGljZV9udW1iZXIYDyABKAMSFQoNZmFpbHVyZV9jb3VudBgQIAEoBRISCgpsYXN0X2Vycm9yGBEgASgJEi0KCW5leHRfdGltZRgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGY3Vyc29yGBMgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgUIAEoCRISCgpwcm9qZWN0X2lkGBUgASgJEhUKDWNvbm5lY3Rpb25faWQYFiABKAkSLwoLY3JlYXRlX3RpbWUYFyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGBggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwYXVzZV90aW1lGBkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtkZWxldGVfdGltZRgaIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHY3JlYXRvchgbIAEoCRIPCgd1cGRhdGVyGBwgASgJEgwKBGV0YWcYHSABKAkSGAoQY29udGVudF93aXRoaGVsZBgeIAEoCCKrAgoMTm90aWNlRmlsdGVyEiUKBnN0YXRlcxgBIAMoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiIKBnBoYXNlcxgCIAMoDjISLmZpcmVvbmNlLnYxLlBoYXNlEkMKBmxhYmVscxgDIAMoCzIzLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRmlsdGVyLkxhYmVsc0VudHJ5EhYKDmNvbm5lY3Rpb25faWRzGAQgAygJEhcKD2Nvbm5lY3Rpb25fa2V5cxgFIAMoCRIUCgxzY2hlZHVsZV9pZHMYBiADKAkSFQoNc2NoZWR1bGVfa2V5cxgHIAMoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIvoBCgtOb3RpY2VSdWxlcxIqCgdjb2xsZWN0GAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBXF1aWV0GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXRocmVzaG9sZBgDIAEoBRIzChB0aHJlc2hvbGRfd2luZG93GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXJlY292ZXJlZBgFIAEoCBIqCgdzaWxlbmNlGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmRpZ2VzdBgHIAEoCCJoCgxOb3RpY2VUYXJnZXQSFwoNc2xhY2tfY2hhbm5lbBgBIAEoCUgAEjcKBWVtYWlsGAIgASgLMiYuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5FbWFpbFRhcmdldEgAQgYKBGtpbmQiKQoLRW1haWxUYXJnZXQSDgoGc2VuZGVyGAEgASgJEgoKAnRvGAIgAygJInoKBk5vdGljZRIMCgR0eXBlGAEgASgJEi0KCXRpbWVzdGFtcBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoEZGF0YRgDIAEoCzIlLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRGF0YSLrAgoKTm90aWNlRGF0YRIYChBzdWJzY3JpcHRpb25fa2V5GAEgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgCIAEoCRISCgpwcm9qZWN0X2lkGAMgASgJEg4KBm51bWJlchgEIAEoAxIzCgRraW5kGAUgASgOMiUuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VLaW5kEiUKBmV2ZW50cxgGIAMoCzIVLmZpcmVvbmNlLnYxLkpvYkV2ZW50EjcKBmRpZ2VzdBgHIAEoCzInLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRGlnZXN0EhQKDGFmdGVyX2N1cnNvchgIIAEoCRIOCgZjdXJzb3IYCSABKAkSEwoLZXZlbnRzX2xvc3QYCiABKAgSNgoSc2lsZW5jZV9zdGFydF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLvAQoMTm90aWNlRGlnZXN0EhMKC2V2ZW50X2NvdW50GAEgASgDEjQKEGZpcnN0X2V2ZW50X3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfZXZlbnRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoGZ3JvdXBzGAQgAygLMiYuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VHcm91cBInCghleGFtcGxlcxgFIAMoCzIVLmZpcmVvbmNlLnYxLkpvYkV2ZW50IqMBCgtOb3RpY2VHcm91cBIWCg5jb25uZWN0aW9uX2tleRgBIAEoCRIoCgluZXdfc3RhdGUYAiABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRImCgVjYXVzZRgDIAEoDjIXLmZpcmVvbmNlLnYxLkV2ZW50Q2F1c2USEwoLZXZlbnRfY291bnQYBCABKAMSFQoNY29ubmVjdGlvbl9pZBgFIAEoCSKmAgoKU2VudE5vdGljZRIOCgZudW1iZXIYASABKAMSMwoEa2luZBgCIAEoDjIlLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlS2luZBITCgtldmVudF9jb3VudBgDIAEoAxIRCgl0cnlfY291bnQYBCABKAUSJgoHb3V0Y29tZRgFIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi8KC2NyZWF0ZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMYWZ0ZXJfY3Vyc29yGAggASgJEg4KBmN1cnNvchgJIAEoCSqVAQoRU3Vic2NyaXB0aW9uU3RhdGUSIgoeU1VCU0NSSVBUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASHQoZU1VCU0NSSVBUSU9OX1NUQVRFX0FDVElWRRABEh0KGVNVQlNDUklQVElPTl9TVEFURV9QQVVTRUQQAhIeChpTVUJTQ1JJUFRJT05fU1RBVEVfREVMRVRFRBADKo8BChZTdWJzY3JpcHRpb25QYXVzZUNhdXNlEigKJFNVQlNDUklQVElPTl9QQVVTRV9DQVVTRV9VTlNQRUNJRklFRBAAEiQKIFNVQlNDUklQVElPTl9QQVVTRV9DQVVTRV9SRVFVRVNUEAESJQohU1VCU0NSSVBUSU9OX1BBVVNFX0NBVVNFX0ZBSUxVUkVTEAIqowEKCk5vdGljZUtpbmQSGwoXTk9USUNFX0tJTkRfVU5TUEVDSUZJRUQQABIWChJOT1RJQ0VfS0lORF9FVkVOVFMQARIWChJOT1RJQ0VfS0lORF9ESUdFU1QQAhIUChBOT1RJQ0VfS0lORF9URVNUEAMSFwoTTk9USUNFX0tJTkRfU0lMRU5DRRAEEhkKFU5PVElDRV9LSU5EX1JFQ09WRVJFRBAFQs8BCiNpby5naXRodWIuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MUIRU3Vic2NyaXB0aW9uUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL3N1YnNjcmlwdGlvbnN2MaICA0ZPVKoCGUZpcmVvbmNlLlN1YnNjcmlwdGlvbnMuVjHKAhlGaXJlb25jZVxTdWJzY3JpcHRpb25zXFYx6gIbRmlyZW9uY2U6OlN1YnNjcmlwdGlvbnM6OlYxYgZwcm90bzM", [file_fireonce_v1_event, file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
- * Who is told of which events, and how that goes.
+ * Who is reported of which events, and how that goes.
  *
  * @generated from message fireonce.subscriptions.v1.Subscription
  */
@@ -131,14 +131,14 @@ export type Subscription = Message<"fireonce.subscriptions.v1.Subscription"> & {
   lastError: string;
 
   /**
-   * When the failing notice is sent again, or what was collected is told, at the latest.
+   * When the failing notice is sent again, or what was collected is reported, at the latest.
    *
    * @generated from field: google.protobuf.Timestamp next_time = 18;
    */
   nextTime?: Timestamp;
 
   /**
-   * Events up to here are told, or will not be. A cursor of ListJobEvents.
+   * Events up to here are reported, or will not be. A cursor of ListJobEvents.
    *
    * @generated from field: string cursor = 19;
    */
@@ -280,7 +280,7 @@ export const NoticeFilterSchema: GenMessage<NoticeFilter> = /*@__PURE__*/
   messageDesc(file_fireonce_subscriptions_v1_subscription, 1);
 
 /**
- * When a subscription tells of what its filter selects, and of what else. All unset: immediately,
+ * When a subscription reports of what its filter selects, and of what else. All unset: immediately,
  * each event.
  *
  * @generated from message fireonce.subscriptions.v1.NoticeRules
@@ -302,7 +302,7 @@ export type NoticeRules = Message<"fireonce.subscriptions.v1.NoticeRules"> & {
   quiet?: Duration;
 
   /**
-   * Tell only once at least so many events came within threshold_window. Fewer are not told.
+   * Tell only once at least so many events came within threshold_window. Fewer are not reported.
    *
    * @generated from field: int32 threshold = 3;
    */
@@ -442,7 +442,7 @@ export const NoticeSchema: GenMessage<Notice> = /*@__PURE__*/
   messageDesc(file_fireonce_subscriptions_v1_subscription, 5);
 
 /**
- * What a notice tells.
+ * What a notice reports.
  *
  * @generated from message fireonce.subscriptions.v1.NoticeData
  */
@@ -489,7 +489,7 @@ export type NoticeData = Message<"fireonce.subscriptions.v1.NoticeData"> & {
   digest?: NoticeDigest;
 
   /**
-   * The notice tells the events after the one cursor, up to the other. ListJobEvents lists them.
+   * The notice reports the events after the one cursor, up to the other. ListJobEvents lists them.
    *
    * @generated from field: string after_cursor = 8;
    */
@@ -501,7 +501,7 @@ export type NoticeData = Message<"fireonce.subscriptions.v1.NoticeData"> & {
   cursor: string;
 
   /**
-   * Events before after_cursor were removed from the log before they could be told.
+   * Events before after_cursor were removed from the log before they could be reported.
    *
    * @generated from field: bool events_lost = 10;
    */
@@ -651,7 +651,7 @@ export type SentNotice = Message<"fireonce.subscriptions.v1.SentNotice"> & {
   endTime?: Timestamp;
 
   /**
-   * It tells the events after the one cursor, up to the other.
+   * It reports the events after the one cursor, up to the other.
    *
    * @generated from field: string after_cursor = 8;
    */
@@ -687,7 +687,7 @@ export enum SubscriptionState {
   ACTIVE = 1,
 
   /**
-   * It makes no notices of events. Those that come meanwhile are told after
+   * It makes no notices of events. Those that come meanwhile are reported after
    * ResumeSubscription, as far as the log still has them.
    *
    * @generated from enum value: SUBSCRIPTION_STATE_PAUSED = 2;
@@ -742,7 +742,7 @@ export const SubscriptionPauseCauseSchema: GenEnum<SubscriptionPauseCause> = /*@
   enumDesc(file_fireonce_subscriptions_v1_subscription, 1);
 
 /**
- * What a notice tells.
+ * What a notice reports.
  *
  * @generated from enum fireonce.subscriptions.v1.NoticeKind
  */

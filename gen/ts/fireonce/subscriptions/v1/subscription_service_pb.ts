@@ -647,7 +647,7 @@ export const ListNoticesResponseSchema: GenMessage<ListNoticesResponse> = /*@__P
   messageDesc(file_fireonce_subscriptions_v1_subscription_service, 19);
 
 /**
- * Tells people and programs what became of jobs: each event that a filter selects, at least
+ * Reports to people and programs what became of jobs: each event that a filter selects, at least
  * once and in order, by a connection of the project.
  *
  * A notice is sent like a job, with its retries, but is none of the project's: no list, count,
@@ -656,7 +656,7 @@ export const ListNoticesResponseSchema: GenMessage<ListNoticesResponse> = /*@__P
  *
  * A connection "webhook" gets a Notice as JSON, under one webhook-id however often it is sent:
  * a receiver that dedupes on it has each once. "slack", "smtp" and "resend" get words for people, and
- * may show a notice twice. Nobody is asked about a notice whose outcome is unknown.
+ * may show a notice twice. No person is asked about a notice whose outcome is unknown.
  *
  * Errors that any RPC may return and the rule for repeating calls are those of JobService.
  *
@@ -667,7 +667,7 @@ export const ListNoticesResponseSchema: GenMessage<ListNoticesResponse> = /*@__P
  */
 export const SubscriptionService: GenService<{
   /**
-   * Stores a subscription. It tells of what happens from now on.
+   * Stores a subscription. It reports of what happens from now on.
    *
    * * ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. INVALID_ARGUMENT /
    *   KEY_RESERVED.
@@ -706,7 +706,7 @@ export const SubscriptionService: GenService<{
     output: typeof ListSubscriptionsResponseSchema;
   },
   /**
-   * Sets the fields that update_mask names to the request's values. Events that are not told
+   * Sets the fields that update_mask names to the request's values. Events that are not reported
    * yet are selected by the new filter.
    *
    * * NOT_FOUND / SUBSCRIPTION_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
@@ -733,7 +733,7 @@ export const SubscriptionService: GenService<{
     output: typeof PauseSubscriptionResponseSchema;
   },
   /**
-   * Goes on where it stopped: a notice that failed is sent again at once. OK when it is not
+   * Goes on where it stopped: a notice that failed is sent again immediately. OK when it is not
    * paused. With skip_to_now it goes on with what happens from now on instead. Errors as
    * PauseSubscription.
    *
@@ -769,7 +769,7 @@ export const SubscriptionService: GenService<{
     output: typeof TestSubscriptionResponseSchema;
   },
   /**
-   * Sends one notice again, under its webhook-id; or goes back to a cursor, and tells all
+   * Sends one notice again, under its webhook-id; or goes back to a cursor, and reports all
    * later events again, in new notices.
    *
    * * NOT_FOUND / SUBSCRIPTION_NOT_FOUND, NOTICE_NOT_FOUND: it is no longer kept.
