@@ -80,14 +80,9 @@ func (s *subscriptionService) draft(ctx context.Context, req connectionOwned, st
 	if d.named, err = ownerRef(callerOf(ctx).project, req); err != nil {
 		return d, err
 	}
-	if d.conn, err = s.connectionID(ctx, d.named); err != nil && !ofItem(err) {
-		return d, err
+	if d.conn, d.refused = s.connectionID(ctx, d.named); d.refused == nil {
+		d.refused = s.check(ctx, d.conn, d.named, stated)
 	}
-	if err != nil {
-		d.refused = err
-		return d, nil
-	}
-	d.refused = s.check(ctx, d.conn, d.named, stated)
 	if d.refused != nil && !ofItem(d.refused) {
 		return d, d.refused
 	}

@@ -19,9 +19,10 @@ const (
 	MaxEvents = 100
 	// storm is how many events that wait for one notice make it a digest.
 	storm = 1000
-	// MaxExamples and MaxGroups bound a digest.
+	// MaxExamples bounds the examples of a digest.
 	MaxExamples = 20
-	MaxGroups   = 50
+	// MaxGroups bounds the groups of a digest.
+	MaxGroups = 50
 	// groupExamples bounds the examples of one group.
 	groupExamples = 3
 	// maxFailing bounds the connections whose recovery is reported.

@@ -180,23 +180,9 @@ func (r *Runner) step(ctx context.Context, d store.DueSubscription) (more bool, 
 		}
 	}
 	s := &p.Subscription
-	switch {
-	case s.State == store.SubscriptionDeleted:
-	case s.Asked == store.AskedTest:
-		err = r.test(d, &p)
-	case s.Asked > 0 && d.Subscription.Open == 0:
-		s.Asked = 0
-		err = r.again(d, &p)
-	case s.Asked > 0: // the next step has that notice
-	case s.State != store.SubscriptionActive, s.Failed != 0 && s.Next.After(d.Now):
-	case s.Failed != 0 && d.Subscription.Open == 0:
-		err = r.again(d, &p)
-	case s.Failed != 0: // the next step has that notice
-	default:
-		var write bool
-		if write, more, err = r.tell(ctx, d, &p); err == nil && !write && p.Ended == 0 {
-			return more, nil
-		}
+	write, more, err := r.next(ctx, d, &p)
+	if err == nil && !write && p.Ended == 0 {
+		return more, nil
 	}
 	if cannot, ok := errors.AsType[*CannotCarryError](err); ok {
 		return false, r.pause(ctx, d, cannot.Why)
@@ -218,6 +204,28 @@ func (r *Runner) step(ctx context.Context, d store.DueSubscription) (more bool, 
 		r.logStep(ctx, d, p)
 	}
 	return more || p.Ended != 0, err
+}
+
+// next decides what a subscription sends next, once no notice is under way. write reports whether the
+// step is to be written.
+func (r *Runner) next(ctx context.Context, d store.DueSubscription, p *store.SubscriptionStep) (write, more bool, err error) {
+	s := &p.Subscription
+	switch {
+	case s.State == store.SubscriptionDeleted:
+	case s.Asked == store.AskedTest:
+		return true, false, r.test(d, p)
+	case s.Asked > 0 && d.Subscription.Open == 0:
+		s.Asked = 0
+		return true, false, r.again(d, p)
+	case s.Asked > 0: // the next step has that notice
+	case s.State != store.SubscriptionActive, s.Failed != 0 && s.Next.After(d.Now):
+	case s.Failed != 0 && d.Subscription.Open == 0:
+		return true, false, r.again(d, p)
+	case s.Failed != 0: // the next step has that notice
+	default:
+		return r.tell(ctx, d, p)
+	}
+	return false, false, nil
 }
 
 // pause pauses a subscription that can make no notice.

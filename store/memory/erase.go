@@ -93,15 +93,8 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 				return out, err
 			}
 		case store.EraseSubscriptions:
-			for _, c := range t.subscriptions {
-				if c.Project != p.Project || c.State == store.SubscriptionDeleted {
-					continue
-				}
-				next := c.Clone()
-				next.State, next.PauseCause, next.Note, next.UpdatedBy = store.SubscriptionDeleted, 0, "", p.Actor
-				if _, err := t.stepSubscription(store.SubscriptionStep{Subscription: next}); err != nil {
-					return out, err
-				}
+			if err := t.deleteSubscriptions(p.Project, p.Actor); err != nil {
+				return out, err
 			}
 		case store.EraseNotices:
 			var uncounted store.ProjectErasure
@@ -129,6 +122,21 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 		}
 		return out, nil
 	})
+}
+
+// deleteSubscriptions deletes the subscriptions of a project, so that they make no notices.
+func (t *tx) deleteSubscriptions(project, actor string) error {
+	for _, c := range t.subscriptions {
+		if c.Project != project || c.State == store.SubscriptionDeleted {
+			continue
+		}
+		next := c.Clone()
+		next.State, next.PauseCause, next.Note, next.UpdatedBy = store.SubscriptionDeleted, 0, "", actor
+		if _, err := t.stepSubscription(store.SubscriptionStep{Subscription: next}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eraseJobs erases those jobs of a project that may be erased.

@@ -31,19 +31,9 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 				out.InFlight++
 			case job.Accepted:
 				out.Accepted++
-			case job.Ambiguous:
-				if !j.IsNotice() {
-					out.Ambiguous++
-				}
-			case job.NeedsResolution:
-				if !j.IsNotice() {
-					out.NeedsResolution++
-				}
 			default:
 			}
-			if !r.job.IsNotice() {
-				out.OldestUnknown = max(out.OldestUnknown, t.unknownFor(r))
-			}
+			t.unknowns(r, &out)
 		}
 		out.Holds = t.holds()
 		for _, c := range t.schedules {
@@ -56,6 +46,21 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 		}
 		return out, nil
 	})
+}
+
+// unknowns counts a job whose outcome is unknown, unless it is a notice, which needs no person.
+func (t *tx) unknowns(r *record, out *store.Vitals) {
+	if r.job.IsNotice() {
+		return
+	}
+	switch r.job.State {
+	case job.Ambiguous:
+		out.Ambiguous++
+	case job.NeedsResolution:
+		out.NeedsResolution++
+	default:
+	}
+	out.OldestUnknown = max(out.OldestUnknown, t.unknownFor(r))
 }
 
 // holds counts connections by the causes of their holds.

@@ -122,7 +122,6 @@ func subscriptionFlags() []cli.Flag {
 var (
 	noticeFilterFlags = []string{"state", "phase", "label", "connection", "schedule"}
 	noticeRuleFlags   = []string{"collect", "quiet", "threshold", "threshold-window", "recovered", "silence", "digest"}
-	noticeTargetFlags = []string{"channel", "sender", "to"}
 )
 
 func anyGiven(cmd *cli.Command, names []string) bool {
