@@ -117,20 +117,17 @@ func (w *world) end(id job.ID, e job.Evidence) {
 	w.Helper()
 	leased, err := w.s.Claim(w.Context(), store.ClaimParams{Worker: "engine", Lease: time.Minute, Limit: 100})
 	w.ok(err)
-	for _, l := range leased {
-		if l.ID != id {
-			w.Fatalf("job %s is due, too", l.ID)
-		}
-		out, err := w.s.Arm(w.Context(), []store.Arm{{
-			Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: w.id(), Worker: "engine", Class: l.Class, EffectKey: l.EffectKey("ns"),
-			Digest: []byte("d"), Frozen: []byte("f"), SendBy: time.Second, AnswerBy: 2 * time.Second, Fence: 3 * time.Second, KeepTrying: time.Hour,
-		}})
-		w.ok(err)
-		w.ok(out[0].Err)
-		w.apply(out[0].Snapshot.ID, e)
-		return
+	if len(leased) != 1 || leased[0].ID != id {
+		w.Fatalf("job %s is not the only one that is due: %v", id, leased)
 	}
-	w.Fatalf("job %s is not due", id)
+	l := leased[0]
+	out, err := w.s.Arm(w.Context(), []store.Arm{{
+		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: w.id(), Worker: "engine", Class: l.Class, EffectKey: l.EffectKey("ns"),
+		Digest: []byte("d"), Frozen: []byte("f"), SendBy: time.Second, AnswerBy: 2 * time.Second, Fence: 3 * time.Second, KeepTrying: time.Hour,
+	}})
+	w.ok(err)
+	w.ok(out[0].Err)
+	w.apply(id, e)
 }
 
 func (w *world) apply(id job.ID, e job.Evidence) {
