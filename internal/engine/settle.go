@@ -39,7 +39,7 @@ func (t *task) settle(s *job.Snapshot, ev job.Evidence, token job.ID) (after *jo
 		switch {
 		case err == nil && !moved:
 			if !s.IsNotice() {
-				e.Metrics.Settled(conn.Connector, s.Class, ev)
+				e.Metrics.Settled(conn, t.leased.HoldKey, s.Class, ev)
 			}
 			return after, true
 		case moved:

@@ -110,7 +110,7 @@ const (
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_SUBSCRIPTION_NOT_FOUND ErrorReason = 320
 	// NOT_FOUND: the subscription has no such notice, or it is no longer kept.
-	ErrorReason_ERROR_REASON_NOTICE_NOT_FOUND ErrorReason = 323
+	ErrorReason_ERROR_REASON_NOTICE_NOT_FOUND ErrorReason = 324
 	// FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
 	// states in which it is possible, never the present one.
 	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 400
@@ -269,7 +269,7 @@ var (
 		306:  "ERROR_REASON_API_KEY_NOT_FOUND",
 		307:  "ERROR_REASON_PROJECT_NOT_FOUND",
 		320:  "ERROR_REASON_SUBSCRIPTION_NOT_FOUND",
-		323:  "ERROR_REASON_NOTICE_NOT_FOUND",
+		324:  "ERROR_REASON_NOTICE_NOT_FOUND",
 		400:  "ERROR_REASON_JOB_STATE",
 		401:  "ERROR_REASON_CONNECTION_DISABLED",
 		402:  "ERROR_REASON_CONNECTION_IN_USE",
@@ -343,7 +343,7 @@ var (
 		"ERROR_REASON_API_KEY_NOT_FOUND":           306,
 		"ERROR_REASON_PROJECT_NOT_FOUND":           307,
 		"ERROR_REASON_SUBSCRIPTION_NOT_FOUND":      320,
-		"ERROR_REASON_NOTICE_NOT_FOUND":            323,
+		"ERROR_REASON_NOTICE_NOT_FOUND":            324,
 		"ERROR_REASON_JOB_STATE":                   400,
 		"ERROR_REASON_CONNECTION_DISABLED":         401,
 		"ERROR_REASON_CONNECTION_IN_USE":           402,
@@ -930,7 +930,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\xb2\x02\x12#\n" +
 	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\xb3\x02\x12(\n" +
 	"#ERROR_REASON_SUBSCRIPTION_NOT_FOUND\x10\xc0\x02\x12\"\n" +
-	"\x1dERROR_REASON_NOTICE_NOT_FOUND\x10\xc3\x02\x12\x1b\n" +
+	"\x1dERROR_REASON_NOTICE_NOT_FOUND\x10\xc4\x02\x12\x1b\n" +
 	"\x16ERROR_REASON_JOB_STATE\x10\x90\x03\x12%\n" +
 	" ERROR_REASON_CONNECTION_DISABLED\x10\x91\x03\x12#\n" +
 	"\x1eERROR_REASON_CONNECTION_IN_USE\x10\x92\x03\x12#\n" +

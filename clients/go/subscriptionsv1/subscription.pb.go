@@ -500,14 +500,14 @@ type NoticeFilter struct {
 	States []fireoncev1.JobState `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.v1.JobState" json:"states,omitempty"`
 	// The phase of the new state. A job enters a phase when its earlier state was of another one.
 	Phases []fireoncev1.Phase `protobuf:"varint,2,rep,packed,name=phases,proto3,enum=fireonce.v1.Phase" json:"phases,omitempty"`
-	// All must be among the job's labels, as they are when the event is read. At most 8.
+	// Only of jobs with all of these labels, as they are when the event is read. At most 8.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// At most 50.
+	// Only of jobs of these connections. At most 50.
 	ConnectionIds []string `protobuf:"bytes,4,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
 	// One list with connection_ids. A key of no connection is NOT_FOUND /
 	// CONNECTION_NOT_FOUND. Answers have ids. At most 50.
 	ConnectionKeys []string `protobuf:"bytes,5,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
-	// Of recurring schedules. At most 50.
+	// Only of jobs of these recurring schedules. At most 50.
 	ScheduleIds []string `protobuf:"bytes,6,rep,name=schedule_ids,json=scheduleIds,proto3" json:"schedule_ids,omitempty"`
 	// One list with schedule_ids. A key of no schedule is NOT_FOUND / SCHEDULE_NOT_FOUND. Answers
 	// have ids. At most 50.
@@ -787,9 +787,10 @@ func (*NoticeTarget_Email) isNoticeTarget_Kind() {}
 
 // The addresses of an e-mail, in the forms of fireonce.v1.Email.
 type EmailTarget struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Sender string                 `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
-	// At most 20.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From which e-mails come.
+	Sender string `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	// To which e-mails go. At most 20.
 	To            []string `protobuf:"bytes,2,rep,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

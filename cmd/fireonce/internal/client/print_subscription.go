@@ -5,15 +5,11 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
-
-// mask returns an empty update mask.
-func mask() *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{} }
 
 // showSubscription prints the subscription of an answer.
 func showSubscription[R interface {

@@ -235,14 +235,14 @@ export type NoticeFilter = Message<"fireonce.subscriptions.v1.NoticeFilter"> & {
   phases: Phase[];
 
   /**
-   * All must be among the job's labels, as they are when the event is read. At most 8.
+   * Only of jobs with all of these labels, as they are when the event is read. At most 8.
    *
    * @generated from field: map<string, string> labels = 3;
    */
   labels: { [key: string]: string };
 
   /**
-   * At most 50.
+   * Only of jobs of these connections. At most 50.
    *
    * @generated from field: repeated string connection_ids = 4;
    */
@@ -257,7 +257,7 @@ export type NoticeFilter = Message<"fireonce.subscriptions.v1.NoticeFilter"> & {
   connectionKeys: string[];
 
   /**
-   * Of recurring schedules. At most 50.
+   * Only of jobs of these recurring schedules. At most 50.
    *
    * @generated from field: repeated string schedule_ids = 6;
    */
@@ -389,12 +389,14 @@ export const NoticeTargetSchema: GenMessage<NoticeTarget> = /*@__PURE__*/
  */
 export type EmailTarget = Message<"fireonce.subscriptions.v1.EmailTarget"> & {
   /**
+   * From which e-mails come.
+   *
    * @generated from field: string sender = 1;
    */
   sender: string;
 
   /**
-   * At most 20.
+   * To which e-mails go. At most 20.
    *
    * @generated from field: repeated string to = 2;
    */
