@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
@@ -53,6 +54,8 @@ type Wire interface {
 	NoticeCursor(project string, incarnation, position int64) string
 	// NoticeCause returns a cause.
 	NoticeCause(c job.Cause) fireoncev1.EventCause
+	// NoticeConnections returns how connections are, with or without content.
+	NoticeConnections(ctx context.Context, project string, ids []job.ID, content bool) ([]*subscriptionsv1.ConnectionChange, error)
 	// ConnectionKeys returns the keys of connections.
 	ConnectionKeys(ctx context.Context, project string, ids []job.ID) (map[job.ID]string, error)
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -51,6 +52,16 @@ func (plainWire) NoticeCursor(_ string, incarnation, position int64) string {
 }
 
 func (plainWire) NoticeCause(job.Cause) fireoncev1.EventCause { return 0 }
+
+// standingOf are how connections are, by their ids, as a test says.
+var standingOf = map[string]fireoncev1.ConnectionStateCause{}
+
+func (plainWire) NoticeConnections(_ context.Context, _ string, ids []job.ID, _ bool) (out []*subscriptionsv1.ConnectionChange, _ error) {
+	for _, id := range ids {
+		out = append(out, &subscriptionsv1.ConnectionChange{ConnectionId: id.String(), Cause: standingOf[id.String()]})
+	}
+	return out, nil
+}
 
 func (plainWire) ConnectionKeys(context.Context, string, []job.ID) (map[job.ID]string, error) {
 	return nil, nil
@@ -419,5 +430,112 @@ func TestWords(t *testing.T) {
 	n.Digest = &subscriptionsv1.NoticeDigest{EventCount: 1, Groups: n.GetDigest().GetGroups()[1:], Examples: []*fireoncev1.JobEvent{event("letter-1", failed)}}
 	if subject, _ = words(n, "", ""); subject != "Job letter-1 failed: connection mail" {
 		t.Errorf("the subject is %q", subject)
+	}
+}
+
+// TestHolds: a subscription to holds reports a connection that is on hold, once, and that it works again,
+// and no job.
+func TestHolds(t *testing.T) {
+	w := newWorld(t)
+	other := w.id()
+	t.Cleanup(func() { delete(standingOf, other.String()) })
+	spec, err := EncodeSpec(&subscriptionsv1.Subscription{Filter: &subscriptionsv1.NoticeFilter{Holds: true, ConnectionIds: []string{other.String()}}})
+	w.ok(err)
+	s, _, err := w.s.CreateSubscription(t.Context(), store.NewSubscription{Subscription: store.Subscription{
+		ID: w.id(), Project: "default", Key: "owner", Connection: w.conn.ID, Spec: spec, CreatedBy: "ann", Next: w.now,
+	}})
+	w.ok(err)
+	look := func() {
+		w.now = w.now.Add(holdLook)
+		w.run()
+	}
+	w.run()
+	w.fail()
+	look()
+	if got := w.read(s.ID); got.Open != 0 || got.Number != 0 {
+		t.Fatalf("a notice of a connection that works, or of a job: %+v", got)
+	}
+	standingOf[other.String()] = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED
+	look()
+	w.end(w.under(s.ID).ID, arrived)
+	w.run()
+	look()
+	if got := w.read(s.ID); got.Open != 0 || got.Number != 1 {
+		t.Fatalf("the hold is not one notice: %+v", got)
+	}
+	delete(standingOf, other.String())
+	look()
+	snap := w.under(s.ID)
+	p := new(fireoncev1.Payload)
+	w.ok(proto.Unmarshal(snap.Payload, p))
+	if body := p.GetWebhook().GetBodyText(); !strings.Contains(body, "fireonce.notice.connections") || strings.Contains(body, "CAUSE_LOGIN_ENDED") {
+		t.Errorf("the notice of a connection that works again is %s", body)
+	}
+}
+
+// TestConnectionWords: the owner of a connection reads what it is and what to do, without words of operators.
+func TestConnectionWords(t *testing.T) {
+	since := timestamppb.New(start)
+	for _, c := range []struct {
+		change  *subscriptionsv1.ConnectionChange
+		subject string
+		want    []string
+	}{
+		{
+			&subscriptionsv1.ConnectionChange{
+				ConnectionKey: "shop", AccountIdentity: "@shop@example.social", StartTime: since,
+				Cause: fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED,
+			},
+			"@shop@example.social is logged out", []string{"Log in again.", "waits", minute(start), "https://dash.example"},
+		},
+		{
+			&subscriptionsv1.ConnectionChange{ConnectionKey: "shop", CredentialExpireTime: since},
+			"shop has a login that ends at " + minute(start), []string{"Log in again before that."},
+		},
+		{&subscriptionsv1.ConnectionChange{ConnectionKey: "shop"}, "shop works again", nil},
+	} {
+		subject, text := words(&subscriptionsv1.NoticeData{
+			SubscriptionKey: "owner", ProjectId: "default", Number: 1, Kind: subscriptionsv1.NoticeKind_NOTICE_KIND_CONNECTIONS,
+			Connections: []*subscriptionsv1.ConnectionChange{c.change},
+		}, "", "https://dash.example")
+		if subject != c.subject {
+			t.Errorf("the subject is %q, not %q", subject, c.subject)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("the text lacks %q:\n%s", want, text)
+			}
+		}
+	}
+}
+
+// TestStanding: what is reported of a connection once, and what is no news.
+func TestStanding(t *testing.T) {
+	const refused, paused, limited = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED,
+		fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED
+	soon, later := timestamppb.New(start.Add(holdSoon-time.Second)), timestamppb.New(start.Add(holdSoon+time.Second))
+	m := memory{}
+	for i, c := range []struct {
+		cause  fireoncev1.ConnectionStateCause
+		end    *timestamppb.Timestamp
+		report bool
+	}{
+		{0, later, false},
+		{limited, later, false},
+		{0, soon, true},
+		{0, soon, false},
+		{0, nil, false}, // the credential was replaced
+		{refused, nil, true},
+		{refused, soon, false},
+		{paused, nil, true},
+		{0, nil, true},
+		{0, nil, false},
+		{refused, nil, true},
+		{0, soon, true}, // it works, and its credential ends
+	} {
+		out := changes(&m, []*subscriptionsv1.ConnectionChange{{ConnectionId: "one", Cause: c.cause, CredentialExpireTime: c.end}}, start)
+		if len(out) > 0 != c.report {
+			t.Errorf("step %d: reported %v, not %v", i, len(out) > 0, c.report)
+		}
 	}
 }
