@@ -309,7 +309,7 @@ export type NoticeRules = Message<"fireonce.subscriptions.v1.NoticeRules"> & {
   threshold: number;
 
   /**
-   * Required with threshold. A second to 7 days.
+   * How far apart these events may be. Required with threshold. A second to 7 days.
    *
    * @generated from field: google.protobuf.Duration threshold_window = 4;
    */
