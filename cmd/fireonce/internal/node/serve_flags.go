@@ -128,7 +128,7 @@ func newServeFlags(version string) *serveFlags {
 	f.text(&f.allowOrigin, "allow-origin", "", "`URL,…` web origins that may call from a browser")
 	f.text(&f.allowHost, "allow-host", "", "`HOST,…` names to answer to without an API key, beside loopback ones")
 
-	f.text(&c.NoticeLink, "notice-link", "", "the `URL` that notices for people end with, e.g. of a dashboard")
+	f.text(&c.NoticeLink, "notice-link", "", "`URL` of what notices for people link to, e.g. a dashboard")
 
 	f.group = "Accounts, connectors and limits"
 	f.text(&c.OAuthApps, "oauth-apps", "", "`FILE` JSON: the OAuth apps by which accounts log in; see docs/operations.md")
