@@ -200,7 +200,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 		}
 		return store.Meta{
 			StoreID: m.StoreID, Engine: "sqlite", Created: m.CreatedAt, Quarantined: m.Quarantined,
-			Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: m.FileIdentity,
+			Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: m.FileIdentity, Stops: m.Stops,
 			Now: v.now, Steady: v.now.Add(-time.Duration(clock.Moved) * time.Microsecond), Clock: v.suspect,
 		}, nil
 	})
