@@ -35,6 +35,7 @@ type Services struct {
 	Stats       adminv1connect.StatsServiceHandler
 	Access      adminv1connect.AccessServiceHandler
 	Servers     adminv1connect.ServerServiceHandler
+	Pauses      adminv1connect.PauseServiceHandler
 }
 
 // Transport serves the API over a transport of its own: grpcserver's.

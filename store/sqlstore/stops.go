@@ -159,6 +159,23 @@ func (t Tx) wakeStopped(ctx context.Context) error {
 	return named("runnable rows", t.Q.EndSetAside(ctx, start))
 }
 
+// CountOpenStops returns how many stops may be in force now or later, of a number that may be too
+// high since some have ended by themselves.
+func (v View) CountOpenStops(ctx context.Context, most int64, now time.Time) (int64, error) {
+	if most == 0 {
+		return 0, nil
+	}
+	var open int64
+	for _, wide := range []bool{false, true} {
+		n, err := v.Q.CountStops(ctx, shareddb.CountStopsParams{Now: now, Wide: wide})
+		if err != nil {
+			return 0, fmt.Errorf("stops: %w", err)
+		}
+		open += n
+	}
+	return open, nil
+}
+
 // StopsFor returns the stops that have not ended and may be over these connections and hold
 // keys, or over any of their jobs.
 func (v View) StopsFor(ctx context.Context, conns []job.ID, holds []string) ([]store.Stop, error) {

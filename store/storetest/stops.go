@@ -237,6 +237,7 @@ func stopWindow(f *fixture) {
 	page, err := f.s.ListStops(f.ctx, store.StopQuery{})
 	f.ok(err)
 	f.is(len(page.Stops), 0, "listed after its end")
+	f.is(f.meta().Stops, int64(0), "stops after the window")
 	ended := f.endStop(stop)
 	f.is(ended.Ended.IsZero(), true, "a stop that has ended by itself is not ended")
 }
