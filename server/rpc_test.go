@@ -27,6 +27,7 @@ const (
 	accessPath  = "/fireonce.admin.v1.AccessService/"
 	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"
 	serversPath = "/fireonce.admin.v1.ServerService/"
+	pausesPath  = "/fireonce.admin.v1.PauseService/"
 )
 
 // served are the RPCs that this server implements.
@@ -37,6 +38,7 @@ var served = []string{
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	bulkPath + "BulkCancelJobs", bulkPath + "BulkRetryJobs", bulkPath + "BulkRescheduleJobs", bulkPath + "BulkResolveJobs", statsPath + "GetStats",
 	serversPath + "ListServers", serversPath + "RunDue",
+	pausesPath + "CreatePause", pausesPath + "EndPause", pausesPath + "ListPauses",
 	statsPath + "CountJobs", statsPath + "QueryStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
 	connsPath + "UpdateConnection", connsPath + "RotateCredential", connsPath + "TestConnection",

@@ -22,17 +22,18 @@ import (
 var (
 	scans = []string{
 		"List", "Count", "Stats", "Series", "Events", "ListSchedules", "Firings", "Items", "ListConnections",
-		"ListAPIKeys", "Projects", "KeyUse", "CredentialsOfOthers",
+		"ListAPIKeys", "Projects", "KeyUse", "CredentialsOfOthers", "PreviewStop",
 	}
 	pointReads = []string{
 		"Job", "JobNames", "Attempts", "Observations", "Watch", "Schedule", "NextFiring", "Item", "Connection", "Hold", "Missed",
 		"Credential", "CredentialKeys", "ReadLogin", "APIKey", "StoredJobs", "Holdings", "ErasedJob", "Meta",
+		"ListStops", "StopsOver", // there are few
 		"Servers", // costs as much as there is under way
 	}
 	storeWrites = []string{
 		"Create", "Apply", "CreateSchedule", "ChangeSchedule", "Fire", "AddItem", "ChangeItem", "CreateConnection",
 		"ChangeConnection", "Reseal", "StartLogin", "TakeLogin", "CreateAPIKey",
-		"RevokeAPIKey", "TouchAPIKey", "EraseJob", "EraseProject",
+		"RevokeAPIKey", "TouchAPIKey", "EraseJob", "EraseProject", "CreateStop", "EndStop",
 	}
 )
 

@@ -867,7 +867,7 @@ type ListPausesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Also those that ended in the last 30 days.
 	ShowEnded bool `protobuf:"varint,1,opt,name=show_ended,json=showEnded,proto3" json:"show_ended,omitempty"`
-	// At most 500. 0: 50.
+	// 0 means 50; more than 500 means 500.
 	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1042,12 +1042,11 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\x0fEndPauseRequest\x12&\n" +
 	"\bpause_id\x18\x01 \x01(\tB\v\xbaH\b\xc8\x01\x01r\x03\xb0\x01\x01R\apauseId\"B\n" +
 	"\x10EndPauseResponse\x12.\n" +
-	"\x05pause\x18\x01 \x01(\v2\x18.fireonce.admin.v1.PauseR\x05pause\"\x99\x01\n" +
+	"\x05pause\x18\x01 \x01(\v2\x18.fireonce.admin.v1.PauseR\x05pause\"\x96\x01\n" +
 	"\x11ListPausesRequest\x12\x1d\n" +
 	"\n" +
-	"show_ended\x18\x01 \x01(\bR\tshowEnded\x12'\n" +
-	"\tpage_size\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xf4\x03(\x00R\bpageSize\x12<\n" +
+	"show_ended\x18\x01 \x01(\bR\tshowEnded\x12$\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"n\n" +
 	"\x12ListPausesResponse\x120\n" +

@@ -397,7 +397,7 @@ export type ListPausesRequest = Message<"fireonce.admin.v1.ListPausesRequest"> &
   showEnded: boolean;
 
   /**
-   * At most 500. 0: 50.
+   * 0 means 50; more than 500 means 500.
    *
    * @generated from field: int32 page_size = 2;
    */
