@@ -13,12 +13,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-const (
-	// maxPauseAhead is how far ahead a pause may begin.
-	maxPauseAhead = 366 * 24 * time.Hour
-	// maxPausePreviewed bounds each list of a preview.
-	maxPausePreviewed = 100
-)
+// maxPausePreviewed bounds each list of a preview.
+const maxPausePreviewed = 100
 
 // pauseService answers fireonce.admin.v1.PauseService.
 type pauseService struct{ *Server }
@@ -35,8 +31,6 @@ func (s *pauseService) CreatePause(ctx context.Context, req *adminv1.CreatePause
 	}
 	made, err := n.At(now)
 	switch {
-	case made.Begin.After(now.Add(maxPauseAhead)):
-		return nil, badField("begin_time", "lte", "begin_time is more than 366 days ahead")
 	case errors.Is(err, store.ErrIllegal) && !made.End.IsZero() && !made.End.After(now):
 		return nil, badField("end_time", "gt", "end_time has passed")
 	case errors.Is(err, store.ErrIllegal) && !made.End.IsZero() && !made.End.After(made.Begin):
@@ -61,6 +55,9 @@ func (s *pauseService) CreatePause(ctx context.Context, req *adminv1.CreatePause
 		return nil, fmt.Errorf("store the pause: %w", err)
 	}
 	s.metaCache.Delete(struct{}{})
+	if stop.Created.After(now) {
+		now = stop.Created // it began after the time was read
+	}
 	s.logStopChange(ctx, "pause", stop, "created", created)
 	return &adminv1.CreatePauseResponse{Pause: pauseToWire(stop, now), Created: created}, nil
 }

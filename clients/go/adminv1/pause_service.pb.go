@@ -502,7 +502,7 @@ type CreatePauseRequest struct {
 	Target *PauseTarget           `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	// Why: one line, at most 500 characters. Shown wherever the pause is.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// From when on. Unset: now. At most 366 days ahead.
+	// From when on. Unset: now.
 	BeginTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
 	// Until when. Unset: until EndPause. After begin_time and in the future.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`

@@ -41,7 +41,7 @@ func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
 		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), countCommand(), statsCommand(), serversCommand(), healthCommand(), schedulesCommand(),
+		bulkCommand(), countCommand(), statsCommand(), serversCommand(), pauseCommand(), resumeCommand(), pausesCommand(), healthCommand(), schedulesCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}
 }
@@ -57,6 +57,7 @@ type API struct {
 	Stats       adminv1connect.StatsServiceClient
 	Access      adminv1connect.AccessServiceClient
 	Servers     adminv1connect.ServerServiceClient
+	Pauses      adminv1connect.PauseServiceClient
 	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
 }
 
@@ -97,6 +98,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Stats:       adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
 		Access:      adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
 		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
+		Pauses:      adminv1connect.NewPauseServiceClient(hc, u.String(), limit),
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
 			hc, strings.TrimSuffix(u.String(), "/")+healthPath, limit),
 	}, nil

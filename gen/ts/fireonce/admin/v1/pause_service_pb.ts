@@ -220,7 +220,7 @@ export type CreatePauseRequest = Message<"fireonce.admin.v1.CreatePauseRequest">
   note: string;
 
   /**
-   * From when on. Unset: now. At most 366 days ahead.
+   * From when on. Unset: now.
    *
    * @generated from field: google.protobuf.Timestamp begin_time = 3;
    */
