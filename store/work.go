@@ -97,7 +97,7 @@ type Leased struct {
 	// ReplyTo is the external id of the effect that this job answers; empty when it answers
 	// none, or that effect has no known id.
 	ReplyTo string
-	// Stopped is the stop that is in force over the job; nil: none is. Its worker gives it back.
+	// Stopped is the stop that is in force over the job; nil: none is. Its worker returns the lease.
 	Stopped *Stop
 	// Armed is set when the job was armed with its claim. The snapshot beside it is the job
 	// between the two.

@@ -60,9 +60,9 @@ func (f *fixture) endStop(s store.Stop) store.Stop {
 	return out
 }
 
-// labeled sets a label of a job.
-func labeled(name, value string) func(*store.NewJob) {
-	return func(n *store.NewJob) { n.Spec.Labels = map[string]string{name: value} }
+// ofTeam sets the label "team" of a job.
+func ofTeam(value string) func(*store.NewJob) {
+	return func(n *store.NewJob) { n.Spec.Labels = map[string]string{"team": value} }
 }
 
 // everyScope has one stop of each scope over a job on the fixture's connection with the label
@@ -93,8 +93,8 @@ func stopScopes(f *fixture) {
 		stop := f.stop(s)
 		f.is([]any{stop.Begin, stop.End, stop.Created, stop.CreatedBy}, []any{f.job(f.submit().ID).Now, time.Time{}, stop.Begin, "api:ann/1"}, "%s: stored", name)
 		// What was submitted beside it, without the label, is covered by all but the label's.
-		stopped := f.submit(labeled("team", "red"))
-		free := f.submit(on(other), holding("elsewhere"), labeled("team", "blue"))
+		stopped := f.submit(ofTeam("red"))
+		free := f.submit(on(other), holding("elsewhere"), ofTeam("blue"))
 		wide := s.Scope == store.StopEverything || s.Scope == store.StopProject
 		for _, l := range f.claimN(100) {
 			switch {
@@ -129,7 +129,7 @@ func stopScopes(f *fixture) {
 	}
 }
 
-// arrive takes a leased job to its end, or gives it back if it is stopped.
+// arrive takes a leased job to its end, or returns its lease if it is stopped.
 func (f *fixture) arrive(l store.Leased) {
 	f.Helper()
 	if l.Stopped != nil {
@@ -141,7 +141,7 @@ func (f *fixture) arrive(l store.Leased) {
 
 func stopArms(f *fixture) {
 	for name, s := range f.everyScope() {
-		want := f.submit(labeled("team", "red"))
+		want := f.submit(ofTeam("red"))
 		l := f.claim()
 		f.is(l.ID, want.ID, "%s: claimed", name)
 		stop := f.stop(s)
@@ -185,8 +185,8 @@ func stopEvidence(f *fixture) {
 }
 
 func stopIntents(f *fixture) {
-	stopped := f.submit(labeled("team", "red"))
-	free := f.submit(labeled("team", "blue"))
+	stopped := f.submit(ofTeam("red"))
+	free := f.submit(ofTeam("blue"))
 	f.stop(store.Stop{Scope: store.StopLabel, Label: "team", Value: "red", Project: project})
 	out, err := f.s.Claim(f.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 10, Intent: func(l store.Leased) *store.Arm {
 		a := f.intent(l)
@@ -203,7 +203,7 @@ func stopIntents(f *fixture) {
 func stopStarts(f *fixture) {
 	for name, s := range f.everyScope() {
 		stop := f.stop(s)
-		n := f.new(labeled("team", "red"))
+		n := f.new(ofTeam("red"))
 		n.ScheduleTime = time.Time{}
 		n.Start = &store.ClaimParams{Worker: "worker", Lease: lease, Limit: 1, Intent: func(l store.Leased) *store.Arm {
 			a := f.intent(l)
@@ -271,7 +271,7 @@ func stopEnd(f *fixture) {
 	f.clock.advance(store.StopHeadStart)
 	f.claimed(first.ID)
 	// A job that a label's stop put off is due as soon as the stop ends.
-	red := f.submit(labeled("team", "red"))
+	red := f.submit(ofTeam("red"))
 	l := f.claim()
 	f.is(l.ID, red.ID, "claimed")
 	f.arrive(l)
@@ -450,10 +450,10 @@ func stopQuarantined(f *fixture) {
 
 func stopPreview(f *fixture) {
 	other := f.bystander()
-	repeat := f.ambiguous(labeled("team", "red"))
-	short := f.submit(labeled("team", "red"), func(n *store.NewJob) { n.Spec.StartWindow = 10 * time.Minute })
-	longer := f.submit(labeled("team", "red"), func(n *store.NewJob) { n.Spec.StartWindow = 30 * time.Minute })
-	f.submit(labeled("team", "red"), func(n *store.NewJob) { n.Spec.StartWindow = 48 * time.Hour })
+	repeat := f.ambiguous(ofTeam("red"))
+	short := f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 10 * time.Minute })
+	longer := f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 30 * time.Minute })
+	f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 48 * time.Hour })
 	f.submit(on(other), holding("elsewhere"), func(n *store.NewJob) { n.Spec.StartWindow = 5 * time.Minute })
 	for name, s := range f.everyScope() {
 		s.End = f.job(short.ID).Now.Add(20 * time.Minute)

@@ -374,7 +374,7 @@ type Pause struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Who made it, as in JobEvent.actor.
 	CreatedBy string `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// When and by whom EndPause ended it. Unset: it did not.
+	// When EndPause ended it, and who called it. Unset: it did not.
 	EndedTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ended_time,json=endedTime,proto3" json:"ended_time,omitempty"`
 	EndedBy   string                 `protobuf:"bytes,11,opt,name=ended_by,json=endedBy,proto3" json:"ended_by,omitempty"`
 	// The project that it is limited to. Empty: all projects.

@@ -1389,14 +1389,14 @@ CREATE TABLE stops (
     cause         smallint    NOT NULL CHECK (cause BETWEEN 1 AND 31),
     note          text        NOT NULL,
     begin_at      timestamptz NOT NULL,
-    -- NULL: it ends when somebody ends it.
+    -- NULL: it ends when a caller ends it.
     end_at        timestamptz,
     -- A caller stated begin_at or end_at.
     planned       boolean     NOT NULL,
     created_at    timestamptz NOT NULL,
     -- Actors, as in events.
     created_by    text        NOT NULL,
-    -- When somebody ended it, and who; NULL: nobody has.
+    -- When a caller ended it, and which; NULL: no one has.
     ended_at      timestamptz,
     ended_by      text        NOT NULL DEFAULT '',
     CHECK (end_at > begin_at)

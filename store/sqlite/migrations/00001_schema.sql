@@ -1146,14 +1146,14 @@ CREATE TABLE stops (
     cause         INTEGER NOT NULL CHECK (cause BETWEEN 1 AND 31),
     note          TEXT    NOT NULL,
     begin_at      INTEGER NOT NULL,
-    -- NULL: it ends when somebody ends it.
+    -- NULL: it ends when a caller ends it.
     end_at        INTEGER,
     -- A caller stated begin_at or end_at.
     planned       INTEGER NOT NULL CHECK (planned IN (0, 1)),
     created_at    INTEGER NOT NULL,
     -- Actors, as in events.
     created_by    TEXT    NOT NULL,
-    -- When somebody ended it, and who; NULL: nobody has.
+    -- When a caller ended it, and which; NULL: no one has.
     ended_at      INTEGER,
     ended_by      TEXT    NOT NULL DEFAULT '',
     CHECK (end_at > begin_at)

@@ -29,7 +29,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Stops sending, and lets it go on: of everything, of a project, a connector, a connection, a
+// Stops sending, and resumes it: of everything, of a project, a connector, a connection, a
 // destination or a label.
 //
 // While a pause is in force, no job that it covers is started, and none is repeated under its
@@ -104,7 +104,7 @@ func (c *pauseServiceClient) ListPauses(ctx context.Context, in *adminv1.ListPau
 // All implementations must embed UnimplementedPauseServiceServer
 // for forward compatibility.
 //
-// Stops sending, and lets it go on: of everything, of a project, a connector, a connection, a
+// Stops sending, and resumes it: of everything, of a project, a connector, a connection, a
 // destination or a label.
 //
 // While a pause is in force, no job that it covers is started, and none is repeated under its

@@ -187,7 +187,7 @@ func pauseTarget(p *adminv1.Pause) string {
 	return plain(name)
 }
 
-// pauseTimes tells when a pause is in force.
+// pauseTimes returns when a pause is in force.
 func pauseTimes(p *adminv1.Pause) string {
 	if p.GetEndTime() == nil {
 		return "from " + stamp(p.GetBeginTime()) + " until it is resumed"

@@ -177,7 +177,7 @@ export type Pause = Message<"fireonce.admin.v1.Pause"> & {
   createdBy: string;
 
   /**
-   * When and by whom EndPause ended it. Unset: it did not.
+   * When EndPause ended it, and who called it. Unset: it did not.
    *
    * @generated from field: google.protobuf.Timestamp ended_time = 10;
    */
@@ -505,7 +505,7 @@ export const PauseStateSchema: GenEnum<PauseState> = /*@__PURE__*/
   enumDesc(file_fireonce_admin_v1_pause_service, 1);
 
 /**
- * Stops sending, and lets it go on: of everything, of a project, a connector, a connection, a
+ * Stops sending, and resumes it: of everything, of a project, a connector, a connection, a
  * destination or a label.
  *
  * While a pause is in force, no job that it covers is started, and none is repeated under its
