@@ -48,7 +48,7 @@ func TestPlans(t *testing.T) {
 	// These run once per process or by an operator, or are bounded by their table.
 	walks := map[string]bool{
 		"LastTurn": true, "EndClaimLeases": true, "EndLookLeases": true, "RaiseFences": true, "Servers": true,
-		"PruneStops": true, "CountStops": true, "SetOpenStops": true,
+		"PruneStops": true, "CountStops": true, "SetOpenStops": true, "RemoveStops": true,
 	}
 	// A connection has few holds and a job few looks, and few jobs and logins are under way; of
 	// the others DoubtfulIDs sorts one page.
