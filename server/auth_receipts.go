@@ -39,6 +39,12 @@ var keptOfBulk = keptFields{"result": {
 	"failures": {"error": {"code": nil, "detail": {"reason": nil}}},
 }}
 
+// keptOfPlan has counts and no jobs.
+var keptOfPlan = keptFields{
+	"plan_id": nil, "state": nil, "job_count": nil, "planned_count": nil, "changed_count": nil, "left_out_count": nil, "incomplete": nil,
+	"create_time": nil, "start_time": nil, "end_time": nil,
+}
+
 // keptOfConnection is what a caller without connections:read sees of a connection.
 var keptOfConnection = keptFields{
 	"connection_id": nil, "project_id": nil, "connector": nil, "state": nil, "state_cause": nil, "pause_time": nil,
@@ -66,6 +72,11 @@ var keptOfFiring = keptFields{
 // keptOfItem is what such a caller sees of an item of a schedule's queue.
 var keptOfItem = keptFields{
 	"schedule_id": nil, "item_id": nil, "state": nil, "position": nil, "job_id": nil, "create_time": nil, "update_time": nil, "etag": nil,
+}
+
+// keptOfPause is what a caller without connections:read sees of a pause: its own request, and when.
+var keptOfPause = keptFields{
+	"pause_id": nil, "state": nil, "cause": nil, "begin_time": nil, "end_time": nil, "create_time": nil, "ended_time": nil, "project_id": nil,
 }
 
 // keptOfBulkSchedules is keptOfBulk for schedules.

@@ -145,6 +145,14 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID, subscriptionID
 		},
 		connsPath + "CompleteOAuth": &connectionsv1.CompleteOAuthRequest{State: "reaching", Code: "reaching"},
 
+		incidentsPath + "ListIncidents":   &adminv1.ListIncidentsRequest{},
+		incidentsPath + "GetIncident":     &adminv1.GetIncidentRequest{IncidentId: "inc_reaching"},
+		incidentsPath + "ResolveIncident": &adminv1.ResolveIncidentRequest{PlanId: jobID},
+		incidentsPath + "RedeliverJobs":   &adminv1.RedeliverJobsRequest{IncidentIds: []string{"inc_reaching"}},
+		incidentsPath + "GetPlan":         &adminv1.GetPlanRequest{PlanId: jobID},
+		incidentsPath + "ListPlans":       &adminv1.ListPlansRequest{},
+		incidentsPath + "ListPlanJobs":    &adminv1.ListPlanJobsRequest{PlanId: jobID},
+
 		statsPath + "GetStats":  &adminv1.GetStatsRequest{Connection: &adminv1.GetStatsRequest_ConnectionId{ConnectionId: connID}},
 		statsPath + "CountJobs": &adminv1.CountJobsRequest{},
 		statsPath + "QueryStats": &adminv1.QueryStatsRequest{
@@ -211,14 +219,20 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID, subscriptionID
 		accessPath + "EraseProject":     &adminv1.EraseProjectRequest{ProjectId: cmp.Or(project, "scoped")},
 		serversPath + "ListServers":     &adminv1.ListServersRequest{},
 		serversPath + "RunDue":          &adminv1.RunDueRequest{},
+		pausesPath + "CreatePause": &adminv1.CreatePauseRequest{
+			Target: &adminv1.PauseTarget{Target: &adminv1.PauseTarget_ConnectionId{ConnectionId: connID}}, BeginTime: timestamppb.New(now.AsTime().AddDate(0, 1, 0)),
+		},
+		pausesPath + "EndPause":   &adminv1.EndPauseRequest{PauseId: scheduleID},
+		pausesPath + "ListPauses": &adminv1.ListPausesRequest{},
 	}
 }
 
 // listing are RPCs that name no object, and those whose filter just selects nothing.
 var listing = []string{
 	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkRescheduleJobs", "BulkResolveJobs", "BatchScheduleJobs",
-	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats",
+	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats", "ListIncidents", "ListPlans",
 	"ListSchedules", "BulkPauseSchedules", "BulkResumeSchedules", "ListSubscriptions",
+	"ListPauses",
 	"RunDue", // works for all projects, and names none
 }
 

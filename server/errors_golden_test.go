@@ -209,6 +209,7 @@ func wrongCalls(f *fixture, key string) map[fireoncev1.ErrorReason]wrongCall {
 		}),
 		fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED: schedule(func(r *scheduleRequest) { r.IdempotencyKey = "bound" }),
 		fireoncev1.ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN:       {scheduleJob, f.charge(keyed, "k", "ch_1"), key},
+		fireoncev1.ErrorReason_ERROR_REASON_PAUSE_NOT_FOUND:        {pausesPath + "EndPause", &adminv1.EndPauseRequest{PauseId: absent}, key},
 		fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:          {jobsPath + "GetJob", byID(absent), key},
 		fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:   schedule(func(r *scheduleRequest) { r.Connection = onConnection(absent) }),
 		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND: {connsPath + "CompleteOAuth", &connectionsv1.CompleteOAuthRequest{
@@ -287,6 +288,22 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	out[fireoncev1.ErrorReason_ERROR_REASON_PROJECT_IN_USE] = callAt{access, wrongCall{
 		procedure: eraseProject, request: &adminv1.EraseProjectRequest{ProjectId: "shop"}, key: operatorKey,
 	}}
+
+	troubled := start(t)
+	troubled.schedule(troubled.request("k"))
+	troubled.needResolution()
+	made, err := troubled.resolveIncident(overConnect(troubled), &adminv1.ResolveIncidentRequest{
+		IncidentId: troubled.incident(overConnect(troubled), unknownKind).GetIncidentId(), Decision: notSent, Note: "n",
+	})
+	troubled.must(err)
+	troubled.clock.advance(store.PlanKept + time.Second)
+	for reason, call := range map[fireoncev1.ErrorReason]wrongCall{
+		fireoncev1.ErrorReason_ERROR_REASON_INCIDENT_NOT_FOUND: {procedure: incidentsPath + "GetIncident", request: &adminv1.GetIncidentRequest{IncidentId: "inc_aaaaaaaaaaaaaaaa"}},
+		fireoncev1.ErrorReason_ERROR_REASON_PLAN_NOT_FOUND:     {procedure: incidentsPath + "GetPlan", request: &adminv1.GetPlanRequest{PlanId: "00000000-0000-0000-0000-000000000001"}},
+		fireoncev1.ErrorReason_ERROR_REASON_PLAN_OVER:          {procedure: incidentsPath + "ResolveIncident", request: &adminv1.ResolveIncidentRequest{PlanId: made.GetPlanId()}},
+	} {
+		out[reason] = callAt{troubled, call}
+	}
 
 	copied := start(t)
 	old := copied.schedule(copied.request("old"))

@@ -18,11 +18,14 @@ type Store interface {
 	store.Subscriptions
 	store.DueSchedules // for Config.Scheduler, where none is given
 	store.Connections
+	store.Stops
 	store.Sealing
 	store.Logins
 	store.APIKeys
 	store.Quotas
 	store.Erasure
+	store.Incidents
+	store.Plans
 	Meta(ctx context.Context) (store.Meta, error)
 	Servers(ctx context.Context) ([]store.Server, error)
 }

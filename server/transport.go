@@ -35,8 +35,10 @@ type Services struct {
 	Subscriptions subscriptionsv1connect.SubscriptionServiceHandler
 	Bulk          adminv1connect.BulkServiceHandler
 	Stats         adminv1connect.StatsServiceHandler
+	Incidents     adminv1connect.IncidentServiceHandler
 	Access        adminv1connect.AccessServiceHandler
 	Servers       adminv1connect.ServerServiceHandler
+	Pauses        adminv1connect.PauseServiceHandler
 }
 
 // Transport serves the API over a transport of its own: grpcserver's.

@@ -42,6 +42,7 @@ const (
 	connPages tokenKind = 'C'
 	bulkPages tokenKind = 'B'
 	keyPages  tokenKind = 'K' // API keys
+	planPages tokenKind = 'N' // jobs of a plan
 	sealPages tokenKind = 'S' // sealed credentials
 
 	schedulePages     tokenKind = 'T'
@@ -50,8 +51,9 @@ const (
 	backfillPages     tokenKind = 'V'
 	itemPages         tokenKind = 'I'
 	endedItemPages    tokenKind = 'E'
-	subscriptionPages tokenKind = 'N'
+	subscriptionPages tokenKind = 'Q'
 	noticePages       tokenKind = 'M'
+	pausePages        tokenKind = 'H'
 )
 
 // token is a decoded cursor or page token.

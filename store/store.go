@@ -73,6 +73,7 @@ type Store interface {
 	Noticing
 
 	Connections
+	Stops
 	Sealing
 	Logins
 	Renewals
@@ -83,6 +84,9 @@ type Store interface {
 	Retention
 	Erasure
 	Rollups
+
+	Incidents
+	Plans
 
 	Monitoring
 	Admin

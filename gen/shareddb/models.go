@@ -216,6 +216,31 @@ type OauthRenewal struct {
 	BeforeAt     time.Time
 }
 
+type Plan struct {
+	ID          job.ID
+	Project     string
+	Op          int16
+	Ruling      job.Ruling
+	Override    bool
+	Pace        int64
+	Incident    string
+	Note        string
+	CreatedBy   string
+	StartedBy   string
+	State       int16
+	Pages       int64
+	Jobs        int64
+	Planned     int64
+	Changed     int64
+	LeftOut     int64
+	Incarnation int64
+	Cut         bool
+	CreatedAt   time.Time
+	StartedAt   time.Time
+	AdvancedAt  time.Time
+	EndedAt     time.Time
+}
+
 type Rollup struct {
 	Project      string
 	ConnectionID job.ID
@@ -307,6 +332,26 @@ type Server struct {
 	Pid       int64
 	StartedAt time.Time
 	Draining  bool
+}
+
+type Stop struct {
+	ID           job.ID
+	Scope        store.StopScope
+	Project      string
+	Connector    string
+	ConnectionID column.OptionalID
+	HoldKey      string
+	Label        string
+	Value        string
+	Cause        store.StopCause
+	Note         string
+	BeginAt      time.Time
+	EndAt        time.Time
+	Planned      bool
+	CreatedAt    time.Time
+	CreatedBy    string
+	EndedAt      time.Time
+	EndedBy      string
 }
 
 type Subscription struct {

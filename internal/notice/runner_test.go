@@ -369,7 +369,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestNoConnection: a subscription whose connection is deleted pauses itself, and says why.
+// TestNoConnection: a subscription whose connection is deleted pauses itself, and states the reason.
 func TestNoConnection(t *testing.T) {
 	w := newWorld(t)
 	id := w.subscribe(&subscriptionsv1.Subscription{})

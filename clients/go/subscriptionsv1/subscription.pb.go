@@ -622,7 +622,7 @@ type NoticeRules struct {
 	Quiet *durationpb.Duration `protobuf:"bytes,2,opt,name=quiet,proto3" json:"quiet,omitempty"`
 	// Tell only once at least so many events came within threshold_window. Fewer are not reported.
 	Threshold int32 `protobuf:"varint,3,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	// Required with threshold. A second to 7 days.
+	// How far apart these events may be. Required with threshold. A second to 7 days.
 	ThresholdWindow *durationpb.Duration `protobuf:"bytes,4,opt,name=threshold_window,json=thresholdWindow,proto3" json:"threshold_window,omitempty"`
 	// After notices of FAILED, EXPIRED or unknown jobs of a connection, tell of the first one
 	// that has SUCCEEDED.

@@ -28,7 +28,7 @@ type CreateSubscriptionRequest struct {
 	// Names the subscription, unique among the project's. 1 to 255 printable ASCII characters
 	// without space. The prefix "fireonce:" is reserved.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// One line, at most 120 characters. Not part of the comparison of repeats.
+	// A name for people. One line, at most 120 characters. Not part of the comparison of repeats.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// The connection that notices are sent by: webhook, slack, smtp or resend.
 	//
@@ -40,7 +40,7 @@ type CreateSubscriptionRequest struct {
 	Filter     *NoticeFilter                          `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	Rules      *NoticeRules                           `protobuf:"bytes,6,opt,name=rules,proto3" json:"rules,omitempty"`
 	Target     *NoticeTarget                          `protobuf:"bytes,7,opt,name=target,proto3" json:"target,omitempty"`
-	// Notices quote content: the texts that need the scope payloads:read, which the caller
+	// Notices quote content. That are the texts that need the scope payloads:read, which the caller
 	// must have. They leave the service without that scope then.
 	IncludeContent bool `protobuf:"varint,8,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
 	// Check as the call does except for the quota, store nothing.
@@ -464,12 +464,14 @@ type UpdateSubscriptionRequest struct {
 	// The etag that was read. Required.
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// display_name, filter, rules, target, include_content. At least one.
-	UpdateMask     *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	DisplayName    string                 `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Filter         *NoticeFilter          `protobuf:"bytes,6,opt,name=filter,proto3" json:"filter,omitempty"`
-	Rules          *NoticeRules           `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
-	Target         *NoticeTarget          `protobuf:"bytes,8,opt,name=target,proto3" json:"target,omitempty"`
-	IncludeContent bool                   `protobuf:"varint,9,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// A name for people. One line, at most 120 characters.
+	DisplayName string        `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	Filter      *NoticeFilter `protobuf:"bytes,6,opt,name=filter,proto3" json:"filter,omitempty"`
+	Rules       *NoticeRules  `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
+	Target      *NoticeTarget `protobuf:"bytes,8,opt,name=target,proto3" json:"target,omitempty"`
+	// Notices quote content. The caller must have the scope payloads:read.
+	IncludeContent bool `protobuf:"varint,9,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }

@@ -29,7 +29,7 @@ export type CreateSubscriptionRequest = Message<"fireonce.subscriptions.v1.Creat
   idempotencyKey: string;
 
   /**
-   * One line, at most 120 characters. Not part of the comparison of repeats.
+   * A name for people. One line, at most 120 characters. Not part of the comparison of repeats.
    *
    * @generated from field: string display_name = 2;
    */
@@ -70,7 +70,7 @@ export type CreateSubscriptionRequest = Message<"fireonce.subscriptions.v1.Creat
   target?: NoticeTarget;
 
   /**
-   * Notices quote content: the texts that need the scope payloads:read, which the caller
+   * Notices quote content. That are the texts that need the scope payloads:read, which the caller
    * must have. They leave the service without that scope then.
    *
    * @generated from field: bool include_content = 8;
@@ -246,6 +246,8 @@ export type UpdateSubscriptionRequest = Message<"fireonce.subscriptions.v1.Updat
   updateMask?: FieldMask;
 
   /**
+   * A name for people. One line, at most 120 characters.
+   *
    * @generated from field: string display_name = 5;
    */
   displayName: string;
@@ -266,6 +268,8 @@ export type UpdateSubscriptionRequest = Message<"fireonce.subscriptions.v1.Updat
   target?: NoticeTarget;
 
   /**
+   * Notices quote content. The caller must have the scope payloads:read.
+   *
    * @generated from field: bool include_content = 9;
    */
   includeContent: boolean;
