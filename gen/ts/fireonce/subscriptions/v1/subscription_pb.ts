@@ -274,7 +274,7 @@ export type NoticeFilter = Message<"fireonce.subscriptions.v1.NoticeFilter"> & {
   /**
    * Report of the connections themselves, and of no job. That is: a connection of connection_ids is
    * on hold for its credential, is paused or deleted, its credential ends within 7 days, or it
-   * works again. One that is on hold already is reported immediately. They are looked at once
+   * works again. One that is on hold already is reported immediately. They are looked at every
    * a minute.
    *
    * @generated from field: bool holds = 8;
@@ -319,7 +319,7 @@ export type NoticeRules = Message<"fireonce.subscriptions.v1.NoticeRules"> & {
   threshold: number;
 
   /**
-   * Required with threshold. A second to 7 days.
+   * How far apart these events may be. Required with threshold. A second to 7 days.
    *
    * @generated from field: google.protobuf.Duration threshold_window = 4;
    */
