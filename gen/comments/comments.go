@@ -492,7 +492,7 @@ var Of = map[string]string{
 	"fireonce.subscriptions.v1.NoticeDigest.groups":                       "The largest, at most 50. There may be others.",
 	"fireonce.subscriptions.v1.NoticeFilter.connection_ids":               "Only of jobs of these connections. At most 50.",
 	"fireonce.subscriptions.v1.NoticeFilter.connection_keys":              "One list with connection_ids. A key of no connection is NOT_FOUND / CONNECTION_NOT_FOUND. Answers have ids. At most 50.",
-	"fireonce.subscriptions.v1.NoticeFilter.holds":                        "Report of the connections themselves, and of no job. That is: a connection of connection_ids is on hold for its credential, is paused or deleted, its credential ends within 7 days, or it works again. One that is on hold already is reported immediately. They are looked at every a minute.",
+	"fireonce.subscriptions.v1.NoticeFilter.holds":                        "Report of the connections themselves, and of no job. That is: a connection of connection_ids is on hold for its credential, is paused or deleted, its credential ends within 7 days, or it works again. One that is on hold already is reported immediately. They are looked at every minute.",
 	"fireonce.subscriptions.v1.NoticeFilter.labels":                       "Only of jobs with all of these labels, as they are when the event is read. At most 8.",
 	"fireonce.subscriptions.v1.NoticeFilter.phases":                       "The phase of the new state. A job enters a phase when its earlier state was of another one.",
 	"fireonce.subscriptions.v1.NoticeFilter.schedule_ids":                 "Only of jobs of these recurring schedules. At most 50.",

@@ -519,7 +519,7 @@ type NoticeFilter struct {
 	// Report of the connections themselves, and of no job. That is: a connection of connection_ids is
 	// on hold for its credential, is paused or deleted, its credential ends within 7 days, or it
 	// works again. One that is on hold already is reported immediately. They are looked at every
-	// a minute.
+	// minute.
 	Holds         bool `protobuf:"varint,8,opt,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -275,7 +275,7 @@ export type NoticeFilter = Message<"fireonce.subscriptions.v1.NoticeFilter"> & {
    * Report of the connections themselves, and of no job. That is: a connection of connection_ids is
    * on hold for its credential, is paused or deleted, its credential ends within 7 days, or it
    * works again. One that is on hold already is reported immediately. They are looked at every
-   * a minute.
+   * minute.
    *
    * @generated from field: bool holds = 8;
    */
