@@ -69,7 +69,7 @@ var Of = map[string]string{
 	"fireonce.admin.v1.Histogram.Bin.upper_bound":                         "The longest duration of the bin; that of the bin before is the lower bound. Unset: everything longer than 41 days.",
 	"fireonce.admin.v1.Histogram.bins":                                    "Bins that are not empty, the shortest durations first. Only with include_bins.",
 	"fireonce.admin.v1.Histogram.p50":                                     "Unset: count is 0, or the duration is longer than 41 days.",
-	"fireonce.admin.v1.Incident.advice":                                   "A sentence that says what a person can do.",
+	"fireonce.admin.v1.Incident.advice":                                   "What a person can do, as a sentence.",
 	"fireonce.admin.v1.Incident.begin_time":                               "When the first of the jobs entered it. UNKNOWN: its attempt was armed; FAILED: it ended; HELD and LATE: it fell due.",
 	"fireonce.admin.v1.Incident.class_counts":                             "Of job_count, by effect class.",
 	"fireonce.admin.v1.Incident.connection_key":                           "The key under which the connection was created.",

@@ -184,7 +184,7 @@ type Incident struct {
 	HoldEndTime   *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=hold_end_time,json=holdEndTime,proto3" json:"hold_end_time,omitempty"`
 	// The risk of each possible decision, for each effect class of the jobs. Only of GetIncident.
 	Risks []*DecisionRisk `protobuf:"bytes,19,rep,name=risks,proto3" json:"risks,omitempty"`
-	// A sentence that says what a person can do.
+	// What a person can do, as a sentence.
 	Advice        string `protobuf:"bytes,20,opt,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -149,7 +149,7 @@ export type Incident = Message<"fireonce.admin.v1.Incident"> & {
   risks: DecisionRisk[];
 
   /**
-   * A sentence that says what a person can do.
+   * What a person can do, as a sentence.
    *
    * @generated from field: string advice = 20;
    */
