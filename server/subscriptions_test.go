@@ -258,3 +258,67 @@ func TestSilenceNeedsNoEvent(t *testing.T) {
 		due("resumed")
 	})
 }
+
+// TestHolds: a subscription to holds is due immediately, and reports how its connections are, with the words of the
+// platform only with content.
+func TestHolds(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		ctx := t.Context()
+		told := f.told(ctx, c, "told", "https://told.example/x")
+		of := func(conns ...string) func(*createSubscriptionRequest) {
+			return func(r *createSubscriptionRequest) {
+				r.Filter = &subscriptionsv1.NoticeFilter{Holds: true, ConnectionIds: conns}
+			}
+		}
+		for what, try := range map[string]struct {
+			edit []func(*createSubscriptionRequest)
+			want fireoncev1.ErrorReason
+		}{
+			"no connection": {[]func(*createSubscriptionRequest){of()}, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID},
+			"a state beside it": {[]func(*createSubscriptionRequest){of(f.conn), func(r *createSubscriptionRequest) {
+				r.Filter.States = []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_FAILED}
+			}}, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID},
+			"a rule beside it": {[]func(*createSubscriptionRequest){of(f.conn), func(r *createSubscriptionRequest) {
+				r.Rules = &subscriptionsv1.NoticeRules{Recovered: true}
+			}}, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID},
+			"of the connection that reports": {[]func(*createSubscriptionRequest){of(f.conn, told)}, fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_CONNECTION},
+		} {
+			_, err := askWith[subscriptionsv1.CreateSubscriptionResponse](ctx, c, subsPath+"CreateSubscription", newSubscription(told, "s", try.edit...))
+			if err == nil {
+				t.Errorf("%s: it was taken", what)
+				continue
+			}
+			wantReason(t, err, try.want)
+		}
+		s := f.newSubscriptionAt(ctx, c, newSubscription(told, "s", of(f.conn)))
+		due, _, err := f.store.DueSubscriptions(ctx, job.ID{}, 10, time.Minute)
+		f.must(err)
+		if len(due) != 1 || due[0].Subscription.ID != f.id(s.GetSubscriptionId()) {
+			t.Errorf("due: %v", due)
+		}
+		_, err = askWith[subscriptionsv1.UpdateSubscriptionResponse](ctx, c, subsPath+"UpdateSubscription", &subscriptionsv1.UpdateSubscriptionRequest{
+			Subscription: &subscriptionsv1.UpdateSubscriptionRequest_SubscriptionId{SubscriptionId: s.GetSubscriptionId()},
+			UpdateMask:   &fieldmaskpb.FieldMask{Paths: []string{"filter"}}, Filter: &subscriptionsv1.NoticeFilter{ConnectionIds: []string{f.conn}},
+		})
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID)
+		is := func(content bool) *subscriptionsv1.ConnectionChange {
+			t.Helper()
+			all, err := f.server.NoticeConnections(ctx, server.DefaultProject, []job.ID{f.id(f.conn)}, content)
+			f.must(err)
+			if len(all) != 1 {
+				t.Fatalf("%d connections", len(all))
+			}
+			return all[0]
+		}
+		if got := is(false); got.GetCause() != 0 || got.GetConnectionId() != f.conn {
+			t.Errorf("it sends: %v", got)
+		}
+		f.schedule(f.request("k"))
+		f.clock.advance(time.Minute)
+		f.learn(f.claim().ID, job.Deferred{Kind: job.FailAuth, Message: canary})
+		quiet, full := is(false), is(true)
+		if full.GetReason() != canary || quiet.GetReason() != "" || quiet.GetCause() == 0 || quiet.GetStartTime() == nil {
+			t.Errorf("on hold: %v, with content %v", quiet, full)
+		}
+	})
+}

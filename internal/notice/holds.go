@@ -155,7 +155,7 @@ func connectionWords(n *subscriptionsv1.NoticeData) (subject, text string) {
 		if c.GetStartTime() != nil {
 			text += ", since " + minute(c.GetStartTime().AsTime())
 		}
-		if c.GetCause() != 0 {
+		if c.GetCause() != 0 && remedy != "" {
 			text += ". What is to be sent by it waits"
 		}
 		text += "."

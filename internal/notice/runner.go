@@ -333,6 +333,7 @@ func (r *Runner) again(d store.DueSubscription, p *store.SubscriptionStep) error
 	if d.Job == nil {
 		if d.Open.Number != 0 && d.Open.Number == s.Failed {
 			s.Position, s.Memory = d.Open.After, nil
+			s.Next = d.Now // holds and a silence are reported again without an event
 		}
 		s.Failed, s.Failures, s.Failing = 0, 0, time.Time{}
 		return nil
