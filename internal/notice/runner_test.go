@@ -1,10 +1,13 @@
 package notice
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -581,5 +584,73 @@ func TestStanding(t *testing.T) {
 		if len(out) > 0 != c.report {
 			t.Errorf("step %d: reported %v, not %v", i, len(out) > 0, c.report)
 		}
+	}
+}
+
+// brokenWire fails to encode the events of one project.
+type brokenWire struct {
+	plainWire
+	broken bool
+}
+
+var errBroken = errors.New("broken")
+
+func (w *brokenWire) NoticeEvents(ctx context.Context, project string, page store.EventPage, content bool) ([]*fireoncev1.JobEvent, error) {
+	if w.broken {
+		return nil, errBroken
+	}
+	return w.plainWire.NoticeEvents(ctx, project, page, content)
+}
+
+// TestFailingStepsAreRare: the steps of a subscription that fail are made and logged less and less often, and
+// it goes on where it was.
+func TestFailingStepsAreRare(t *testing.T) {
+	w := newWorld(t)
+	var log bytes.Buffer
+	wire := &brokenWire{broken: true}
+	w.r.cfg.Wire, w.r.cfg.Log = wire, slog.New(slog.NewTextHandler(&log, nil))
+	s := w.subscribe(&subscriptionsv1.Subscription{})
+	w.fail()
+	begin := w.now
+	for w.now.Sub(begin) < 10*time.Minute {
+		wait, err := w.r.Once(t.Context())
+		w.ok(err)
+		w.now = w.now.Add(max(wait, rest))
+	}
+	if lines := strings.Count(log.String(), "a notice cannot be made"); lines < 10 || lines > 16 {
+		t.Errorf("%d lines in ten minutes", lines)
+	}
+	wire.broken = false
+	w.now = w.now.Add(longestPutOff)
+	w.run()
+	if got := w.under(s); got.State != job.Scheduled || len(w.r.failing) != 0 {
+		t.Errorf("the notice is %s, and %d subscriptions fail", got.State, len(w.r.failing))
+	}
+}
+
+// TestNoticeBeforeItsFence: a notice that waits for a person is ruled on without an error while its request may
+// still act, and is sent again.
+func TestNoticeBeforeItsFence(t *testing.T) {
+	w := newWorld(t)
+	var log bytes.Buffer
+	w.r.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s := w.subscribe(&subscriptionsv1.Subscription{})
+	w.fail()
+	w.run()
+	under := w.under(s)
+	w.end(under.ID, job.Outcome{Attempt: 1, Result: job.ResultUnknown})
+	snap, err := w.s.Job(t.Context(), store.Ref{ID: under.ID})
+	w.ok(err)
+	if !snap.Fence.After(w.now) {
+		t.Fatal("the fence has passed")
+	}
+	out, err := w.s.Apply(t.Context(), []store.Change{{Job: under.ID, Version: snap.Version, Actor: "engine", Decision: job.Decision{
+		Action: job.ActWrite, To: job.NeedsResolution, Cause: job.CauseLooked, Attempt: snap.Attempt, Round: snap.Round,
+	}}})
+	w.ok(err)
+	w.ok(out[0].Err)
+	w.run()
+	if got := w.read(s); got.Open != 0 || got.Failed != 1 || strings.Contains(log.String(), "ERROR") {
+		t.Errorf("ruled on: %+v\n%s", got, log.String())
 	}
 }
