@@ -2,16 +2,19 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -320,5 +323,73 @@ func TestHolds(t *testing.T) {
 		if full.GetReason() != canary || quiet.GetReason() != "" || quiet.GetCause() == 0 || quiet.GetStartTime() == nil {
 			t.Errorf("on hold: %v, with content %v", quiet, full)
 		}
+	})
+}
+
+// TestCallbackOfASchedule: each job of a schedule has the callback that its template names by a key, which
+// answers show again; what cannot take callbacks is refused as for a job.
+func TestCallbackOfASchedule(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		ctx := t.Context()
+		f.told(ctx, c, "plain", "")
+		conn := f.told(ctx, c, "told", "https://told.example/x")
+		to := func(key string) func(*createScheduleRequest) {
+			return func(r *createScheduleRequest) { r.JobTemplate.Callback = key }
+		}
+		create := func(r *createScheduleRequest) (*schedulesv1.CreateScheduleResponse, error) {
+			return askWith[schedulesv1.CreateScheduleResponse](ctx, c, schedsPath+"CreateSchedule", r)
+		}
+		for key, want := range map[string]fireoncev1.ErrorReason{
+			"none": fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, "plain": fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_CONNECTION,
+		} {
+			_, err := create(f.newSchedule("s", to(key)))
+			wantReason(t, err, want)
+		}
+		kept := store.Ref{Project: server.DefaultProject, Key: job.ReservedKeyPrefix + "callbacks/" + conn}
+		dry, err := create(f.newSchedule("s", to("told"), func(r *createScheduleRequest) { r.ValidateOnly = true }))
+		f.must(err)
+		if _, err := f.store.Subscription(ctx, kept); !errors.Is(err, store.ErrNotFound) || dry.GetSchedule().GetJobTemplate().GetCallback() != "told" {
+			t.Errorf("a dry run: %v, and %v is kept", dry.GetSchedule().GetJobTemplate(), err)
+		}
+		made, err := create(f.newSchedule("s", to("told")))
+		f.must(err)
+		again, err := create(f.newSchedule("s", to("told")))
+		f.must(err)
+		if again.GetCreated() || again.GetSchedule().GetJobTemplate().GetCallback() != "told" {
+			t.Errorf("repeated: %v", again)
+		}
+		_, err = create(f.newSchedule("s"))
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
+		if s, err := f.store.Subscription(ctx, kept); err != nil || !s.Callbacks {
+			t.Errorf("kept: %+v, %v", s, err)
+		}
+		callback := func(key, want string) {
+			t.Helper()
+			fired, err := f.trigger(c, made.GetSchedule().GetScheduleId(), key, true)
+			f.must(err)
+			got, err := askWith[fireoncev1.GetJobResponse](ctx, c, jobsPath+"GetJob", &fireoncev1.GetJobRequest{
+				Job: &fireoncev1.GetJobRequest_JobId{JobId: fired.GetFiring().GetJobId()},
+			})
+			f.must(err)
+			if got.GetJob().GetCallback() != want {
+				t.Errorf("the job's callback is %q, not %q", got.GetJob().GetCallback(), want)
+			}
+		}
+		callback("now", "told")
+		seen := f.getSchedule(c, made.GetSchedule().GetScheduleId()).GetSchedule()
+		if seen.GetJobTemplate().GetCallback() != "told" {
+			t.Errorf("read: %v", seen.GetJobTemplate())
+		}
+		same, err := f.updateSchedule(c, seen, func(r *updateScheduleRequest) { r.JobTemplate = seen.GetJobTemplate() }, "job_template")
+		f.must(err)
+		if same.GetSchedule().GetEtag() != seen.GetEtag() {
+			t.Error("the template that was read changes the schedule")
+		}
+		_, err = f.updateSchedule(c, seen, func(r *updateScheduleRequest) {
+			r.JobTemplate = proto.CloneOf(seen.GetJobTemplate())
+			r.JobTemplate.Callback = ""
+		}, "job_template")
+		f.must(err)
+		callback("then", "")
 	})
 }

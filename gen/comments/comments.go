@@ -349,6 +349,7 @@ var Of = map[string]string{
 	"fireonce.schedules.v1.GetScheduleRequest.idempotency_key":            "The key under which the schedule was created.",
 	"fireonce.schedules.v1.GetScheduleRequest.omit_payload":               "Leave the template's payload out of the answer.",
 	"fireonce.schedules.v1.JobTemplate.attempt_timeout":                   "Time allowed for one request to the platform. Unset or 0 means 30 s. At most 10 min.",
+	"fireonce.schedules.v1.JobTemplate.callback":                          "As ScheduleJobRequest.callback: the webhook connection, by its key, that the end of each job is reported to. Empty: none.",
 	"fireonce.schedules.v1.JobTemplate.connection":                        "The connection that sends its jobs.",
 	"fireonce.schedules.v1.JobTemplate.connection_key":                    "The key under which the connection was created. Answers have connection_id.",
 	"fireonce.schedules.v1.JobTemplate.content_withheld":                  "True: payload was left out, because the caller lacks the scope payloads:read. Ignored in requests.",
