@@ -245,6 +245,42 @@ func (q *Queries) PreviewRepeats(ctx context.Context, arg PreviewRepeatsParams) 
 	return items, nil
 }
 
+const previewUnderWay = `-- name: PreviewUnderWay :one
+SELECT count(*) FROM (
+    SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w
+    WHERE w.state IN (2, 3) AND w.state = 3 LIMIT $1
+) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
+WHERE ($2::text = '' OR s.project = $2) AND ($3::text = '' OR c.connector = $3)
+    AND ($4::boolean OR s.connection_id = $5::uuid) AND ($6::text = '' OR s.hold_key = $6)
+    AND j.labels @> $7::text::jsonb
+`
+
+type PreviewUnderWayParams struct {
+	Most          int32
+	Project       string
+	Connector     string
+	AnyConnection bool
+	Connection    job.ID
+	HoldKey       string
+	Labels        string
+}
+
+// Jobs that are SENDING.
+func (q *Queries) PreviewUnderWay(ctx context.Context, arg PreviewUnderWayParams) (int64, error) {
+	row := q.db.QueryRow(ctx, previewUnderWay,
+		arg.Most,
+		arg.Project,
+		arg.Connector,
+		arg.AnyConnection,
+		arg.Connection,
+		arg.HoldKey,
+		arg.Labels,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const previewWaiting = `-- name: PreviewWaiting :one
 SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w

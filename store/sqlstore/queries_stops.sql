@@ -113,6 +113,16 @@ WHERE (@project::text = '' OR s.project = @project) AND (@connector::text = '' O
     AND j.labels @> sqlc.arg('labels')::text::jsonb
 ORDER BY s.next_at LIMIT @max_rows;
 
+-- name: PreviewUnderWay :one
+-- Jobs that are SENDING.
+SELECT count(*) FROM (
+    SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w
+    WHERE w.state IN (2, 3) AND w.state = 3 LIMIT @most
+) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
+WHERE (@project::text = '' OR s.project = @project) AND (@connector::text = '' OR c.connector = @connector)
+    AND (@any_connection::boolean OR s.connection_id = @connection::uuid) AND (@hold_key::text = '' OR s.hold_key = @hold_key)
+    AND j.labels @> sqlc.arg('labels')::text::jsonb;
+
 -- name: PreviewWaiting :one
 SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w
