@@ -219,7 +219,7 @@ var Of = map[string]string{
 	"fireonce.connections.v1.Connection.idempotency_key":                  "The key under which the connection was created. It stays bound to the connection forever, also after DeleteConnection.",
 	"fireonce.connections.v1.Connection.labels":                           "Names and values by which the connection is found (ConnectionFilter). For the client's own use, as a job's labels. At most 32.",
 	"fireonce.connections.v1.Connection.pause_id":                         "The pause of everything, its project, its connector or itself that is in force and lasts longest (PauseService). Nothing starts meanwhile, whatever state is. Empty: there is none.",
-	"fireonce.connections.v1.Connection.pause_reason":                     "What is paused, since when, by whom and why, in a user's words.",
+	"fireonce.connections.v1.Connection.pause_reason":                     "What is paused, since when, who paused it and why, in words for a user.",
 	"fireonce.connections.v1.Connection.pause_time":                       "When a person paused it. Unset: not paused.",
 	"fireonce.connections.v1.Connection.project_id":                       "Set by the server from the API key.",
 	"fireonce.connections.v1.Connection.rate_limit_end_time":              "Until when nothing starts: the platform asks for no requests, or a custom connector does not answer. Unset or past: no such time is known.",

@@ -171,7 +171,7 @@ type Connection struct {
 	// The pause of everything, its project, its connector or itself that is in force and lasts
 	// longest (PauseService). Nothing starts meanwhile, whatever state is. Empty: there is none.
 	PauseId string `protobuf:"bytes,36,opt,name=pause_id,json=pauseId,proto3" json:"pause_id,omitempty"`
-	// What is paused, since when, by whom and why, in a user's words.
+	// What is paused, since when, who paused it and why, in words for a user.
 	PauseReason   string `protobuf:"bytes,37,opt,name=pause_reason,json=pauseReason,proto3" json:"pause_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

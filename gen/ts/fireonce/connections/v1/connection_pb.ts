@@ -296,7 +296,7 @@ export type Connection = Message<"fireonce.connections.v1.Connection"> & {
   pauseId: string;
 
   /**
-   * What is paused, since when, by whom and why, in a user's words.
+   * What is paused, since when, who paused it and why, in words for a user.
    *
    * @generated from field: string pause_reason = 37;
    */
