@@ -450,6 +450,7 @@ func stopQuarantined(f *fixture) {
 func stopPreview(f *fixture) {
 	other := f.bystander()
 	repeat := f.ambiguous(ofTeam("red"))
+	f.sending(ofTeam("red"))
 	short := f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 10 * time.Minute })
 	longer := f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 30 * time.Minute })
 	f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 48 * time.Hour })

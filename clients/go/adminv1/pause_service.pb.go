@@ -727,7 +727,7 @@ type PausePreview struct {
 	// How many jobs window_ends and key_ends would have without their bounds. Lower bounds.
 	WindowEndCount int64 `protobuf:"varint,5,opt,name=window_end_count,json=windowEndCount,proto3" json:"window_end_count,omitempty"`
 	KeyEndCount    int64 `protobuf:"varint,6,opt,name=key_end_count,json=keyEndCount,proto3" json:"key_end_count,omitempty"`
-	// Jobs that are SENDING, which a pause lets finish; at most 10,000 are looked at. 0 in a pause
+	// Jobs that are SENDING, which a pause lets finish; more than 10,000 count as 10,000. 0 in a pause
 	// that is in force: nothing that it covers is being sent. A server that has just begun one may
 	// not be counted for a moment, so look twice.
 	UnderWayCount int64 `protobuf:"varint,7,opt,name=under_way_count,json=underWayCount,proto3" json:"under_way_count,omitempty"`

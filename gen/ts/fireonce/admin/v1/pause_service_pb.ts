@@ -366,7 +366,7 @@ export type PausePreview = Message<"fireonce.admin.v1.PausePreview"> & {
   keyEndCount: bigint;
 
   /**
-   * Jobs that are SENDING, which a pause lets finish; at most 10,000 are looked at. 0 in a pause
+   * Jobs that are SENDING, which a pause lets finish; more than 10,000 count as 10,000. 0 in a pause
    * that is in force: nothing that it covers is being sent. A server that has just begun one may
    * not be counted for a moment, so look twice.
    *
