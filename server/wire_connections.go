@@ -99,9 +99,9 @@ func (s *Server) connectionWires(ctx context.Context, list []store.Connection) (
 		return out, nil //nolint:nilerr // what is said of jobs does not depend on it
 	}
 	over, err := s.store.StopsOver(ctx, targets)
-	for i, stop := range over {
-		if err == nil && stop != nil && list[i].Deleted.IsZero() {
-			out[i].PauseId, out[i].PauseReason = stop.ID.String(), stopWords(*stop)
+	for i, c := range list {
+		if err == nil && i < len(over) && over[i] != nil && c.Deleted.IsZero() {
+			out[i].PauseId, out[i].PauseReason = over[i].ID.String(), stopWords(*over[i])
 		}
 	}
 	return out, nil
