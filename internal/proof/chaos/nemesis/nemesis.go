@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 )
 
@@ -242,9 +243,18 @@ func (n *Nemesis) killAll(ctx context.Context, f Fault) error {
 
 // die replaces a server by one that will kill itself, and waits for that a while.
 // The fleet starts it again. The replacing is not counted as a fault.
-func (n *Nemesis) die(ctx context.Context, f Fault) error {
+func (n *Nemesis) die(ctx context.Context, f Fault) (err error) {
 	fl := n.opts.Fleet
 	fl.Kill(f.Server)
+	if slices.Contains(failpoint.Notices, f.Place) {
+		// One server makes the notices: the one that lives longest. The others go with it.
+		for i := range fl.Size() {
+			if i == f.Server || !fl.Kill(i) {
+				continue
+			}
+			defer func() { err = errors.Join(err, n.start(ctx, i, "")) }()
+		}
+	}
 	if err := n.start(ctx, f.Server, fmt.Sprintf("%s:%d", f.Place, f.Nth)); err != nil {
 		return err
 	}
