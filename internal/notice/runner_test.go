@@ -103,17 +103,32 @@ func (w *world) subscribe(stated *subscriptionsv1.Subscription) job.ID {
 // fail makes a job that fails.
 func (w *world) fail() job.ID {
 	w.Helper()
+	id := w.armed()
+	w.apply(id, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailPermanent, Message: "no"})
+	return id
+}
+
+// armed makes a job whose request is under way.
+func (w *world) armed() job.ID {
+	w.Helper()
 	out, err := w.s.Create(w.Context(), []store.NewJob{{Spec: job.Spec{
 		ID: w.id(), Project: "default", Key: fmt.Sprint("job-", w.ids), Connection: w.conn.ID, HoldKey: "jobs", PayloadKind: "webhook",
 		StartWindow: time.Hour, Delivery: job.OnceOrAsk,
 	}}})
 	w.ok(err)
-	w.end(out[0].Snapshot.ID, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailPermanent, Message: "no"})
+	w.arm(out[0].Snapshot.ID)
 	return out[0].Snapshot.ID
 }
 
 // end claims a job, arms it, and settles it by evidence.
 func (w *world) end(id job.ID, e job.Evidence) {
+	w.Helper()
+	w.arm(id)
+	w.apply(id, e)
+}
+
+// arm claims and arms a job.
+func (w *world) arm(id job.ID) {
 	w.Helper()
 	leased, err := w.s.Claim(w.Context(), store.ClaimParams{Worker: "engine", Lease: time.Minute, Limit: 100})
 	w.ok(err)
@@ -127,7 +142,6 @@ func (w *world) end(id job.ID, e job.Evidence) {
 	}})
 	w.ok(err)
 	w.ok(out[0].Err)
-	w.apply(id, e)
 }
 
 func (w *world) apply(id job.ID, e job.Evidence) {
@@ -193,6 +207,30 @@ func (w *world) body(snap job.Snapshot) (number string, jobs []string) {
 		jobs = append(jobs, e.JobChanged.JobID)
 	}
 	return n.Data.Number, jobs
+}
+
+// counted is a digest as a receiver reads it.
+type counted struct {
+	Count  string `json:"eventCount"`
+	Groups []struct {
+		Count string `json:"eventCount"`
+	}
+	Examples []json.RawMessage
+}
+
+// digest returns the counts of a notice's job.
+func (w *world) digest(snap job.Snapshot) (number string, d counted) {
+	w.Helper()
+	p := new(fireoncev1.Payload)
+	w.ok(proto.Unmarshal(snap.Payload, p))
+	var n struct {
+		Data struct {
+			Number string
+			Digest counted
+		}
+	}
+	w.ok(json.Unmarshal([]byte(p.GetWebhook().GetBodyText()), &n))
+	return n.Data.Number, n.Data.Digest
 }
 
 var (
