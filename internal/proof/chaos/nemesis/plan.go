@@ -56,6 +56,10 @@ func (f Fault) Name() string {
 	return string(f.Kind)
 }
 
+// alone reports whether no other server runs meanwhile: one of them makes the notices, the one that
+// has lived longest, and it is to come to the place.
+func (f Fault) alone() bool { return f.Kind == Die && slices.Contains(failpoint.Notices, f.Place) }
+
 // World is what a plan is for.
 type World struct {
 	Servers int
