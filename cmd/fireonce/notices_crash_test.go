@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,12 +112,17 @@ func (s *subscriber) wait(changes int) {
 	}
 }
 
+// toldPlaces are where servers die: when an outcome is durable and no notice of it is decided; when
+// it is decided and not durable; when it is durable and not sent; and when it has arrived, and its
+// own outcome is not durable.
+var toldPlaces = append([]string{failpoint.Settled, failpoint.Answered}, failpoint.Notices...)
+
 // TestCrashWhileTelling kills servers between the outcome of a job and its notice, and after the
-// notice is durable. Each change must be reported once, in one notice, and the notices be in order.
+// notice is durable. Each change must be reported once, in one notice, and in the order of the log.
 func TestCrashWhileTelling(t *testing.T) {
 	t.Parallel()
 	const jobs, wave = 12, 4
-	for _, place := range failpoint.Notices {
+	for _, place := range toldPlaces {
 		for _, nth := range nths() {
 			at := fmt.Sprintf("%s:%d", place, nth)
 			for _, d := range deployments {
@@ -156,7 +163,8 @@ func TestCrashWhileTelling(t *testing.T) {
 func crashWhileCallingBack(t *testing.T, d deployment, at string) {
 	const jobs, wave = 12, 4
 	to, told := startHooks(t, true, nil), startSubscriber(t)
-	f := newFleet(t, d, "")
+	url := d.database(t)
+	f := newFleet(t, d, url)
 	f.start(at)
 	f.subscribe(told, false)
 	connection := f.connect(to.connection())
@@ -189,6 +197,36 @@ func crashWhileCallingBack(t *testing.T, d deployment, at string) {
 	if len(ids) != jobs {
 		t.Errorf("%d jobs were reported, want %d", len(ids), jobs)
 	}
+	s := openStore(t, url)
+	defer s.Close()
+	if got, want := told.changes(), ended(t, s); !slices.Equal(got, want) {
+		t.Errorf("called back, in this order:\n%s\nin the log:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// changes returns the changes that were reported, in the order in which they came.
+func (s *subscriber) changes() (all []string) {
+	for _, n := range s.order {
+		for _, e := range n.Data.Events {
+			all = append(all, e.JobChanged.JobID+"/"+e.JobChanged.Sequence+" "+e.JobChanged.NewState)
+		}
+	}
+	return all
+}
+
+// ended returns the successes of the project's log, in its order.
+func ended(t *testing.T, s store.Store) (all []string) {
+	t.Helper()
+	page, err := s.Events(t.Context(), store.EventQuery{Project: "default", Limit: store.MaxBatch})
+	if err != nil || page.More {
+		t.Fatalf("the log is not read whole: %v", err)
+	}
+	for _, e := range page.Events {
+		if e.To == job.Succeeded && e.From != e.To {
+			all = append(all, fmt.Sprintf("%s/%d JOB_STATE_%s", e.Job, e.Sequence, e.To))
+		}
+	}
+	return all
 }
 
 // subscribe makes a connection to a subscriber, which with events is reported of successes.
@@ -267,6 +305,9 @@ func judgeNotices(t *testing.T, url string, told *subscriber, jobs int) {
 		if n != 1 {
 			t.Errorf("change %s is in %d notices", change, n)
 		}
+	}
+	if got, want := told.changes(), ended(t, s); !slices.Equal(got, want) {
+		t.Errorf("reported, in this order:\n%s\nin the log:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	listed, err := s.List(t.Context(), store.JobQuery{Project: "default", Limit: 500})
 	if err != nil || len(listed.Jobs) != jobs {

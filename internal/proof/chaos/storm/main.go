@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
@@ -44,6 +45,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	set := flag.NewFlagSet("storm", flag.ContinueOnError)
 	jobs := set.Int("jobs", defaultJobs, "how many failures, on each engine")
 	engine := set.String("engine", "both", "postgres, sqlite or both")
+	takes := set.Duration("takes", time.Second, "how long the receiver of notices takes for each")
 	binary := set.String("binary", "", "run this `PROGRAM` instead of building one")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -68,7 +70,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 			continue
 		}
 		ran = true
-		if err := measure(ctx, name, *binary, dir, *jobs, out); err != nil {
+		if err := measure(ctx, name, *binary, dir, *jobs, *takes, out); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -101,13 +103,13 @@ func databases(ctx context.Context, engine, dir string) (urls [2]string, closes 
 }
 
 // measure runs the storm on one engine.
-func measure(ctx context.Context, engine, binary, dir string, jobs int, out io.Writer) error {
+func measure(ctx context.Context, engine, binary, dir string, jobs int, takes time.Duration, out io.Writer) error {
 	urls, closes, err := databases(ctx, engine, dir)
 	if err != nil {
 		return err
 	}
 	defer closes()
-	to := startReceivers()
+	to := startReceivers(takes)
 	defer to.http.Close()
 	var sides [2]*side
 	for i, name := range []string{without, with} {

@@ -23,6 +23,7 @@ const (
 // receivers refuse each job for good, and take each notice.
 type receivers struct {
 	http  *httptest.Server
+	takes time.Duration // for a notice
 	grown chan struct{}
 
 	mu      sync.Mutex
@@ -73,8 +74,8 @@ func (n notice) events() (count int, first time.Time) {
 	return len(n.body.Data.Events), n.body.Data.Events[0].EventTime
 }
 
-func startReceivers() *receivers {
-	r := &receivers{grown: make(chan struct{}, 1), known: make(map[string]bool)}
+func startReceivers(takes time.Duration) *receivers {
+	r := &receivers{takes: takes, grown: make(chan struct{}, 1), known: make(map[string]bool)}
 	r.http = httptest.NewServer(r)
 	return r
 }
@@ -94,6 +95,12 @@ func (r *receivers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusGone) // of a webhook only this is for good
 		return
 	}
+	defer func() { // the answer follows
+		select {
+		case <-time.After(r.takes):
+		case <-req.Context().Done():
+		}
+	}()
 	n := notice{id: req.Header.Get("webhook-id"), at: time.Now(), bytes: len(text)}
 	if err := json.Unmarshal(text, &n.body); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
