@@ -380,6 +380,10 @@ chaos-schedules-mutants: ## The campaign with broken rules of schedules, which m
 		grep -a 'schedules: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
 	done
 
+.PHONY: storm
+storm: need-postgres ## Tell a subscription of 100,000 failures on each engine, and compare with no subscription; or JOBS=10000
+	go run ./internal/proof/chaos/storm $(if $(JOBS),-jobs $(JOBS)) $(if $(ENGINE),-engine $(ENGINE))
+
 # Rules of notices that are broken likewise.
 TOLD_MUTANTS := notice-cursor-without-the-notice notice-before-the-outcome notice-under-the-id-of-its-try \
 	notice-events-newest-first notice-cursor-stays notice-digest-counts-its-examples notice-among-the-jobs
