@@ -214,7 +214,7 @@ func (l *live) inOrder(jobs []job.ID) {
 }
 
 // TestSubscriberDownForADay: a job fails each ten minutes while the receiver is down for a day.
-// Once it is up, it is told of all of them within the longest pause between two tries, in order, and
+// Once it is up, it gets all of them within the longest pause between two tries, in order, and
 // the first notice is the one that failed.
 func TestSubscriberDownForADay(t *testing.T) {
 	living(t, func(l *live) {
@@ -248,7 +248,7 @@ func TestSubscriberDownForADay(t *testing.T) {
 	})
 }
 
-// TestSubscriberDownForThreeDays: the subscription pauses itself. Nothing is told in the pause, although
+// TestSubscriberDownForThreeDays: the subscription pauses itself. Nothing is sent in the pause, although
 // the receiver is up; after ResumeSubscription the same notice comes first, and nothing is missing.
 func TestSubscriberDownForThreeDays(t *testing.T) {
 	living(t, func(l *live) {

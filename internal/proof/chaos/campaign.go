@@ -97,7 +97,7 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 		return nil, err
 	}
 	out := &outcome{engine: engine, asked: c.load.jobs}
-	if o.tells() {
+	if o.subscribes() {
 		if c.telling, err = newTelling(ctx, c); err != nil {
 			return nil, err
 		}

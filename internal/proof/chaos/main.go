@@ -16,7 +16,7 @@
 //     decided, every job come to rest, and the last notice be delivered in bounded time.
 //  3. Every job, firing and event is read over the API, and weighed against what the
 //     clients were answered, when schedules should have fired, what the platform logged, and
-//     what its receivers of notices were told.
+//     what its receivers of notices got.
 //
 // It fails if there is a duplicate, a lost job, a false verdict or a gap in the
 // events; if a notice is lost, told without an event, or out of order; if too much was left undone, or nothing came forward for long; and if faults

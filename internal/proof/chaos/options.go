@@ -208,14 +208,14 @@ func (o options) specs() func(i int) spec {
 		}
 		return func(i int) spec { return toldOf(platformSpecOf(o.seed, i, there, window), i) }
 	}
-	if !o.tells() {
+	if !o.subscribes() {
 		return func(i int) spec { return specOf(o.seed, i) }
 	}
 	return func(i int) spec { return toldOf(specOf(o.seed, i), i) }
 }
 
-// tells reports whether there are subscriptions.
-func (o options) tells() bool { return !o.soak && !o.outside }
+// subscribes reports whether there are subscriptions.
+func (o options) subscribes() bool { return !o.soak && !o.outside }
 
 // recurs reports whether schedules fire beside the clients' jobs.
 func (o options) recurs() bool { return !o.platforms && !o.soak && !o.outside }

@@ -26,7 +26,7 @@ import (
 )
 
 // Rules of this file: each subscription has a receiver of its own at the platform, behind the
-// proxy, so that what came for whom needs no word of the service.
+// proxy, so that what came where needs no word of the service.
 
 // The receivers, and the keys of the connections to them.
 const (
@@ -470,7 +470,7 @@ func (t *telling) shown(ctx context.Context) (map[string]int, error) {
 	return out, nil
 }
 
-// printTold prints what receivers were told.
+// printTold prints what receivers of notices got.
 func printTold(w io.Writer, out *judge.ToldReport) {
 	fmt.Fprintf(w, "  notices: %d subscriptions select %s; %d notices in %d requests, %d of them repeats; %d events in full, %d in %d digests\n",
 		out.Subscriptions, counts(out.By), out.Notices, out.Requests, out.Repeats, out.Told, out.Counted, out.Digests)

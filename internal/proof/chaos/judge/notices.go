@@ -17,7 +17,7 @@ const (
 	KindDigest = "DIGEST"
 )
 
-// Notice is what came under one webhook-id at a receiver, read as a program of anybody reads it.
+// Notice is what came under one webhook-id at a receiver, read as any program reads it.
 type Notice struct {
 	ID             string
 	SubscriptionID string
@@ -70,7 +70,7 @@ func ReadNotices(log iter.Seq2[platform.Record, error]) (map[string][]*Notice, e
 			byID[[2]string{name, r.Key}] = n
 			out[name] = append(out[name], n)
 		}
-		if r.Content != "" && n.Kind == "" { // of two requests at once, the second may have it
+		if r.Content != "" && n.Kind == "" { // of two concurrent requests, the second may have it
 			if err := n.read(r.Content); err != nil {
 				return nil, fmt.Errorf("notice %s of %s: %w", r.Key, name, err)
 			}

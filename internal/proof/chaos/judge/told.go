@@ -9,8 +9,8 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
-// Rules of this file: what a subscriber should have been told follows from the event log and from
-// what its client asked for, never from the service's own filter. What it was told is what the
+// Rules of this file: what a subscriber should have received follows from the event log and from
+// what its client asked for, never from the service's own filter. What it received is what the
 // platform's log has, in the order in which it came.
 
 // Kinds of violations of subscriptions.
@@ -22,7 +22,7 @@ const (
 	// Invented: a notice has an event that is not in the log, or is another one there.
 	Invented Kind = "told without an event"
 	// Unselected: a notice has an event that its subscription does not select, or is of a kind that
-	// nobody asked for.
+	// no client asked for.
 	Unselected Kind = "told unasked"
 	// Disordered: notices or their events did not come in the order of the log.
 	Disordered Kind = "told out of order"
@@ -33,8 +33,8 @@ const (
 	// Undelivered: when all faults are over, a notice is not delivered, or the service says of it
 	// what did not happen.
 	Undelivered Kind = "notice not delivered"
-	// Shown: a list, count or statistic of the project has more than its jobs, or a subscriber
-	// was told of a notice.
+	// Shown: a list, count or statistic of the project has more than its jobs, or a notice
+	// reports a notice.
 	Shown Kind = "notice among the jobs"
 )
 
@@ -44,15 +44,15 @@ var ToldKinds = []Kind{Untold, ToldTwice, Invented, Unselected, Disordered, Rena
 // StateSubscribed is the state of a subscription that makes notices.
 const StateSubscribed = "ACTIVE"
 
-// Subscription is who is told of what: what a client asked for, and what the service says of it at
+// Subscription is who receives what: what a client asked for, and what the service says of it at
 // the end.
 type Subscription struct {
 	// Name is that of its receiver, which no other subscription has.
 	Name string
-	// ID is what the service calls it. Empty: the service keeps it, and shows it to nobody; what
+	// ID is what the service calls it. Empty: the service keeps it, and shows it to no one; what
 	// it says of it in the end is not known either.
 	ID string
-	// Selects reports whether the client asked to be told of an event that is in the log.
+	// Selects reports whether the client asked for an event that is in the log.
 	Selects func(Event) bool
 	// Digests is set if its notices count events.
 	Digests bool
@@ -96,7 +96,7 @@ type ToldReport struct {
 	Notices  int `json:"notices"`
 	Requests int `json:"requests"`
 	Repeats  int `json:"repeats"`
-	// Selected are the events that had to be told, Told those that notices have in full, Counted
+	// Selected are the events that had to be in notices, Told those that notices have in full, Counted
 	// those of digests.
 	Selected int `json:"selected"`
 	Told     int `json:"told"`
@@ -136,7 +136,7 @@ type toldTrial struct {
 	order   []Event
 }
 
-// JudgeTold weighs what subscribers were told against the log of events. It fails only if one of
+// JudgeTold weighs what subscribers received against the log of events. It fails only if one of
 // the accounts cannot be read.
 func JudgeTold(in ToldInput) (*ToldReport, error) {
 	t := &toldTrial{ToldInput: in, log: make(map[change]place), report: &ToldReport{
@@ -166,7 +166,7 @@ func JudgeTold(in ToldInput) (*ToldReport, error) {
 	}
 	for name, of := range t.notices {
 		if !known[name] {
-			t.blame(Unselected, name, "%d notices came for nobody", len(of))
+			t.blame(Unselected, name, "%d notices came for no subscription", len(of))
 		}
 	}
 	t.weighIDs()

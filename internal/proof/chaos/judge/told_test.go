@@ -13,7 +13,7 @@ import (
 )
 
 // telling is the accounts of a run with one subscription, to be falsified. It has six jobs: three
-// that failed are told in two notices, two that failed in a digest; one succeeded, and is not told.
+// that failed are in two notices, two that failed in a digest; one succeeded, and is not told.
 type telling struct {
 	judge.ToldInput
 	log    []platform.Record

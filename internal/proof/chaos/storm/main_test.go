@@ -26,7 +26,7 @@ func TestSmallStorm(t *testing.T) {
 		if err := command(t.Context(), []string{"-jobs", jobs, "-engine", engine, "-binary", binary}, &out); err != nil {
 			t.Fatalf("%v\n%s", err, out.String())
 		}
-		if !strings.Contains(out.String(), engine+": "+jobs+" failures were told in ") {
+		if !strings.Contains(out.String(), engine+": "+jobs+" failures were reported in ") {
 			t.Errorf("it prints\n%s", out.String())
 		}
 	}

@@ -121,7 +121,7 @@ func (r *receivers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// wait waits until so many events were told.
+// wait waits until so many events were reported.
 func (r *receivers) wait(ctx context.Context, events int) error {
 	ctx, cancel := context.WithTimeout(ctx, lastBy)
 	defer cancel()
@@ -135,7 +135,7 @@ func (r *receivers) wait(ctx context.Context, events int) error {
 		select {
 		case <-r.grown:
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d failures were told: %w", counted, events, ctx.Err())
+			return fmt.Errorf("%d of %d failures were reported: %w", counted, events, ctx.Err())
 		}
 	}
 }

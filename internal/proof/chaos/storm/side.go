@@ -198,7 +198,7 @@ func middle(of []float64) float64 {
 // report prints what was measured.
 func report(w io.Writer, engine string, jobs int, sides [2]*side, t tally) {
 	plain, told := sides[0], sides[1]
-	fmt.Fprintf(w, "%s: %d failures were told in %d notices (%d with events in full, %d digests that count %d), each once, in order\n",
+	fmt.Fprintf(w, "%s: %d failures were reported in %d notices (%d with events in full, %d digests that count %d), each once, in order\n",
 		engine, jobs, t.notices, t.lists, t.digests, t.counted)
 	fmt.Fprintf(w, "  behind: a notice came %v after its first event at most, %v in the middle; the last one %v after the last failure\n",
 		t.longest.Round(time.Millisecond), t.middle.Round(time.Millisecond), t.last.Round(time.Millisecond))
