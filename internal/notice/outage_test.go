@@ -171,10 +171,24 @@ func (l *live) failLater() job.ID {
 	}, print)
 	l.ok(err)
 	spec.ID, spec.Connection, spec.HoldKey = id, l.conn.ID, "jobs"
-	out, err := l.s.Create(l.Context(), []store.NewJob{{Spec: spec, Class: l.conn.Class, Actor: "ann"}})
+	out, err := l.s.Create(l.Context(), []store.NewJob{{Spec: spec, Class: l.conn.Class, Actor: "ann", Callback: l.conn.ID}})
 	l.ok(err)
 	l.ok(out[0].Err)
 	return id
+}
+
+// callAt changes the connection's URL of callbacks; empty: it has none.
+func (l *live) callAt(url string) {
+	l.Helper()
+	settings, err := proto.Marshal(&connectionsv1.WebhookSettings{
+		ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(48 * time.Hour), CallbackUrl: url,
+	})
+	l.ok(err)
+	l.conn, err = l.s.ChangeConnection(l.Context(), store.ConnectionChange{
+		Project: "default", ID: l.conn.ID, Version: l.conn.Version, Actor: "ann",
+		Target: &store.ConnectionTarget{Settings: settings, Class: job.Keyed, KeyWindow: 48 * time.Hour},
+	})
+	l.ok(err)
 }
 
 // pass lets time pass.
@@ -285,6 +299,35 @@ func TestSubscriberDownForThreeDays(t *testing.T) {
 		if came := l.arrivals(); len(came) == 0 || came[0].key != first {
 			l.Errorf("%d notices came, the first not as it was tried", len(came))
 		}
+		l.inOrder(jobs)
+	})
+}
+
+// TestCallbacksGoOn: no call shows callbacks or resumes them, so they never pause: not when the
+// receiver is down for longer than that, nor when the connection has no URL for a while.
+func TestCallbacksGoOn(t *testing.T) {
+	living(t, func(l *live) {
+		id := l.subscribeAs(&subscriptionsv1.Subscription{}, true)
+		l.falls(true)
+		var jobs []job.ID
+		for range 4 * 6 {
+			jobs = append(jobs, l.failLater())
+			l.pass(4 * time.Hour)
+		}
+		if s := l.read(id); s.State != store.SubscriptionActive || s.Failed != 1 {
+			l.Errorf("after four days: %+v", s)
+		}
+		l.falls(false)
+		l.pass(time.Hour)
+		l.inOrder(jobs)
+		l.callAt("")
+		jobs = append(jobs, l.failLater())
+		l.pass(time.Hour)
+		if s := l.read(id); s.State != store.SubscriptionActive || s.LastError == "" {
+			l.Errorf("without a URL: %+v", s)
+		}
+		l.callAt(toldURL)
+		l.pass(time.Hour)
 		l.inOrder(jobs)
 	})
 }

@@ -228,7 +228,8 @@ func (r *Runner) next(ctx context.Context, d store.DueSubscription, p *store.Sub
 	return false, false, nil
 }
 
-// pause pauses a subscription that can make no notice.
+// pause pauses a subscription that can make no notice. No call resumes callbacks, so these only wait,
+// as long as their connection is there.
 func (r *Runner) pause(ctx context.Context, d store.DueSubscription, why string) error {
 	p := store.SubscriptionStep{Subscription: d.Subscription.Clone()}
 	s := &p.Subscription
@@ -238,7 +239,11 @@ func (r *Runner) pause(ctx context.Context, d store.DueSubscription, why string)
 			return err
 		}
 	}
-	if s.State == store.SubscriptionActive {
+	switch {
+	case s.State != store.SubscriptionActive:
+	case s.Callbacks && !d.Connection.ID.IsZero() && d.Connection.Deleted.IsZero():
+		s.Next, s.OnlyThen = d.Now.Add(maxBackoff), true
+	default:
 		s.State, s.PauseCause, s.Note = store.SubscriptionPaused, store.SubscriptionPausedByFailures, why
 		s.Next, s.OnlyThen = time.Time{}, false
 	}
@@ -274,7 +279,7 @@ func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.Subs
 	s.Failures++
 	s.Next, s.OnlyThen = d.Now.Add(backoff(s.Failures)), true
 	gone := d.Job != nil && d.Job.LastError != nil && d.Job.LastError.HTTPStatus == statusGone
-	if s.State == store.SubscriptionActive && (gone || d.Now.Sub(s.Failing) >= GiveUp) {
+	if s.State == store.SubscriptionActive && !s.Callbacks && (gone || d.Now.Sub(s.Failing) >= GiveUp) {
 		s.State, s.PauseCause, s.Note = store.SubscriptionPaused, store.SubscriptionPausedByFailures, s.LastError
 		s.Next, s.OnlyThen = time.Time{}, false
 	}
@@ -282,7 +287,7 @@ func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.Subs
 }
 
 const (
-	// GiveUp is how long a notice fails until its subscription pauses itself.
+	// GiveUp is how long a notice fails until its subscription pauses itself; callbacks never do.
 	GiveUp = 72 * time.Hour
 	// statusGone is the answer of a receiver that wants no more notices.
 	statusGone = 410

@@ -91,10 +91,16 @@ func (w *world) id() (id job.ID) {
 
 func (w *world) subscribe(stated *subscriptionsv1.Subscription) job.ID {
 	w.Helper()
+	return w.subscribeAs(stated, false)
+}
+
+// subscribeAs makes a subscription, or the one for callbacks.
+func (w *world) subscribeAs(stated *subscriptionsv1.Subscription, callbacks bool) job.ID {
+	w.Helper()
 	spec, err := EncodeSpec(stated)
 	w.ok(err)
 	s, _, err := w.s.CreateSubscription(w.Context(), store.NewSubscription{Subscription: store.Subscription{
-		ID: w.id(), Project: "default", Key: "told", Connection: w.conn.ID, Spec: spec, CreatedBy: "ann",
+		ID: w.id(), Project: "default", Key: "told", Connection: w.conn.ID, Spec: spec, CreatedBy: "ann", Callbacks: callbacks,
 	}})
 	w.ok(err)
 	return s.ID
