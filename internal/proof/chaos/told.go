@@ -45,7 +45,8 @@ const (
 	labeledShare, calledShare = 4, 5
 	// toldBy bounds the wait for the last notices once all jobs are at rest and all faults over:
 	// a notice that went wrong often is sent again within ten minutes.
-	toldBy = 12 * time.Minute
+	// If nothing comes for as long as toldIdle, a callback is lost.
+	toldBy, toldIdle = 12 * time.Minute, 5 * time.Minute
 	// collected is how long digests wait.
 	collected = 2 * time.Second
 	// A hand asks this often for a notice again, or pauses a subscription for a while.
@@ -211,7 +212,11 @@ func (t *telling) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	came, since := 0, time.Now()
 	for n := 0; ; n++ {
+		if totals, err := t.campaign.platform.Totals(ctx); err == nil && totals.Requests[platform.FaceTold] != came {
+			came, since = totals.Requests[platform.FaceTold], time.Now()
+		}
 		waits, err := t.waits(ctx)
 		if err == nil && waits == "" {
 			t.ended = time.Now()
@@ -219,6 +224,9 @@ func (t *telling) finish(ctx context.Context) error {
 		}
 		if n%5 == 4 {
 			t.campaign.say("healed: not all notices are delivered: %s %v", waits, err)
+		}
+		if time.Since(since) > toldIdle {
+			return nil
 		}
 		if fleet.Pause(ctx, asked); ctx.Err() != nil {
 			return nil //nolint:nilerr // the judge says it
