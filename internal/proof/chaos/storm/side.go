@@ -98,15 +98,15 @@ func (s *side) part(ctx context.Context, jobs int) error {
 	s.submits = append(s.submits, float64(jobs)/time.Since(begun).Seconds())
 	s.jobs += jobs
 	for {
-		failed, err := s.failed(ctx)
+		open, err := s.open(ctx)
 		if err != nil {
 			return err
 		}
-		if failed >= s.jobs {
+		if open == 0 {
 			break
 		}
 		if fleet.Pause(ctx, askEach); ctx.Err() != nil {
-			return fmt.Errorf("%d of %d jobs have failed: %w", failed, s.jobs, ctx.Err())
+			return fmt.Errorf("%d of %d jobs have not ended: %w", open, s.jobs, ctx.Err())
 		}
 	}
 	s.ends = append(s.ends, float64(jobs)/time.Since(begun).Seconds())
@@ -148,16 +148,14 @@ func (s *side) batch(ctx context.Context, from, to int) error {
 	})
 }
 
-// failed counts the jobs that have failed.
-func (s *side) failed(ctx context.Context) (n int, err error) {
+// open counts the jobs that have not ended. GetStats is older by seconds.
+func (s *side) open(ctx context.Context) (n int64, err error) {
 	err = s.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Stats.GetStats(ctx, &adminv1.GetStatsRequest{})
-		n = 0
-		for _, c := range resp.GetStateCounts() {
-			if c.GetState() == fireoncev1.JobState_JOB_STATE_FAILED {
-				n = int(c.GetCount())
-			}
-		}
+		resp, err := api.Stats.CountJobs(ctx, &adminv1.CountJobsRequest{Filter: &fireoncev1.JobFilter{States: []fireoncev1.JobState{
+			fireoncev1.JobState_JOB_STATE_SCHEDULED, fireoncev1.JobState_JOB_STATE_CLAIMED, fireoncev1.JobState_JOB_STATE_SENDING,
+			fireoncev1.JobState_JOB_STATE_RETRYING, fireoncev1.JobState_JOB_STATE_AMBIGUOUS,
+		}}})
+		n = resp.GetCount()
 		return err
 	})
 	return n, err
