@@ -385,13 +385,19 @@ func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 	}); err != nil {
 		return err
 	}
+	return c.judgeOthers(out, scheduled, told)
+}
+
+// judgeOthers has the schedules and the subscriptions judged.
+func (c *campaign) judgeOthers(out *outcome, scheduled []judge.Recurring, told *judge.ToldInput) (err error) {
+	log := c.platform.Log
 	if c.recurring != nil {
 		if out.recurring, err = c.recurring.judge(scheduled, log); err != nil {
 			return err
 		}
 	}
 	if told != nil {
-		told.Log, told.Events = platform.ReadLog(log), readEvents(path)
+		told.Log, told.Events = platform.ReadLog(log), readEvents(filepath.Join(c.dir, eventsFile))
 		if out.told, err = judge.JudgeTold(*told); err != nil {
 			return err
 		}
