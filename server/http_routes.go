@@ -46,7 +46,7 @@ const TryPath = "/try"
 // services are the names that health and reflection tell about.
 var services = []string{
 	fireoncev1connect.JobServiceName, schedulesv1connect.ScheduleServiceName, connectionsv1connect.ConnectionServiceName,
-	adminv1connect.BulkServiceName, adminv1connect.StatsServiceName, adminv1connect.AccessServiceName,
+	adminv1connect.BulkServiceName, adminv1connect.StatsServiceName, adminv1connect.IncidentServiceName, adminv1connect.AccessServiceName,
 	adminv1connect.ServerServiceName, subscriptionsv1connect.SubscriptionServiceName,
 }
 
@@ -99,6 +99,7 @@ func (s *Server) routes() http.Handler {
 	api(subscriptionsv1connect.NewSubscriptionServiceHandler(s.services.Subscriptions, options...))
 	api(adminv1connect.NewBulkServiceHandler(s.services.Bulk, options...))
 	api(adminv1connect.NewStatsServiceHandler(s.services.Stats, options...))
+	api(adminv1connect.NewIncidentServiceHandler(s.services.Incidents, options...))
 	api(adminv1connect.NewAccessServiceHandler(s.services.Access, options...))
 	api(adminv1connect.NewServerServiceHandler(s.services.Servers, options...))
 	small, few := connect.WithReadMaxBytes(MaxProbeMessage), connect.WithInterceptors(questionLimit{})

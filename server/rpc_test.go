@@ -28,6 +28,8 @@ const (
 	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"
 	subsPath    = "/fireonce.subscriptions.v1.SubscriptionService/"
 	serversPath = "/fireonce.admin.v1.ServerService/"
+
+	incidentsPath = "/fireonce.admin.v1.IncidentService/"
 )
 
 // served are the RPCs that this server implements.
@@ -38,6 +40,8 @@ var served = []string{
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	bulkPath + "BulkCancelJobs", bulkPath + "BulkRetryJobs", bulkPath + "BulkRescheduleJobs", bulkPath + "BulkResolveJobs", statsPath + "GetStats",
 	serversPath + "ListServers", serversPath + "RunDue",
+	incidentsPath + "ListIncidents", incidentsPath + "GetIncident", incidentsPath + "ResolveIncident", incidentsPath + "RedeliverJobs",
+	incidentsPath + "GetPlan", incidentsPath + "ListPlans", incidentsPath + "ListPlanJobs",
 	statsPath + "CountJobs", statsPath + "QueryStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
 	connsPath + "UpdateConnection", connsPath + "RotateCredential", connsPath + "TestConnection",

@@ -22,17 +22,19 @@ import (
 var (
 	scans = []string{
 		"List", "Count", "Stats", "Series", "Events", "ListSchedules", "Firings", "Items", "ListConnections",
-		"ListAPIKeys", "Projects", "ListSubscriptions", "KeyUse", "CredentialsOfOthers",
+		"ListAPIKeys", "Projects", "ListSubscriptions", "KeyUse", "CredentialsOfOthers", "Troubles", "Unproven",
 	}
 	pointReads = []string{
 		"Job", "JobNames", "Attempts", "Observations", "Watch", "Schedule", "Subscription", "Notices", "NextFiring", "Item", "Connection", "Hold", "Missed",
 		"Credential", "CredentialKeys", "ReadLogin", "APIKey", "StoredJobs", "Holdings", "ErasedJob", "Meta",
-		"Servers", // costs as much as there is under way
+		"Plan", "PlanPage", "RunningPlans",
+		"ListPlans", // no more than a page, of small rows
+		"Servers",   // costs as much as there is under way
 	}
 	storeWrites = []string{
 		"Create", "Apply", "CreateSchedule", "ChangeSchedule", "Fire", "CreateSubscription", "ChangeSubscription", "AddItem", "ChangeItem", "CreateConnection",
 		"ChangeConnection", "Reseal", "StartLogin", "TakeLogin", "CreateAPIKey",
-		"RevokeAPIKey", "TouchAPIKey", "EraseJob", "EraseProject",
+		"RevokeAPIKey", "TouchAPIKey", "EraseJob", "EraseProject", "CreatePlan", "StartPlan", "FinishPage",
 	}
 )
 

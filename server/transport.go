@@ -35,6 +35,7 @@ type Services struct {
 	Subscriptions subscriptionsv1connect.SubscriptionServiceHandler
 	Bulk          adminv1connect.BulkServiceHandler
 	Stats         adminv1connect.StatsServiceHandler
+	Incidents     adminv1connect.IncidentServiceHandler
 	Access        adminv1connect.AccessServiceHandler
 	Servers       adminv1connect.ServerServiceHandler
 }

@@ -84,6 +84,9 @@ type Store interface {
 	Erasure
 	Rollups
 
+	Incidents
+	Plans
+
 	Monitoring
 	Admin
 }

@@ -95,6 +95,7 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	l.register(g, subscriptionsv1grpc.SubscriptionService_ServiceDesc, subscriptions{SubscriptionServiceHandler: services.Subscriptions})
 	l.register(g, adminv1grpc.BulkService_ServiceDesc, bulk{BulkServiceHandler: services.Bulk})
 	l.register(g, adminv1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
+	l.register(g, adminv1grpc.IncidentService_ServiceDesc, incidents{IncidentServiceHandler: services.Incidents})
 	l.register(g, adminv1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
 	l.register(g, adminv1grpc.ServerService_ServiceDesc, servers{ServerServiceHandler: services.Servers})
 	grpc_health_v1.RegisterHealthServer(g, health{checker: transport.Health()})
@@ -102,7 +103,8 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	return g
 }
 
-// jobs, connections, schedules, subscriptions, bulk, stats, access and servers are the handlers, as grpc-go wants them. The
+// jobs, connections, schedules, subscriptions, bulk, stats, incidents, access and servers are the handlers, as grpc-go wants
+// them. The
 // methods are promoted, so one that is added to the contract and forgotten does not compile.
 type jobs struct {
 	fireoncev1grpc.UnsafeJobServiceServer
@@ -133,6 +135,11 @@ type bulk struct {
 type stats struct {
 	adminv1grpc.UnsafeStatsServiceServer
 	adminv1connect.StatsServiceHandler
+}
+
+type incidents struct {
+	adminv1grpc.UnsafeIncidentServiceServer
+	adminv1connect.IncidentServiceHandler
 }
 
 type access struct {

@@ -53,7 +53,7 @@ func Commands() []*cli.Command {
 				"is `fireonce schedule`.",
 			Commands: jobCommands(create),
 		},
-		schedulesCommand(), subscriptionsCommand(), runDueCommand(), serversCommand(), healthCommand(),
+		incidentsCommand(), schedulesCommand(), subscriptionsCommand(), runDueCommand(), serversCommand(), healthCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}, short...)
 }
@@ -76,6 +76,7 @@ type API struct {
 	Subscriptions subscriptionsv1connect.SubscriptionServiceClient
 	Bulk          adminv1connect.BulkServiceClient
 	Stats         adminv1connect.StatsServiceClient
+	Incidents     adminv1connect.IncidentServiceClient
 	Access        adminv1connect.AccessServiceClient
 	Servers       adminv1connect.ServerServiceClient
 	Health        *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
@@ -119,6 +120,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Subscriptions: subscriptionsv1connect.NewSubscriptionServiceClient(hc, u.String(), limit),
 		Bulk:          adminv1connect.NewBulkServiceClient(hc, u.String(), limit),
 		Stats:         adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
+		Incidents:     adminv1connect.NewIncidentServiceClient(hc, u.String(), limit),
 		Access:        adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
 		Servers:       adminv1connect.NewServerServiceClient(hc, u.String(), limit),
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
@@ -221,7 +223,7 @@ func printAnswer[R message](c *call, resp R, err error, show func(*call, R)) err
 
 // service returns the client of a service.
 func service[S any](a *API) S {
-	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Subscriptions, a.Bulk, a.Stats, a.Access, a.Servers} {
+	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Subscriptions, a.Bulk, a.Stats, a.Incidents, a.Access, a.Servers} {
 		if s, ok := one.(S); ok {
 			return s
 		}

@@ -258,6 +258,7 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	}
 	beside.Go(func() { n.notices.Run(ctx) })
 	beside.Go(func() { n.scheduler.Run(ctx) })
+	beside.Go(func() { n.server.RunPlans(ctx) })
 	go func() {
 		err := eng.Run(ctx)
 		beside.Wait()
