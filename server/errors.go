@@ -70,6 +70,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_STATE:          connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_CONNECTION:     connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:        connect.CodeNotFound,
+	fireoncev1.ErrorReason_ERROR_REASON_PAUSE_NOT_FOUND:             connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID:       connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_BACKFILL_RANGE:              connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_FIRING_NOT_FOUND:            connect.CodeNotFound,

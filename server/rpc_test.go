@@ -28,6 +28,7 @@ const (
 	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"
 	subsPath    = "/fireonce.subscriptions.v1.SubscriptionService/"
 	serversPath = "/fireonce.admin.v1.ServerService/"
+	pausesPath  = "/fireonce.admin.v1.PauseService/"
 
 	incidentsPath = "/fireonce.admin.v1.IncidentService/"
 )
@@ -40,6 +41,7 @@ var served = []string{
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	bulkPath + "BulkCancelJobs", bulkPath + "BulkRetryJobs", bulkPath + "BulkRescheduleJobs", bulkPath + "BulkResolveJobs", statsPath + "GetStats",
 	serversPath + "ListServers", serversPath + "RunDue",
+	pausesPath + "CreatePause", pausesPath + "EndPause", pausesPath + "ListPauses",
 	incidentsPath + "ListIncidents", incidentsPath + "GetIncident", incidentsPath + "ResolveIncident", incidentsPath + "RedeliverJobs",
 	incidentsPath + "GetPlan", incidentsPath + "ListPlans", incidentsPath + "ListPlanJobs",
 	statsPath + "CountJobs", statsPath + "QueryStats",

@@ -18,6 +18,7 @@ type Store interface {
 	store.Subscriptions
 	store.DueSchedules // for Config.Scheduler, where none is given
 	store.Connections
+	store.Stops
 	store.Sealing
 	store.Logins
 	store.APIKeys

@@ -73,6 +73,7 @@ type Store interface {
 	Noticing
 
 	Connections
+	Stops
 	Sealing
 	Logins
 	Renewals

@@ -109,6 +109,7 @@ type Store struct {
 	subscriptions map[job.ID]*subscription
 	noticePlace   noticePlace
 	apiKeys       map[string]*store.APIKey
+	stops         []store.Stop
 	rows          map[runnableKey]*runnableRow
 	logins        map[string]store.Login
 	renewals      map[job.ID]store.RenewalRow

@@ -18,6 +18,7 @@ const (
 	CountedLogins        CountedKind = 0x66_6f_71_03
 	CountedSchedules     CountedKind = 0x66_6f_71_04
 	CountedSubscriptions CountedKind = 0x66_6f_71_05
+	CountedStops         CountedKind = 0x66_6f_71_06
 )
 
 // mostParts is how many rows of project_use a reader leaves unfolded.
