@@ -214,7 +214,7 @@ func (p *printer) risks(in *adminv1.Incident) {
 
 func redeliverJobs(ctx context.Context, c *call, req *adminv1.RedeliverJobsRequest) error {
 	resp, err := Ask(ctx, c.Incidents.RedeliverJobs, req)
-	if err == nil && !c.out.json && resp.GetUnprovenCount() > 0 {
+	if err == nil && !c.out.json && (resp.GetUnprovenCount() > 0 || resp.GetUnprovenIncomplete()) {
 		defer func() { c.out.unproven(resp) }()
 	}
 	return c.planned(ctx, resp, resp.GetPlan(), err, "redeliver")
@@ -223,7 +223,12 @@ func redeliverJobs(ctx context.Context, c *call, req *adminv1.RedeliverJobsReque
 // unproven lists the jobs that count as sent without a proof.
 func (p *printer) unproven(resp *adminv1.RedeliverJobsResponse) {
 	p.line("")
-	p.line("%d jobs there count as SUCCEEDED without a proof, by a ruling or their delivery. They may be missing, and stay as they are:", resp.GetUnprovenCount())
+	least := ""
+	if resp.GetUnprovenIncomplete() {
+		least = " or more"
+	}
+	p.line("Jobs there that count as SUCCEEDED without a proof, by a ruling or their delivery: %d%s. They may be missing, and stay as they are.",
+		resp.GetUnprovenCount(), least)
 	for _, e := range resp.GetUnprovenExamples() {
 		p.line("  %s", plain(cmp.Or(e.GetIdempotencyKey(), e.GetJobId())))
 	}
@@ -292,7 +297,7 @@ func (p *printer) plan(plan *adminv1.Plan, verb string) {
 func (p *printer) planDone(plan *adminv1.Plan) {
 	p.line("%d of %d jobs changed.", plan.GetChangedCount(), plan.GetPlannedCount())
 	if plan.GetLeftOutCount() > 0 {
-		p.line("%d were left out after all, because they have changed since or do not allow it: fireonce incidents plans %s", plan.GetLeftOutCount(), plan.GetPlanId())
+		p.line("Left out after all, because they have changed since or do not allow it: %d; see: fireonce incidents plans %s", plan.GetLeftOutCount(), plan.GetPlanId())
 	}
 }
 
