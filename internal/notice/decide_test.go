@@ -214,6 +214,22 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
+// TestRuledIsNoSuccess: a person, or the delivery, that calls an unknown job sent ends neither a
+// failure nor a silence.
+func TestRuledIsNoSuccess(t *testing.T) {
+	s := specOf(t, nil, &subscriptionsv1.NoticeRules{Recovered: true, Silence: durationpb.New(100 * time.Second)})
+	ruled, assumed := at(2, 1, job.Succeeded), at(3, 1, job.Succeeded)
+	ruled.Cause, assumed.Cause = job.CauseResolved, job.CausePolicy
+	v := s.judge(read(at(1, 1, job.NeedsResolution), ruled, assumed), memory{Success: moment(0)}, moment(5))
+	if v.kind != store.NoticeEvents || len(v.events) != 1 || len(v.memory.Failing) != 1 || v.memory.Success != moment(0) {
+		t.Fatalf("kind %d, %d events, memory %+v", v.kind, len(v.events), v.memory)
+	}
+	v = s.judge(read(at(6, 1, job.Succeeded)), v.memory, moment(7))
+	if v.kind != store.NoticeRecovered || v.memory.Success != moment(6) {
+		t.Errorf("kind %d, memory %+v", v.kind, v.memory)
+	}
+}
+
 // TestSilence: that nothing succeeded is reported once, after its time, and again after a success.
 func TestSilence(t *testing.T) {
 	s := specOf(t, nil, &subscriptionsv1.NoticeRules{Silence: durationpb.New(100 * time.Second), Recovered: true})

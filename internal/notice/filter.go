@@ -90,8 +90,11 @@ func (s *Spec) selects(e job.Event) bool {
 	}
 }
 
-// succeeds reports whether an event is a success among what the filter is about.
-func (s *Spec) succeeds(e job.Event) bool { return e.To == job.Succeeded && e.From != e.To && s.of(e) }
+// succeeds reports whether an event is a success among what the filter is about. That a person, or
+// the job's delivery, says that an unknown job was sent proves nothing of its target.
+func (s *Spec) succeeds(e job.Event) bool {
+	return e.To == job.Succeeded && e.From != e.To && e.Cause != job.CauseResolved && e.Cause != job.CausePolicy && s.of(e)
+}
 
 // bad reports whether an event is of a kind from which a connection recovers.
 func bad(e job.Event) bool {

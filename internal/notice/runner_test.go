@@ -455,7 +455,7 @@ func TestWords(t *testing.T) {
 	if subject != "10 jobs waiting for your decision: connection shop, and 2 others" {
 		t.Errorf("the subject is %q", subject)
 	}
-	for _, want := range []string{subject, "order-1", "2 failed: connection mail", "fireonce resolve", "https://dash.example", "may arrive twice"} {
+	for _, want := range []string{subject, "order-1", "2 failed: connection mail", "fireonce incidents", "https://dash.example", "may arrive twice"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}

@@ -106,7 +106,7 @@ func digestWords(b *strings.Builder, n *subscriptionsv1.NoticeData) {
 		b.WriteString("\n")
 	}
 	if person {
-		b.WriteString("Whether a job that waits for your decision was sent is not known. Do not send it by other means; decide it: fireonce resolve.\n")
+		b.WriteString("Whether a job that waits for your decision was sent is not known. Do not send it by other means. Look at it, and decide it: fireonce incidents.\n")
 	}
 }
 

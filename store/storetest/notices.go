@@ -54,6 +54,9 @@ var treatments = map[string]treatment{
 	"KeyUse": noJobs, "CredentialKeys": noJobs, "CredentialsOfOthers": noJobs, "Reseal": noJobs,
 	"StartLogin": noJobs, "ReadLogin": noJobs, "TakeLogin": noJobs, "BeginRenewal": noJobs, "EndRenewal": noJobs,
 	"CreateAPIKey": noJobs, "APIKey": noJobs, "ListAPIKeys": noJobs, "RevokeAPIKey": noJobs, "Projects": noJobs, "TouchAPIKey": noJobs,
+	"Troubles": byProject, "Unproven": byProject, "CreatePlan": byProject, "Plan": byProject, "ListPlans": byProject, "PlanPage": byProject,
+	"StartPlan": byProject, "FinishPage": byProject, "RunningPlans": noJobs,
+	"CreateStop": noJobs, "EndStop": noJobs, "ListStops": noJobs, "StopsOver": byID, "PreviewStop": works,
 	"Retain": works, "EraseJob": byProject, "ErasedJob": byProject, "EraseProject": works, "Roll": works,
 	"Meta": noJobs, "Vitals": leavesOut, "SetNamespace": noJobs, "Quarantine": noJobs, "Doubtful": leavesOut, "Release": works, "Close": noJobs,
 }

@@ -609,10 +609,11 @@ type NoticeRules struct {
 	// How far apart these events may be. Required with threshold. A second to 7 days.
 	ThresholdWindow *durationpb.Duration `protobuf:"bytes,4,opt,name=threshold_window,json=thresholdWindow,proto3" json:"threshold_window,omitempty"`
 	// After notices of FAILED, EXPIRED or unknown jobs of a connection, tell of the first one
-	// that has SUCCEEDED.
+	// that has SUCCEEDED. One that a person decided, or that its delivery closed, does not count.
 	Recovered bool `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
 	// Tell when no job that labels, connections and schedules of the filter select has SUCCEEDED
-	// for so long, once, and with recovered when one has again. A minute to 31 days.
+	// for so long, as recovered counts it, once, and with recovered when one has again. A minute
+	// to 31 days.
 	Silence *durationpb.Duration `protobuf:"bytes,6,opt,name=silence,proto3" json:"silence,omitempty"`
 	// Count events instead of listing each. Always so where notices are words, and for more than
 	// 1,000 events that wait for one notice.

@@ -317,7 +317,7 @@ export type NoticeRules = Message<"fireonce.subscriptions.v1.NoticeRules"> & {
 
   /**
    * After notices of FAILED, EXPIRED or unknown jobs of a connection, tell of the first one
-   * that has SUCCEEDED.
+   * that has SUCCEEDED. One that a person decided, or that its delivery closed, does not count.
    *
    * @generated from field: bool recovered = 5;
    */
@@ -325,7 +325,8 @@ export type NoticeRules = Message<"fireonce.subscriptions.v1.NoticeRules"> & {
 
   /**
    * Tell when no job that labels, connections and schedules of the filter select has SUCCEEDED
-   * for so long, once, and with recovered when one has again. A minute to 31 days.
+   * for so long, as recovered counts it, once, and with recovered when one has again. A minute
+   * to 31 days.
    *
    * @generated from field: google.protobuf.Duration silence = 6;
    */
