@@ -178,7 +178,7 @@ func (s *subscriptionService) ResumeSubscription(
 			log, err := logEnd(ctx, s.store, to.Project)
 			to.Position, to.Incarnation, to.Memory = log.End, log.Incarnation, nil
 			to.Failed, to.Failures, to.Failing, to.LastError = 0, 0, time.Time{}, ""
-			to.Next, to.OnlyThen = time.Time{}, false
+			to.Next, to.OnlyThen = to.Created, false // a wait for a silence begins again
 			return err
 		},
 	})

@@ -56,6 +56,9 @@ func (s *subscriptionService) CreateSubscription(
 	if fresh.Spec, err = notice.EncodeSpec(d.stated); err != nil {
 		return nil, err
 	}
+	if req.GetRules().GetSilence() != nil {
+		fresh.Next = s.cfg.Now() // its wait begins without an event
+	}
 	if len(fresh.Spec) > store.MaxSubscriptionSpec {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE, "the filter and the rules are too large")
 	}

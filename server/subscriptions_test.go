@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
@@ -226,5 +228,33 @@ func TestCallback(t *testing.T) {
 		if !kept.Callbacks || len(list.GetSubscriptions()) != 0 {
 			t.Errorf("kept %+v, %d listed", kept, len(list.GetSubscriptions()))
 		}
+	})
+}
+
+// TestSilenceNeedsNoEvent: the wait for a silence begins when a subscription is made, in a project
+// where nothing has happened yet, and again when it skips what it has not read.
+func TestSilenceNeedsNoEvent(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		ctx := t.Context()
+		s := f.newSubscriptionAt(ctx, c, newSubscription(f.told(ctx, c, "told", "https://told.example/x"), "s",
+			func(r *createSubscriptionRequest) {
+				r.Rules = &subscriptionsv1.NoticeRules{Silence: durationpb.New(time.Hour)}
+			}))
+		due := func(when string) {
+			list, _, err := f.store.DueSubscriptions(ctx, job.ID{}, 10, time.Minute)
+			f.must(err)
+			if len(list) != 1 || list[0].Subscription.ID != f.id(s.GetSubscriptionId()) {
+				t.Errorf("%s, due: %v", when, list)
+			}
+		}
+		due("made")
+		of := &subscriptionsv1.PauseSubscriptionRequest_SubscriptionId{SubscriptionId: s.GetSubscriptionId()}
+		_, err := askWith[subscriptionsv1.PauseSubscriptionResponse](ctx, c, subsPath+"PauseSubscription", &subscriptionsv1.PauseSubscriptionRequest{Subscription: of})
+		f.must(err)
+		_, err = askWith[subscriptionsv1.ResumeSubscriptionResponse](ctx, c, subsPath+"ResumeSubscription", &subscriptionsv1.ResumeSubscriptionRequest{
+			Subscription: &subscriptionsv1.ResumeSubscriptionRequest_SubscriptionId{SubscriptionId: s.GetSubscriptionId()}, SkipToNow: true,
+		})
+		f.must(err)
+		due("resumed")
 	})
 }

@@ -162,13 +162,13 @@ func (bubbleClock) Read() engine.Reading {
 func (l *live) failLater() job.ID {
 	l.Helper()
 	id := l.id()
-	var fingerprint job.Fingerprint
-	fingerprint.Set("test", id[:])
+	var print job.Fingerprint
+	print.Set("test", id[:])
 	spec, err := submit.Spec("default", fmt.Sprint("job-", id), &fireoncev1.ScheduleJobRequest{
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: jobURL, Content: &fireoncev1.Webhook_BodyText{BodyText: "{}"},
 		}}},
-	}, fingerprint)
+	}, print)
 	l.ok(err)
 	spec.ID, spec.Connection, spec.HoldKey = id, l.conn.ID, "jobs"
 	out, err := l.s.Create(l.Context(), []store.NewJob{{Spec: spec, Class: l.conn.Class, Actor: "ann", Callback: l.conn.ID}})
@@ -228,7 +228,7 @@ func (l *live) inOrder(jobs []job.ID) {
 }
 
 // TestSubscriberDownForADay: a job fails each ten minutes while the receiver is down for a day.
-// Once it is up, it gets all of them within the longest pause between two tries, in order, and
+// Once it is up, it receives all of them within the longest pause between two tries, in order, and
 // the first notice is the one that failed.
 func TestSubscriberDownForADay(t *testing.T) {
 	living(t, func(l *live) {

@@ -37,6 +37,7 @@ func StepParts(q *shareddb.Queries, step store.ClockStep) []func(context.Context
 			With(q.StepSchedules, shareddb.StepSchedulesParams{Now: now, Soon: old.Add(store.BufferedLook)}),
 			With(q.StepFirstArms, now),
 			With(q.StepPauses, now),
+			With(q.StepStops, now),
 			With(q.StepUses, now),
 		)
 	}

@@ -17,6 +17,7 @@ var noticeTests = []test{
 	{"who reads a project reads none", noticesUnread},
 	{"an operator's measurements have none that need a person", noticesInVitals},
 	{"a connection with a notice under way is in use", noticesInUse},
+	{"a stop holds them", noticesStopped},
 }
 
 // treatment is how a method treats notices.
@@ -71,28 +72,37 @@ func noticesStated(f *fixture) {
 	f.is(len(treatments), methods.NumMethod(), "methods with a treatment")
 }
 
-// noticed returns a notice's job in each state that a job of this fixture can be brought to.
-func (f *fixture) noticed(state job.State) job.Snapshot {
+// carried returns the job of a notice that waits to be sent.
+func (f *fixture) carried() job.Snapshot {
 	f.Helper()
 	s := f.subscribe()
 	f.submit(at(start.Add(24 * time.Hour)))
 	s = f.step(s, f.telling(f.logEnd()))
-	carried, err := f.s.Job(f.ctx, store.Ref{ID: s.OpenJob})
+	out, err := f.s.Job(f.ctx, store.Ref{ID: s.OpenJob})
 	f.ok(err)
-	if state == job.Scheduled {
-		return carried
-	}
-	var l store.Leased
-	for _, one := range f.claimN(store.MaxBatch) {
-		if one.ID == carried.ID {
-			l = one
+	return out
+}
+
+// leasedNotice returns the job of a notice that a worker has.
+func (f *fixture) leasedNotice() store.Leased {
+	f.Helper()
+	carried := f.carried()
+	for _, l := range f.claimN(store.MaxBatch) {
+		if l.ID == carried.ID {
+			return l
 		}
 	}
-	f.is(l.ID, carried.ID, "claimed")
-	if state == job.Claimed {
-		return l.Snapshot
+	f.Fatalf("the notice %s was not claimed", carried.ID)
+	return store.Leased{}
+}
+
+// noticed returns a notice's job in each state that a job of this fixture can be brought to.
+func (f *fixture) noticed(state job.State) job.Snapshot {
+	f.Helper()
+	if state == job.Scheduled {
+		return f.carried()
 	}
-	armed := f.arm(l).Snapshot
+	armed := f.arm(f.leasedNotice()).Snapshot
 	switch state {
 	case job.Sending:
 		return armed
@@ -211,4 +221,21 @@ func noticesInUse(f *fixture) {
 	f.is(n.State, job.Ambiguous, "the notice's state")
 	_, err := f.s.ChangeConnection(f.ctx, store.ConnectionChange{Project: project, ID: f.conn.ID, Version: f.connection(f.conn.ID).Version, Delete: true})
 	f.fails(err, store.ErrInUse)
+}
+
+// noticesStopped: a stop of a project, or of what is in it, covers notices that were claimed before
+// it. One of a label does not: a notice has none.
+func noticesStopped(f *fixture) {
+	l := f.leasedNotice()
+	for _, s := range f.everyScope() {
+		if s.Scope == store.StopLabel {
+			continue
+		}
+		stop := f.stop(s)
+		f.fails(f.armOne(f.intent(l)).Err, store.ErrStopped)
+		f.endStop(stop)
+	}
+	another := f.stop(store.Stop{Scope: store.StopProject, Project: "another"})
+	f.arm(l)
+	f.endStop(another)
 }

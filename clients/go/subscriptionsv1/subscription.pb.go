@@ -198,7 +198,7 @@ func (NoticeKind) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{2}
 }
 
-// Who is reported of which events, and how that goes.
+// The events that are reported, where they go, and how delivery is going.
 type Subscription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique among the project's subscriptions.

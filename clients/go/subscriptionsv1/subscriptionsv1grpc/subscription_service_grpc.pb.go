@@ -41,7 +41,7 @@ const (
 //
 // A notice is sent like a job, with its retries, but is none of the project's: no list, count,
 // stream, quota, statistic or subscription has it, and its failure is the subscription's own
-// (Subscription.failure_start_time). Notices pass a pause of the project, but no quarantine.
+// (Subscription.failure_start_time). A pause of the project and a quarantine hold its notices.
 //
 // A connection "webhook" gets a Notice as JSON, under one webhook-id however often it is sent:
 // a receiver that dedupes on it has each once. "slack", "smtp" and "resend" get words for people, and
@@ -220,7 +220,7 @@ func (c *subscriptionServiceClient) ListNotices(ctx context.Context, in *subscri
 //
 // A notice is sent like a job, with its retries, but is none of the project's: no list, count,
 // stream, quota, statistic or subscription has it, and its failure is the subscription's own
-// (Subscription.failure_start_time). Notices pass a pause of the project, but no quarantine.
+// (Subscription.failure_start_time). A pause of the project and a quarantine hold its notices.
 //
 // A connection "webhook" gets a Notice as JSON, under one webhook-id however often it is sent:
 // a receiver that dedupes on it has each once. "slack", "smtp" and "resend" get words for people, and
