@@ -4,7 +4,8 @@
 // at a time; one has a subscription. It prints how many notices came, how far they were behind, the
 // memory of both servers, and how many jobs a second each stored and ended.
 //
-// It fails if the notices do not count each failure once, and in order.
+// It fails if the notices do not have or count each failure once, in the order of the log of events,
+// or if one has no outcome.
 package main
 
 import (
@@ -139,6 +140,17 @@ func measure(ctx context.Context, engine, binary, dir string, jobs int, takes ti
 	}
 	told, err := to.weigh(size * parts)
 	if err != nil {
+		return err
+	}
+	if err := sides[1].quiet(ctx); err != nil {
+		return err
+	}
+	notices := to.all()
+	has, err := sides[1].history(ctx, notices)
+	if err != nil {
+		return err
+	}
+	if err := has.compare(notices, size*parts); err != nil {
 		return err
 	}
 	report(out, engine, size*parts, sides, told)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 )
 
@@ -74,6 +76,51 @@ func TestWeigh(t *testing.T) {
 		r := storm()
 		spoil(r)
 		if _, err := r.weigh(8); err == nil {
+			t.Errorf("%s: it is not found", name)
+		}
+	}
+}
+
+// TestCompare: what the log has otherwise fails the storm, also where the counts agree.
+func TestCompare(t *testing.T) {
+	storm := func() (*history, []notice) {
+		h := &history{
+			failed: []string{"a", "b", "c", "d", "e"}, upTo: map[string]int{"from": 0, "between": 2, "to": 5}, sent: make(map[int64]*subscriptionsv1.SentNotice),
+		}
+		var notices []notice
+		for i, data := range []string{
+			`"events":[{"jobChanged":{"jobId":"a"}},{"jobChanged":{"jobId":"b"}}],"afterCursor":"from","cursor":"between"`,
+			`"digest":{"eventCount":"3","examples":[{"jobChanged":{"jobId":"c"}},{"jobChanged":{"jobId":"e"}}]},"afterCursor":"between","cursor":"to"`,
+		} {
+			var n notice
+			if err := json.Unmarshal(fmt.Appendf(nil, `{"data":{"number":"%d",%s}}`, i+1, data), &n.body); err != nil {
+				t.Fatal(err)
+			}
+			notices = append(notices, n)
+			h.sent[int64(i+1)] = &subscriptionsv1.SentNotice{Number: int64(i + 1), Outcome: fireoncev1.JobState_JOB_STATE_SUCCEEDED, EventCount: int64(i + 2)}
+		}
+		return h, notices
+	}
+	h, notices := storm()
+	if err := h.compare(notices, 5); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(*history, []notice){
+		"one job twice":        func(h *history, _ []notice) { h.failed[4] = "a" },
+		"one less in the log":  func(h *history, _ []notice) { h.failed = h.failed[:4] },
+		"a gap":                func(h *history, _ []notice) { h.upTo["from"] = 1 },
+		"an end before it":     func(h *history, _ []notice) { h.upTo["to"] = 4 },
+		"other counts":         func(h *history, _ []notice) { h.upTo["between"] = 3 },
+		"another order":        func(h *history, _ []notice) { h.failed[0], h.failed[1] = "b", "a" },
+		"examples of others":   func(_ *history, n []notice) { n[1].body.Data.Digest.Examples[0].JobChanged.JobID = "a" },
+		"examples in disorder": func(h *history, _ []notice) { h.failed[2], h.failed[4] = "e", "c" },
+		"no outcome":           func(h *history, _ []notice) { h.sent[2].Outcome = fireoncev1.JobState_JOB_STATE_CLAIMED },
+		"a notice not listed":  func(h *history, _ []notice) { delete(h.sent, 1) },
+		"listed otherwise":     func(h *history, _ []notice) { h.sent[1].EventCount = 1 },
+	} {
+		h, notices := storm()
+		spoil(h, notices)
+		if h.compare(notices, 5) == nil {
 			t.Errorf("%s: it is not found", name)
 		}
 	}

@@ -50,6 +50,7 @@ type body struct {
 		Digest *struct {
 			EventCount     int       `json:"eventCount,string"`
 			FirstEventTime time.Time `json:"firstEventTime"`
+			Examples       []event
 		}
 		AfterCursor, Cursor string
 	}
@@ -138,6 +139,13 @@ func (r *receivers) wait(ctx context.Context, events int) error {
 			return fmt.Errorf("%d of %d failures were reported: %w", counted, events, ctx.Err())
 		}
 	}
+}
+
+// all returns the notices that came.
+func (r *receivers) all() []notice {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.notices)
 }
 
 // tally is what the notices were.

@@ -37,7 +37,9 @@ type side struct {
 	fleet      *fleet.Fleet
 	memory     *meter.Memory
 	connection string
-	jobs       int // submitted so far
+	// subscription is empty on the side without one.
+	subscription string
+	jobs         int // submitted so far
 
 	submits, ends []float64 // a second, by part
 }
@@ -75,9 +77,10 @@ func (s *side) start(ctx context.Context, subscribes bool) error {
 		return err
 	}
 	return s.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
-		_, err := api.Subscriptions.CreateSubscription(ctx, &subscriptionsv1.CreateSubscriptionRequest{
+		resp, err := api.Subscriptions.CreateSubscription(ctx, &subscriptionsv1.CreateSubscriptionRequest{
 			IdempotencyKey: "told", Connection: &subscriptionsv1.CreateSubscriptionRequest_ConnectionId{ConnectionId: told},
 		})
+		s.subscription = resp.GetSubscription().GetSubscriptionId()
 		return err
 	})
 }
@@ -196,7 +199,7 @@ func middle(of []float64) float64 {
 // report prints what was measured.
 func report(w io.Writer, engine string, jobs int, sides [2]*side, t tally) {
 	plain, told := sides[0], sides[1]
-	fmt.Fprintf(w, "%s: %d failures were reported in %d notices (%d with events in full, %d digests that count %d), each once, in order\n",
+	fmt.Fprintf(w, "%s: %d failures were reported in %d notices (%d with events in full, %d digests that count %d), each once, in order, as the log has them\n",
 		engine, jobs, t.notices, t.lists, t.digests, t.counted)
 	fmt.Fprintf(w, "  behind: a notice came %v after its first event at most, %v in the middle; the last one %v after the last failure\n",
 		t.longest.Round(time.Millisecond), t.middle.Round(time.Millisecond), t.last.Round(time.Millisecond))
