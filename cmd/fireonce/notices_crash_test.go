@@ -37,10 +37,15 @@ type subscriber struct {
 	order  []toldNotice
 	grown  chan struct{}
 	events map[string]int // how many notices have a change of a job, by job and sequence
+
+	down    bool              // each request is answered with 503 or broken off, in turns
+	refused int               // how many were, while it was down
+	tried   map[string]string // the last body of each webhook-id meanwhile
 }
 
 // toldNotice is a notice as a program reads it.
 type toldNotice struct {
+	id   string
 	Type string
 	Data struct {
 		Number string
@@ -56,7 +61,7 @@ type toldNotice struct {
 
 func startSubscriber(t *testing.T) *subscriber {
 	t.Helper()
-	s := &subscriber{tb: t, first: make(map[string]string), grown: make(chan struct{}, 1), events: make(map[string]int)}
+	s := &subscriber{tb: t, first: make(map[string]string), tried: make(map[string]string), grown: make(chan struct{}, 1), events: make(map[string]int)}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -71,9 +76,21 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get("webhook-id")
 	s.mu.Lock()
 	before, known := s.first[id]
+	if s.down {
+		s.tried[id] = string(body)
+		s.refused++
+		breaks := s.refused%2 == 0
+		s.mu.Unlock()
+		if breaks {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	refused, tried := s.tried[id]
 	if !known {
 		s.first[id] = string(body)
-		var n toldNotice
+		n := toldNotice{id: id}
 		_ = json.Unmarshal(body, &n)
 		s.order = append(s.order, n)
 		for _, e := range n.Data.Events {
@@ -86,7 +103,7 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 	}
 	switch {
-	case known && before != string(body):
+	case known && before != string(body), !known && tried && refused != string(body):
 		w.WriteHeader(http.StatusConflict) // and the notice never ends
 	case !known:
 		panic(http.ErrAbortHandler)
@@ -232,12 +249,19 @@ func ended(t *testing.T, s store.Store) (all []string) {
 // subscribe makes a connection to a subscriber, which with events is reported of successes.
 func (f *fleet) subscribe(told *subscriber, events bool) {
 	f.Helper()
-	if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) error {
+	if err := f.call(waiting(f), 0, told.subscribed(events)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// subscribed returns the calls for subscribe.
+func (s *subscriber) subscribed(events bool) func(context.Context, *client.API) error {
+	return func(ctx context.Context, api *client.API) error {
 		_, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
 			IdempotencyKey: "told", Connection: &connectionsv1.Connection{
 				Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
 					ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour),
-					DedupesInFlight: true, CallbackUrl: told.URL + "/told",
+					DedupesInFlight: true, CallbackUrl: s.URL + "/told",
 				}},
 			},
 		})
@@ -249,8 +273,6 @@ func (f *fleet) subscribe(told *subscriber, events bool) {
 			Filter: &subscriptionsv1.NoticeFilter{States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_SUCCEEDED}},
 		})
 		return err
-	}); err != nil {
-		f.Fatal(err)
 	}
 }
 
@@ -259,20 +281,24 @@ func (f *fleet) subscribe(told *subscriber, events bool) {
 func (f *fleet) quietNotices() {
 	f.Helper()
 	for {
-		var under bool
-		if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) error {
-			resp, err := api.Subscriptions.GetSubscription(ctx, &subscriptionsv1.GetSubscriptionRequest{
-				Subscription: &subscriptionsv1.GetSubscriptionRequest_IdempotencyKey{IdempotencyKey: "told"},
-			})
-			under = resp.GetSubscription().GetUnderWay()
+		var now *subscriptionsv1.Subscription
+		if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) (err error) {
+			now, err = toldSubscription(ctx, api)
 			return err
 		}); err != nil {
 			f.Fatal(err)
 		}
-		if !under {
+		if !now.GetUnderWay() {
 			return
 		}
 	}
+}
+
+func toldSubscription(ctx context.Context, api *client.API) (*subscriptionsv1.Subscription, error) {
+	resp, err := api.Subscriptions.GetSubscription(ctx, &subscriptionsv1.GetSubscriptionRequest{
+		Subscription: &subscriptionsv1.GetSubscriptionRequest_IdempotencyKey{IdempotencyKey: "told"},
+	})
+	return resp.GetSubscription(), err
 }
 
 // judgeNotices checks what a subscriber was reported, and what the store knows of it.
