@@ -50,7 +50,7 @@ func (s *side) quiet(ctx context.Context) error {
 // history reads the log of events and the notices, once nothing is under way.
 func (s *side) history(ctx context.Context, notices []notice) (*history, error) {
 	h := &history{upTo: make(map[string]int), sent: make(map[int64]*subscriptionsv1.SentNotice)}
-	// A notice's cursor may be that of no event: what is listed after it tells its place.
+	// A notice's cursor may be that of no event: its place is before what is listed after it.
 	before := make(map[string][]string) // by the cursor of the event that follows
 	for _, n := range notices {
 		for _, cursor := range []string{n.body.Data.AfterCursor, n.body.Data.Cursor} {
