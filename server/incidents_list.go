@@ -82,13 +82,19 @@ func (s *incidentService) GetIncident(ctx context.Context, req *adminv1.GetIncid
 	if err != nil {
 		return nil, err
 	}
+	out, err := s.wholeIncident(ctx, r, in)
+	return &adminv1.GetIncidentResponse{Incident: out, ReadTime: timeToWire(r.now)}, err
+}
+
+// wholeIncident converts an incident with what GetIncident alone has of it.
+func (s *incidentService) wholeIncident(ctx context.Context, r *incidentRead, in *incident.Incident) (*adminv1.Incident, error) {
 	list, err := s.incidentsToWire(ctx, r, []*incident.Incident{in}, shownExamples)
 	if err != nil {
 		return nil, err
 	}
 	out := list[0]
 	out.Risks = convertAll(in.Risks(), riskToWire)
-	return &adminv1.GetIncidentResponse{Incident: out, ReadTime: timeToWire(r.now)}, s.addErrors(ctx, r.project, out.GetExamples())
+	return out, s.addErrors(ctx, r.project, out.GetExamples())
 }
 
 // failedSince returns since when failures are read.
