@@ -168,3 +168,31 @@ func (s *incidentService) addErrors(ctx context.Context, project string, example
 	}
 	return nil
 }
+
+// incidentOf returns the id of the incident that a job is in; empty: it is in none.
+func (s *jobService) incidentOf(ctx context.Context, snap job.Snapshot) (string, error) {
+	q := store.TroubleQuery{Project: snap.Project, Job: snap.ID, Limit: 1}
+	switch snap.State {
+	case job.NeedsResolution, job.Ambiguous:
+		q.Kind = store.TroubleUnknown
+	case job.Failed, job.Expired:
+		q.Kind = store.TroubleFailed
+	case job.Scheduled, job.Retrying:
+		if snap.NextAt.After(snap.Now) {
+			return "", nil
+		}
+		q.Kind = store.TroubleWaiting
+	default:
+		return "", nil
+	}
+	page, err := s.store.Troubles(ctx, q)
+	if err != nil {
+		return "", fmt.Errorf("read the job's incident: %w", err)
+	}
+	for i := range page.Jobs {
+		if k, ok := incident.KeyOf(&page.Jobs[i], page.Now); ok {
+			return k.ID(snap.Project), nil
+		}
+	}
+	return "", nil
+}

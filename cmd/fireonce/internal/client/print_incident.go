@@ -314,3 +314,11 @@ func (p *printer) plans(list []*adminv1.Plan) {
 	}
 	p.table(rows)
 }
+
+// incidentLine names a job's incident, and how to see it.
+func incidentLine(id string) string {
+	if id == "" {
+		return ""
+	}
+	return plain(id) + ": see fireonce incidents get " + plain(id)
+}
