@@ -68,6 +68,11 @@ var keptOfItem = keptFields{
 	"schedule_id": nil, "item_id": nil, "state": nil, "position": nil, "job_id": nil, "create_time": nil, "update_time": nil, "etag": nil,
 }
 
+// keptOfPause is what a caller without connections:read sees of a pause: its own request, and when.
+var keptOfPause = keptFields{
+	"pause_id": nil, "state": nil, "cause": nil, "begin_time": nil, "end_time": nil, "create_time": nil, "ended_time": nil, "project_id": nil,
+}
+
 // keptOfBulkSchedules is keptOfBulk for schedules.
 var keptOfBulkSchedules = keptFields{"result": {
 	"matched": nil, "changed": nil, "next_page_token": nil,

@@ -320,6 +320,15 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 		}, []string{"localTime"}
 	},
 
+	pausesPath + "CreatePause": func(e *exposure) (proto.Message, []string) {
+		return &adminv1.CreatePauseRequest{Target: pauseOfLabel("label", canary), Note: canary, BeginTime: timestamppb.New(e.clock.Now().Add(time.Hour))}, nil
+	},
+	pausesPath + "EndPause": func(e *exposure) (proto.Message, []string) {
+		made, err := askWith[adminv1.CreatePauseResponse](e.all, e.c, pausesPath+"CreatePause", &adminv1.CreatePauseRequest{Target: pauseOfLabel("label", canary), Note: canary})
+		e.must(err)
+		return &adminv1.EndPauseRequest{PauseId: made.GetPause().GetPauseId()}, nil
+	},
+
 	connsPath + "CreateConnection": func(e *exposure) (proto.Message, []string) { return e.newAccount(), nil },
 	connsPath + "UpdateConnection": func(e *exposure) (proto.Message, []string) {
 		return &connectionsv1.UpdateConnectionRequest{Connection: &connectionsv1.UpdateConnectionRequest_ConnectionId{ConnectionId: e.account()}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"limits"}}}, nil
@@ -364,7 +373,7 @@ func TestReceipts(t *testing.T) {
 							t.Errorf("without %s it shows %q: %s", scope, id, text)
 						}
 					}
-					if !strings.Contains(text, "etag") && !strings.Contains(text, "matched") && !strings.Contains(text, `"ok"`) && !strings.Contains(text, `"decideTime"`) && !strings.Contains(text, `"planId"`) {
+					if !strings.Contains(text, "etag") && !strings.Contains(text, "matched") && !strings.Contains(text, `"ok"`) && !strings.Contains(text, `"decideTime"`) && !strings.Contains(text, `"planId"`) && !strings.Contains(text, `"pauseId"`) {
 						t.Errorf("without %s it answers %s: no receipt", scope, text)
 					}
 					e, seeing := expose(t, dial, []string{server.ScopeOf(p), scope})

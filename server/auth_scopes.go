@@ -32,8 +32,8 @@ const (
 	ScopeJobsDelete = "jobs:delete"
 	// ScopeConnectionsRead: look at connections and connectors, never at credentials.
 	ScopeConnectionsRead = "connections:read"
-	// ScopeConnectionsWrite: make, change, hold and delete connections, and hand over
-	// their credentials.
+	// ScopeConnectionsWrite: make, change, hold and delete connections, hand over their
+	// credentials, and pause what is sent.
 	ScopeConnectionsWrite = "connections:write"
 	// ScopeEffectKeysWrite: give jobs effect keys of one's own, in addition to the scope that the
 	// call needs.
@@ -186,6 +186,11 @@ var accessOf = map[string]access{
 	adminv1connect.AccessServiceEraseProjectProcedure:     {scope: ScopeAdmin}, // has counts
 	adminv1connect.ServerServiceListServersProcedure:      {scope: ScopeAdmin},
 	adminv1connect.ServerServiceRunDueProcedure:           {scope: ScopeWorkRun}, // has a count and a time
+
+	adminv1connect.PauseServiceCreatePauseProcedure: {ScopeConnectionsWrite, keptFields{"pause": keptOfPause, "created": nil, "preview": nil}},
+	adminv1connect.PauseServiceEndPauseProcedure:    {ScopeConnectionsWrite, keptFields{"pause": keptOfPause}},
+	adminv1connect.PauseServiceListPausesProcedure:  {scope: ScopeJobsRead},
+
 	statusPath: {scope: ScopeAdmin},
 }
 

@@ -201,6 +201,11 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 		accessPath + "EraseProject":     &adminv1.EraseProjectRequest{ProjectId: cmp.Or(project, "scoped")},
 		serversPath + "ListServers":     &adminv1.ListServersRequest{},
 		serversPath + "RunDue":          &adminv1.RunDueRequest{},
+		pausesPath + "CreatePause": &adminv1.CreatePauseRequest{
+			Target: &adminv1.PauseTarget{Target: &adminv1.PauseTarget_ConnectionId{ConnectionId: connID}}, BeginTime: timestamppb.New(now.AsTime().AddDate(0, 1, 0)),
+		},
+		pausesPath + "EndPause":   &adminv1.EndPauseRequest{PauseId: scheduleID},
+		pausesPath + "ListPauses": &adminv1.ListPausesRequest{},
 	}
 }
 
@@ -209,6 +214,7 @@ var listing = []string{
 	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkRescheduleJobs", "BulkResolveJobs", "BatchScheduleJobs",
 	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats", "ListIncidents", "ListPlans",
 	"ListSchedules", "BulkPauseSchedules", "BulkResumeSchedules",
+	"ListPauses",
 	"RunDue", // works for all projects, and names none
 }
 

@@ -66,6 +66,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:               connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND:          connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:        connect.CodeNotFound,
+	fireoncev1.ErrorReason_ERROR_REASON_PAUSE_NOT_FOUND:             connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID:       connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_BACKFILL_RANGE:              connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_FIRING_NOT_FOUND:            connect.CodeNotFound,

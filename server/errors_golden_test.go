@@ -208,6 +208,7 @@ func wrongCalls(f *fixture, key string) map[fireoncev1.ErrorReason]wrongCall {
 		}),
 		fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED: schedule(func(r *scheduleRequest) { r.IdempotencyKey = "bound" }),
 		fireoncev1.ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN:       {scheduleJob, f.charge(keyed, "k", "ch_1"), key},
+		fireoncev1.ErrorReason_ERROR_REASON_PAUSE_NOT_FOUND:        {pausesPath + "EndPause", &adminv1.EndPauseRequest{PauseId: absent}, key},
 		fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:          {jobsPath + "GetJob", byID(absent), key},
 		fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:   schedule(func(r *scheduleRequest) { r.Connection = onConnection(absent) }),
 		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND: {connsPath + "CompleteOAuth", &connectionsv1.CompleteOAuthRequest{

@@ -46,7 +46,7 @@ const TryPath = "/try"
 var services = []string{
 	fireoncev1connect.JobServiceName, schedulesv1connect.ScheduleServiceName, connectionsv1connect.ConnectionServiceName,
 	adminv1connect.BulkServiceName, adminv1connect.StatsServiceName, adminv1connect.IncidentServiceName, adminv1connect.AccessServiceName,
-	adminv1connect.ServerServiceName,
+	adminv1connect.ServerServiceName, adminv1connect.PauseServiceName,
 }
 
 // HTTPServer makes the server for the address: see NewHTTPServer.
@@ -100,6 +100,7 @@ func (s *Server) routes() http.Handler {
 	api(adminv1connect.NewIncidentServiceHandler(s.services.Incidents, options...))
 	api(adminv1connect.NewAccessServiceHandler(s.services.Access, options...))
 	api(adminv1connect.NewServerServiceHandler(s.services.Servers, options...))
+	api(adminv1connect.NewPauseServiceHandler(s.services.Pauses, options...))
 	small, few := connect.WithReadMaxBytes(MaxProbeMessage), connect.WithInterceptors(questionLimit{})
 	probe := func(path string, h http.Handler) { mux.Handle(path, protected(s.checkSite(refuseCompressed(h)))) }
 	probe(grpchealth.NewHandler(s.health, small))

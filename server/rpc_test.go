@@ -27,6 +27,7 @@ const (
 	accessPath  = "/fireonce.admin.v1.AccessService/"
 	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"
 	serversPath = "/fireonce.admin.v1.ServerService/"
+	pausesPath  = "/fireonce.admin.v1.PauseService/"
 
 	incidentsPath = "/fireonce.admin.v1.IncidentService/"
 )
@@ -39,6 +40,7 @@ var served = []string{
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	bulkPath + "BulkCancelJobs", bulkPath + "BulkRetryJobs", bulkPath + "BulkRescheduleJobs", bulkPath + "BulkResolveJobs", statsPath + "GetStats",
 	serversPath + "ListServers", serversPath + "RunDue",
+	pausesPath + "CreatePause", pausesPath + "EndPause", pausesPath + "ListPauses",
 	incidentsPath + "ListIncidents", incidentsPath + "GetIncident", incidentsPath + "ResolveIncident", incidentsPath + "RedeliverJobs",
 	incidentsPath + "GetPlan", incidentsPath + "ListPlans", incidentsPath + "ListPlanJobs",
 	statsPath + "CountJobs", statsPath + "QueryStats",

@@ -124,6 +124,11 @@ func (s *scanStore) Items(ctx context.Context, q store.ItemQuery) (store.ItemPag
 	return scan(ctx, s, q.Project, func() (store.ItemPage, error) { return s.Store.Items(ctx, q) })
 }
 
+// PreviewStop implements store.Stops.
+func (s *scanStore) PreviewStop(ctx context.Context, stop store.Stop, limit int) (store.StopPreview, error) {
+	return scan(ctx, s, stop.Project, func() (store.StopPreview, error) { return s.Store.PreviewStop(ctx, stop, limit) })
+}
+
 // ListConnections implements store.Connections. Connections that are named are no scan.
 func (s *scanStore) ListConnections(ctx context.Context, q store.ConnectionQuery) (store.ConnectionPage, error) {
 	if len(q.Connections) > 0 {

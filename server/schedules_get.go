@@ -30,7 +30,7 @@ const shownFirings = 10
 
 // storeNow returns the time by which schedules fire. All handlers of schedules use it: a time that has
 // passed by this server's own clock may not have fired.
-func (s *scheduleService) storeNow(ctx context.Context) (time.Time, error) {
+func (s *Server) storeNow(ctx context.Context) (time.Time, error) {
 	meta, err := s.store.Meta(ctx)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask for the time: %w", err)

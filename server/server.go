@@ -277,6 +277,7 @@ func New(cfg Config) (*Server, error) {
 	s.services = Services{
 		Jobs: jobs, Connections: &connectionService{Server: s}, Schedules: &scheduleService{Server: s},
 		Bulk: &bulkService{jobService: jobs}, Stats: newStatsService(s), Incidents: &incidentService{jobService: jobs}, Access: &accessService{Server: s}, Servers: &serverService{Server: s},
+		Pauses: &pauseService{Server: s},
 	}
 	s.handler = s.routes()
 	s.cfg.Metrics.Gauge("streams", "Event streams that are open.", nil, func() float64 { return float64(s.streams.count()) })

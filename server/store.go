@@ -17,6 +17,7 @@ type Store interface {
 	store.ScheduleItems
 	store.DueSchedules // for Config.Scheduler, where none is given
 	store.Connections
+	store.Stops
 	store.Sealing
 	store.Logins
 	store.APIKeys

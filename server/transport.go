@@ -36,6 +36,7 @@ type Services struct {
 	Incidents   adminv1connect.IncidentServiceHandler
 	Access      adminv1connect.AccessServiceHandler
 	Servers     adminv1connect.ServerServiceHandler
+	Pauses      adminv1connect.PauseServiceHandler
 }
 
 // Transport serves the API over a transport of its own: grpcserver's.

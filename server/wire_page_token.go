@@ -51,6 +51,7 @@ const (
 	backfillPages     tokenKind = 'V'
 	itemPages         tokenKind = 'I'
 	endedItemPages    tokenKind = 'E'
+	pausePages        tokenKind = 'H'
 )
 
 // token is a decoded cursor or page token.

@@ -70,6 +70,7 @@ type Store interface {
 	DueSchedules
 
 	Connections
+	Stops
 	Sealing
 	Logins
 	Renewals

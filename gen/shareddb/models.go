@@ -318,3 +318,23 @@ type Server struct {
 	StartedAt time.Time
 	Draining  bool
 }
+
+type Stop struct {
+	ID           job.ID
+	Scope        store.StopScope
+	Project      string
+	Connector    string
+	ConnectionID column.OptionalID
+	HoldKey      string
+	Label        string
+	Value        string
+	Cause        store.StopCause
+	Note         string
+	BeginAt      time.Time
+	EndAt        time.Time
+	Planned      bool
+	CreatedAt    time.Time
+	CreatedBy    string
+	EndedAt      time.Time
+	EndedBy      string
+}

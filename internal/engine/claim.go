@@ -25,7 +25,7 @@ func (e *Engine) claimLoop(ctx context.Context) {
 			sleep.For(ctx, e.storeLog.pauseAfter(err))
 			continue
 		}
-		if busy = n == free; busy || n > 0 && room.Unread {
+		if busy = n == free; busy || n > 0 && room.Unread || room.SetAside {
 			continue
 		}
 		if idle.wait(ctx, work, n > 0) {

@@ -110,6 +110,8 @@ func (o *look) run(ctx context.Context) {
 		o.traced(tracing.Decide, func() { o.settleLeased(job.LookDue{}) })
 	case held && d.Action != job.ActNothing:
 		o.waitForLogin()
+	case d.Action == job.ActRearm && l.Stopped != nil:
+		o.settleLeased(stoppedFor(l, l.Stopped))
 	case d.Action == job.ActRearm:
 		o.traced(tracing.Attempt, func() { o.replay(ctx) })
 	case d.Action == job.ActObserve:

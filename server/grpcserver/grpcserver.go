@@ -95,12 +95,13 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	l.register(g, adminv1grpc.IncidentService_ServiceDesc, incidents{IncidentServiceHandler: services.Incidents})
 	l.register(g, adminv1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
 	l.register(g, adminv1grpc.ServerService_ServiceDesc, servers{ServerServiceHandler: services.Servers})
+	l.register(g, adminv1grpc.PauseService_ServiceDesc, pauses{PauseServiceHandler: services.Pauses})
 	grpc_health_v1.RegisterHealthServer(g, health{checker: transport.Health()})
 	reflection.Register(g)
 	return g
 }
 
-// jobs, connections, schedules, bulk, stats, incidents, access and servers are the handlers, as grpc-go wants
+// jobs, connections, schedules, bulk, stats, incidents, access, servers and pauses are the handlers, as grpc-go wants
 // them. The
 // methods are promoted, so one that is added to the contract and forgotten does not compile.
 type jobs struct {
@@ -142,6 +143,11 @@ type access struct {
 type servers struct {
 	adminv1grpc.UnsafeServerServiceServer
 	adminv1connect.ServerServiceHandler
+}
+
+type pauses struct {
+	adminv1grpc.UnsafePauseServiceServer
+	adminv1connect.PauseServiceHandler
 }
 
 // StreamJobEvents implements the RPC.

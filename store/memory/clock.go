@@ -67,6 +67,7 @@ func (s *Store) step(step store.ClockStep) {
 	}
 	for _, row := range s.rows {
 		row.rateLimitedUntil = ahead(row.rateLimitedUntil, over, by)
+		row.stoppedUntil = ahead(row.stoppedUntil, over, by)
 		row.servedAt = earlier(row.servedAt, to)
 	}
 	for _, c := range s.connOrder {
@@ -105,6 +106,11 @@ func (s *Store) stepPast(from, to time.Time) {
 	}
 	for _, c := range s.connOrder {
 		c.PausedAt = earlier(c.PausedAt, to)
+	}
+	for i := range s.stops {
+		if c := &s.stops[i]; !c.Planned {
+			c.Begin = earlier(c.Begin, to)
+		}
 	}
 	for _, k := range s.apiKeys {
 		k.LastUsed = earlier(k.LastUsed, to)

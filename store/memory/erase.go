@@ -185,6 +185,7 @@ func (t *tx) eraseHoldings(p store.EraseProjectParams, out *store.ProjectErasure
 	}
 	t.connOrder = slices.DeleteFunc(t.connOrder, of)
 	maps.DeleteFunc(t.connKeys, func(_ key, c *connection) bool { return of(c) })
+	t.stops = slices.DeleteFunc(t.stops, func(s store.Stop) bool { return s.Project == p.Project })
 	for state, l := range t.logins {
 		if l.Project == p.Project {
 			delete(t.logins, state)

@@ -107,6 +107,7 @@ type Store struct {
 	// scheduleKeys has the keys that are bound to schedules.
 	scheduleKeys map[key]*schedule
 	apiKeys      map[string]*store.APIKey
+	stops        []store.Stop
 	rows         map[runnableKey]*runnableRow
 	logins       map[string]store.Login
 	renewals     map[job.ID]store.RenewalRow

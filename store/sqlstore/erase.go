@@ -306,6 +306,13 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("API keys: %w", err)
 	}
+	stops, err := e.Q.RemoveStops(ctx, e.project)
+	if err == nil && stops > 0 {
+		err = e.Q.SetOpenStops(ctx, e.Now)
+	}
+	if err != nil {
+		return false, fmt.Errorf("stops: %w", err)
+	}
 	e.done.Logins, e.done.APIKeys = int(logins), int(keys)
 	if _, err := e.Q.RemovePlans(ctx, e.project); err != nil {
 		return false, fmt.Errorf("plans: %w", err)

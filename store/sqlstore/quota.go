@@ -17,6 +17,7 @@ const (
 	CountedAPIKeys     CountedKind = 0x66_6f_71_02
 	CountedLogins      CountedKind = 0x66_6f_71_03
 	CountedSchedules   CountedKind = 0x66_6f_71_04
+	CountedStops       CountedKind = 0x66_6f_71_05
 )
 
 // mostParts is how many rows of project_use a reader leaves unfolded.

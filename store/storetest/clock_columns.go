@@ -48,7 +48,7 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		cool_downs: armed_at
 		oauth_renewals: begun_at before_at`,
 	ClockBounds: `
-		connection_ready: rate_limited_until paced_until
+		connection_ready: rate_limited_until paced_until stopped_until
 		oauth_renewals: until
 		oauth_logins: expires_at
 		retention: lease_until
@@ -57,6 +57,7 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		job_state: ended_at first_armed_at
 		connection_ready: served_at
 		connections: paused_at
+		stops: begin_at
 		api_keys: last_used_at
 		schedules: next_at postponed_until`,
 	ClockDerives: `
@@ -66,10 +67,12 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		connections: credential_expires_at
 		connection_credentials: expires_at
 		job_state: schedule_time
-		firings: nominal_at`,
+		firings: nominal_at
+		stops: end_at`,
 	ClockRecords: `
 		meta: created_at released_at
 		servers: started_at
+		stops: created_at ended_at
 		projects: created_at erased_at
 		connections: created_at updated_at deleted_at
 		connection_labels: created_at

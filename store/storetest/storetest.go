@@ -62,6 +62,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"ListConnections", connectionListTests},
 		{"ChangeConnection", connectionChangeTests},
 		{"Wake", wakeTests},
+		{"Stops", stopTests},
 		{"Keys", keyTests},
 		{"OAuth", oauthTests},
 		{"Quotas", quotaTests},

@@ -110,6 +110,8 @@ const (
 	// NOT_FOUND: no job is in this incident any more: each has moved on, was decided, or failed
 	// too long ago (end_time_from).
 	ErrorReason_ERROR_REASON_INCIDENT_NOT_FOUND ErrorReason = 321
+	// NOT_FOUND: no such pause in the project, or it ended more than 30 days ago.
+	ErrorReason_ERROR_REASON_PAUSE_NOT_FOUND ErrorReason = 322
 	// NOT_FOUND: no such plan, or it is no longer stored.
 	ErrorReason_ERROR_REASON_PLAN_NOT_FOUND ErrorReason = 323
 	// FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
@@ -268,6 +270,7 @@ var (
 		306:  "ERROR_REASON_API_KEY_NOT_FOUND",
 		307:  "ERROR_REASON_PROJECT_NOT_FOUND",
 		321:  "ERROR_REASON_INCIDENT_NOT_FOUND",
+		322:  "ERROR_REASON_PAUSE_NOT_FOUND",
 		323:  "ERROR_REASON_PLAN_NOT_FOUND",
 		400:  "ERROR_REASON_JOB_STATE",
 		401:  "ERROR_REASON_CONNECTION_DISABLED",
@@ -341,6 +344,7 @@ var (
 		"ERROR_REASON_API_KEY_NOT_FOUND":           306,
 		"ERROR_REASON_PROJECT_NOT_FOUND":           307,
 		"ERROR_REASON_INCIDENT_NOT_FOUND":          321,
+		"ERROR_REASON_PAUSE_NOT_FOUND":             322,
 		"ERROR_REASON_PLAN_NOT_FOUND":              323,
 		"ERROR_REASON_JOB_STATE":                   400,
 		"ERROR_REASON_CONNECTION_DISABLED":         401,
@@ -875,7 +879,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\tItemError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
-	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail*\xcf\x15\n" +
+	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail*\xcc\x15\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10d\x12\x1d\n" +
@@ -908,7 +912,8 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10\xb1\x02\x12#\n" +
 	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\xb2\x02\x12#\n" +
 	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\xb3\x02\x12$\n" +
-	"\x1fERROR_REASON_INCIDENT_NOT_FOUND\x10\xc1\x02\x12 \n" +
+	"\x1fERROR_REASON_INCIDENT_NOT_FOUND\x10\xc1\x02\x12!\n" +
+	"\x1cERROR_REASON_PAUSE_NOT_FOUND\x10\xc2\x02\x12 \n" +
 	"\x1bERROR_REASON_PLAN_NOT_FOUND\x10\xc3\x02\x12\x1b\n" +
 	"\x16ERROR_REASON_JOB_STATE\x10\x90\x03\x12%\n" +
 	" ERROR_REASON_CONNECTION_DISABLED\x10\x91\x03\x12#\n" +
@@ -947,7 +952,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x10\xa3\x06\x12\x1f\n" +
 	"\x1aERROR_REASON_SCOPE_MISSING\x10\x84\a\x12#\n" +
 	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10\x85\a\x12$\n" +
-	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\a\"\x06\b\xc0\x02\x10\xc0\x02\"\x06\b\xc2\x02\x10\xc2\x02\"\x06\b\xb8\x03\x10\xb8\x03\"\x06\b\x98\a\x10\x98\a\"\x06\b\x99\a\x10\x99\a*#ERROR_REASON_SUBSCRIPTION_NOT_FOUND*\x1cERROR_REASON_PAUSE_NOT_FOUND*#ERROR_REASON_SECOND_PERSON_REQUIRED*\x1cERROR_REASON_PERSON_REQUIRED*\x1aERROR_REASON_BEYOND_LIMITSB\x8a\x01\n" +
+	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\a\"\x06\b\xc0\x02\x10\xc0\x02\"\x06\b\xb8\x03\x10\xb8\x03\"\x06\b\x98\a\x10\x98\a\"\x06\b\x99\a\x10\x99\a*#ERROR_REASON_SUBSCRIPTION_NOT_FOUND*#ERROR_REASON_SECOND_PERSON_REQUIRED*\x1cERROR_REASON_PERSON_REQUIRED*\x1aERROR_REASON_BEYOND_LIMITSB\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"ErrorProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 

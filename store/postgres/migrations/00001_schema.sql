@@ -76,7 +76,10 @@ CREATE TABLE meta (
     -- By how much all steps have moved what is stored, in microseconds.
     clock_moved  bigint      NOT NULL DEFAULT 0,
     -- Set with the first arm ever: from then on the namespace is fixed.
-    armed_before boolean     NOT NULL DEFAULT false
+    armed_before boolean     NOT NULL DEFAULT false,
+    -- The stops that had not ended at the last change of one. 0: nothing is stopped, and no
+    -- claim or arm asks.
+    stops        bigint      NOT NULL DEFAULT 0
 );
 
 -- The servers' belief in the database's clock (see store.Timeline). It is not in meta, which
@@ -253,11 +256,14 @@ CREATE TABLE connection_ready (
     saturated          boolean     NOT NULL DEFAULT false,
     -- The connection's token bucket is empty until then.
     paced_until        timestamptz NOT NULL DEFAULT 'epoch',
+    -- Claims leave the row alone until then: a stop covers it, or repeats go first (see
+    -- store.Stops).
+    stopped_until      timestamptz NOT NULL DEFAULT 'epoch',
     -- When the row was last served: rows that wait longer go first.
     served_at          timestamptz NOT NULL DEFAULT 'epoch',
     runnable_at        timestamptz GENERATED ALWAYS AS (
         CASE WHEN paused OR saturated OR auth_hold_at IS NOT NULL OR next_at IS NULL THEN NULL
-        ELSE greatest(next_at, rate_limited_until, paced_until, served_at) END
+        ELSE greatest(next_at, rate_limited_until, paced_until, stopped_until, served_at) END
     ) STORED,
     PRIMARY KEY (connection_id, hold_key),
     CONSTRAINT auth_hold_has_its_cause
@@ -270,6 +276,8 @@ CREATE INDEX connection_ready_saturated ON connection_ready (connection_id) WHER
 -- The state of a connection depends on holds; most connections have none.
 CREATE INDEX connection_ready_auth ON connection_ready (connection_id) WHERE auth_hold_at IS NOT NULL;
 CREATE INDEX connection_ready_limited ON connection_ready (connection_id, rate_limited_until) WHERE rate_limited_until > 'epoch';
+-- The end of a stop makes the rows due that claims have set aside.
+CREATE INDEX connection_ready_stopped ON connection_ready (connection_id, hold_key) WHERE stopped_until > 'epoch';
 
 -- A transaction that adds a runnable row has locked the connection (KeepForNewRows) and read
 -- it. If the connection was paused, resumed or deleted in between, the transaction runs
@@ -584,6 +592,8 @@ CREATE INDEX job_state_fence ON job_state ((CASE WHEN state = 2 THEN least(next_
 CREATE UNIQUE INDEX job_state_in_flight ON job_state (connection_id, arm_token) WHERE state IN (2, 3);
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
+-- Jobs that a stop has put off one by one (job.Stopped).
+CREATE INDEX job_state_stopped ON job_state (next_at) WHERE blocked = 'waits for the end of a pause' AND state IN (1, 5, 6);
 -- Unknown outcomes, for store.Vitals; there are few.
 CREATE INDEX job_state_unknown ON job_state (state, updated_at) WHERE state IN (5, 7);
 -- Lists, state by state, and counts; jobs under way are few.
@@ -1368,6 +1378,45 @@ CREATE TABLE project_use (
 );
 
 CREATE INDEX project_use_project ON project_use (project);
+
+--
+-- Stops
+--
+
+-- What keeps jobs from starting (store.Stops).
+CREATE TABLE stops (
+    id            uuid        PRIMARY KEY,
+    -- store.StopScope: 1 everything, 2 a project, 3 a connector, 4 a connection, 5 a destination,
+    -- 6 a label.
+    scope         smallint    NOT NULL CHECK (scope BETWEEN 1 AND 31),
+    -- '': every project.
+    project       text        NOT NULL,
+    connector     text        NOT NULL,
+    connection_id uuid,
+    hold_key      text        NOT NULL,
+    label         text        NOT NULL,
+    value         text        NOT NULL,
+    -- store.StopCause: 1 a person, 2 a breaker.
+    cause         smallint    NOT NULL CHECK (cause BETWEEN 1 AND 31),
+    note          text        NOT NULL,
+    begin_at      timestamptz NOT NULL,
+    -- NULL: it ends when a caller ends it.
+    end_at        timestamptz,
+    -- A caller stated begin_at or end_at.
+    planned       boolean     NOT NULL,
+    created_at    timestamptz NOT NULL,
+    -- Actors, as in events.
+    created_by    text        NOT NULL,
+    -- When a caller ended it, and which; NULL: no one has.
+    ended_at      timestamptz,
+    ended_by      text        NOT NULL DEFAULT '',
+    CHECK (end_at > begin_at)
+);
+
+CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NOT IN (4, 5);
+CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
+CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5;
+CREATE INDEX stops_list ON stops (created_at, id);
 
 --
 -- Plans: changes of many jobs

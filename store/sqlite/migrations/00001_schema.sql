@@ -39,7 +39,10 @@ CREATE TABLE meta (
     -- Pages up to here were dropped, and the texts of events whose job is removed.
     dropped_to    INTEGER NOT NULL DEFAULT 0,
     -- 1 once an attempt was armed.
-    armed_before  INTEGER NOT NULL DEFAULT 0 CHECK (armed_before IN (0, 1))
+    armed_before  INTEGER NOT NULL DEFAULT 0 CHECK (armed_before IN (0, 1)),
+    -- The stops that had not ended at the last change of one. 0: nothing is stopped, and no
+    -- claim or arm asks.
+    stops         INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- The process's belief in the time. See store.Timeline.
@@ -192,13 +195,16 @@ CREATE TABLE connection_ready (
     saturated          INTEGER NOT NULL DEFAULT 0 CHECK (saturated IN (0, 1)),
     -- The connection's token bucket is empty until then.
     paced_until        INTEGER NOT NULL DEFAULT 0,
+    -- Claims leave the row alone until then: a stop covers it, or repeats go first (see
+    -- store.Stops).
+    stopped_until      INTEGER NOT NULL DEFAULT 0,
     -- When the row was last served, and the number of that service among all: rows that
     -- wait longer go first.
     served_at          INTEGER NOT NULL DEFAULT 0,
     served_turn        INTEGER NOT NULL DEFAULT 0,
     runnable_at        INTEGER GENERATED ALWAYS AS (
         CASE WHEN paused = 1 OR saturated = 1 OR auth_hold_at IS NOT NULL THEN NULL
-        ELSE max(next_at, rate_limited_until, paced_until, served_at) END
+        ELSE max(next_at, rate_limited_until, paced_until, stopped_until, served_at) END
     ) STORED,
     PRIMARY KEY (connection_id, hold_key),
     CONSTRAINT auth_hold_has_its_cause
@@ -209,6 +215,8 @@ CREATE INDEX connection_ready_runnable ON connection_ready (runnable_at, served_
 -- The state of a connection depends on holds; most connections have none.
 CREATE INDEX connection_ready_auth ON connection_ready (connection_id) WHERE auth_hold_at IS NOT NULL;
 CREATE INDEX connection_ready_limited ON connection_ready (connection_id, rate_limited_until) WHERE rate_limited_until > 0;
+-- The end of a stop makes the rows due that claims have set aside.
+CREATE INDEX connection_ready_stopped ON connection_ready (connection_id, hold_key) WHERE stopped_until > 0;
 
 -- The last arm of each connection and schedule that has a cool-down (see store.CoolDown).
 CREATE TABLE cool_downs (
@@ -439,6 +447,8 @@ CREATE INDEX job_state_fence ON job_state (next_at, job_id, connection_id) WHERE
 CREATE UNIQUE INDEX job_state_token ON job_state (arm_token) WHERE state = 3;
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
 CREATE INDEX job_state_look ON job_state (next_at, job_id) WHERE state IN (4, 5);
+-- Jobs that a stop has put off one by one (job.Stopped).
+CREATE INDEX job_state_stopped ON job_state (next_at, job_id) WHERE blocked = 'waits for the end of a pause' AND state IN (1, 5, 6);
 -- Unknown outcomes, for store.Vitals; there are few.
 CREATE INDEX job_state_unknown ON job_state (state, updated_at, job_id) WHERE state IN (5, 7);
 -- Lists and counts.
@@ -1123,6 +1133,45 @@ CREATE TABLE project_use (
     -- Of payloads and answers, and of the content that waits in queues.
     bytes   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+--
+-- Stops
+--
+
+-- What keeps jobs from starting (store.Stops).
+CREATE TABLE stops (
+    id            BLOB    PRIMARY KEY NOT NULL CHECK (length(id) = 16),
+    -- store.StopScope: 1 everything, 2 a project, 3 a connector, 4 a connection, 5 a destination,
+    -- 6 a label.
+    scope         INTEGER NOT NULL CHECK (scope BETWEEN 1 AND 31),
+    -- '': every project.
+    project       TEXT    NOT NULL,
+    connector     TEXT    NOT NULL,
+    connection_id BLOB    CHECK (length(connection_id) = 16),
+    hold_key      TEXT    NOT NULL,
+    label         TEXT    NOT NULL,
+    value         TEXT    NOT NULL,
+    -- store.StopCause: 1 a person, 2 a breaker.
+    cause         INTEGER NOT NULL CHECK (cause BETWEEN 1 AND 31),
+    note          TEXT    NOT NULL,
+    begin_at      INTEGER NOT NULL,
+    -- NULL: it ends when a caller ends it.
+    end_at        INTEGER,
+    -- A caller stated begin_at or end_at.
+    planned       INTEGER NOT NULL CHECK (planned IN (0, 1)),
+    created_at    INTEGER NOT NULL,
+    -- Actors, as in events.
+    created_by    TEXT    NOT NULL,
+    -- When a caller ended it, and which; NULL: no one has.
+    ended_at      INTEGER,
+    ended_by      TEXT    NOT NULL DEFAULT '',
+    CHECK (end_at > begin_at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NOT IN (4, 5);
+CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
+CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5;
+CREATE INDEX stops_list ON stops (created_at, id);
 
 --
 -- Plans: changes of many jobs

@@ -52,7 +52,7 @@ func Commands() []*cli.Command {
 				"is `fireonce schedule`.",
 			Commands: jobCommands(create),
 		},
-		incidentsCommand(), schedulesCommand(), runDueCommand(), serversCommand(), healthCommand(),
+		incidentsCommand(), schedulesCommand(), pauseCommand(), resumeCommand(), pausesCommand(), runDueCommand(), serversCommand(), healthCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}, short...)
 }
@@ -77,6 +77,7 @@ type API struct {
 	Incidents   adminv1connect.IncidentServiceClient
 	Access      adminv1connect.AccessServiceClient
 	Servers     adminv1connect.ServerServiceClient
+	Pauses      adminv1connect.PauseServiceClient
 	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
 	http        *http.Client
 }
@@ -120,6 +121,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Incidents:   adminv1connect.NewIncidentServiceClient(hc, u.String(), limit),
 		Access:      adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
 		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
+		Pauses:      adminv1connect.NewPauseServiceClient(hc, u.String(), limit),
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
 			hc, strings.TrimSuffix(u.String(), "/")+healthPath, limit),
 	}, nil
@@ -220,7 +222,7 @@ func printAnswer[R message](c *call, resp R, err error, show func(*call, R)) err
 
 // service returns the client of a service.
 func service[S any](a *API) S {
-	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Bulk, a.Stats, a.Incidents, a.Access, a.Servers} {
+	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Bulk, a.Stats, a.Incidents, a.Access, a.Servers, a.Pauses} {
 		if s, ok := one.(S); ok {
 			return s
 		}
