@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -128,10 +129,57 @@ func (s *incidentService) readIncidents(ctx context.Context, project string, kin
 			return nil, fmt.Errorf("read jobs in trouble: %w", err)
 		}
 		r.now, r.more[trouble] = page.Now, page.More
+		if trouble == store.TroubleWaiting {
+			if err := s.addPauses(ctx, project, page.Jobs); err != nil {
+				return nil, err
+			}
+		}
 		lists = append(lists, page.Jobs)
 	}
 	r.all = incident.Group(r.now, lists...)
 	return r, nil
+}
+
+// addPauses notes which of the jobs that nothing else holds are held by a pause. One of a label puts
+// its jobs off one by one, so none of them is due.
+func (s *jobService) addPauses(ctx context.Context, project string, jobs []store.Trouble) error {
+	if meta, err := s.meta(ctx); err != nil || meta.Stops == 0 {
+		return err
+	}
+	held := make(map[holdKey]*store.Stop)
+	connectors := make(map[job.ID]string)
+	for i := range jobs {
+		if jobs[i].Hold == "" {
+			held[holdKey{jobs[i].Connection, jobs[i].HoldKey}] = nil
+			connectors[jobs[i].Connection] = ""
+		}
+	}
+	found, err := connectionsOf(ctx, s.store, project, slices.Collect(maps.Keys(connectors)))
+	if err != nil {
+		return err
+	}
+	for _, c := range found {
+		connectors[c.ID] = c.Connector
+	}
+	for keys := range slices.Chunk(slices.Collect(maps.Keys(held)), store.MaxBatch) {
+		targets := convertAll(keys, func(k holdKey) store.StopTarget {
+			return store.StopTarget{Project: project, Connector: connectors[k.connection], Connection: k.connection, HoldKey: k.key}
+		})
+		over, err := s.store.StopsOver(ctx, targets)
+		if err != nil {
+			return fmt.Errorf("read the pauses of jobs: %w", err)
+		}
+		for i, stop := range over {
+			held[keys[i]] = stop
+		}
+	}
+	for i := range jobs {
+		t := &jobs[i]
+		if stop := held[holdKey{t.Connection, t.HoldKey}]; t.Hold == "" && stop != nil {
+			t.Hold, t.HeldSince, t.HeldUntil = store.HoldPaused, stop.Begin, stop.End
+		}
+	}
+	return nil
 }
 
 // find returns an incident by its id.
@@ -188,6 +236,11 @@ func (s *jobService) incidentOf(ctx context.Context, snap job.Snapshot) (string,
 	page, err := s.store.Troubles(ctx, q)
 	if err != nil {
 		return "", fmt.Errorf("read the job's incident: %w", err)
+	}
+	if q.Kind == store.TroubleWaiting {
+		if err := s.addPauses(ctx, snap.Project, page.Jobs); err != nil {
+			return "", err
+		}
 	}
 	for i := range page.Jobs {
 		if k, ok := incident.KeyOf(&page.Jobs[i], page.Now); ok {

@@ -125,7 +125,7 @@ func (s *incidentService) addUnproven(ctx context.Context, q store.TroubleQuery,
 		return fmt.Errorf("read jobs without a proof: %w", err)
 	}
 	found := slices.DeleteFunc(page.Jobs, func(t store.Trouble) bool { return !at[holdKey{t.Connection, t.HoldKey}] })
-	out.UnprovenCount = int32(len(found))
+	out.UnprovenCount, out.UnprovenIncomplete = int32(len(found)), page.More
 	found = found[:min(len(found), plannedExamples)]
 	names, err := s.jobNames(ctx, q.Project, convertAll(found, func(t store.Trouble) job.ID { return t.Job }))
 	out.UnprovenExamples = examplesToWire(found, names)

@@ -400,6 +400,39 @@ func (k *killedStore) FinishPage(ctx context.Context, id job.ID, page int, items
 	return p, err
 }
 
+// TestIncidentsOfPauses: what a pause of more than a connection holds is held, not late.
+func TestIncidentsOfPauses(t *testing.T) {
+	for name, target := range map[string]*adminv1.PauseTarget{
+		"everything": pauseEverything(),
+		"project":    {Target: &adminv1.PauseTarget_Project{Project: true}},
+		"connector":  {Target: &adminv1.PauseTarget_Connector{Connector: "stub"}},
+		"another":    {Target: &adminv1.PauseTarget_Connector{Connector: "webhook"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			c := overConnect(f)
+			f.schedule(f.request("first"))
+			f.clock.advance(time.Minute)
+			var made adminv1.CreatePauseResponse
+			f.must(c.call(t.Context(), createPause, &adminv1.CreatePauseRequest{Target: target, Note: "maintenance"}, &made))
+			if name == "another" {
+				f.incident(c, adminv1.IncidentKind_INCIDENT_KIND_LATE)
+				return
+			}
+			in := f.incident(c, adminv1.IncidentKind_INCIDENT_KIND_HELD)
+			if in.GetCause().GetHold() != fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED || in.GetHoldBeginTime() == nil || in.GetJobCount() != 1 {
+				t.Errorf("held %v", in)
+			}
+			if list := f.incidents(c, adminv1.IncidentKind_INCIDENT_KIND_LATE); len(list) != 0 {
+				t.Errorf("late, too: %v", list)
+			}
+			f.must(c.call(t.Context(), endPause, &adminv1.EndPauseRequest{PauseId: made.GetPause().GetPauseId()}, &adminv1.EndPauseResponse{}))
+			f.incident(c, adminv1.IncidentKind_INCIDENT_KIND_LATE)
+		})
+	}
+}
+
 // TestPlanSurvivesItsServer: wherever the server dies, another one goes on, each job is decided once, and
 // the counts are those of a plan without a crash.
 func TestPlanSurvivesItsServer(t *testing.T) {

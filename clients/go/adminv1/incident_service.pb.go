@@ -1288,10 +1288,12 @@ type RedeliverJobsResponse struct {
 	// a proof: a person ruled so, or their delivery assumes it. They may be missing; no call sends them
 	// again. At most 20. Only of a plan that is made now.
 	UnprovenExamples []*IncidentExample `protobuf:"bytes,2,rep,name=unproven_examples,json=unprovenExamples,proto3" json:"unproven_examples,omitempty"`
-	// How many there are.
-	UnprovenCount int32 `protobuf:"varint,3,opt,name=unproven_count,json=unprovenCount,proto3" json:"unproven_count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// How many there are. If unproven_incomplete is true, there may be more: only the newest 20,000 of
+	// the database are read.
+	UnprovenCount      int32 `protobuf:"varint,3,opt,name=unproven_count,json=unprovenCount,proto3" json:"unproven_count,omitempty"`
+	UnprovenIncomplete bool  `protobuf:"varint,4,opt,name=unproven_incomplete,json=unprovenIncomplete,proto3" json:"unproven_incomplete,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *RedeliverJobsResponse) Reset() {
@@ -1343,6 +1345,13 @@ func (x *RedeliverJobsResponse) GetUnprovenCount() int32 {
 		return x.UnprovenCount
 	}
 	return 0
+}
+
+func (x *RedeliverJobsResponse) GetUnprovenIncomplete() bool {
+	if x != nil {
+		return x.UnprovenIncomplete
+	}
+	return false
 }
 
 type GetPlanRequest struct {
@@ -1743,11 +1752,12 @@ const file_fireonce_admin_v1_incident_service_proto_rawDesc = "" +
 	"\x04note\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12$\n" +
 	"\aplan_id\x18\a \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06planId:\xc6\x03\xbaH\xc2\x03\x1a\xc1\x02\n" +
 	"\x13redeliver_jobs.plan\x12Vset incident_ids or connection_key to plan, or plan_id alone to start what was planned\x1a\xd1\x01this.plan_id == '' ? (this.incident_ids.size() > 0) != (this.connection_key != '') : this.incident_ids.size() == 0 && this.connection_key == '' && this.note == '' && !has(this.pace) && !has(this.end_time_from)\x1a|\n" +
-	"\x1aredeliver_jobs.destination\x12)destination goes only with connection_key\x1a3this.destination == '' || this.connection_key != ''\"\xbc\x01\n" +
+	"\x1aredeliver_jobs.destination\x12)destination goes only with connection_key\x1a3this.destination == '' || this.connection_key != ''\"\xed\x01\n" +
 	"\x15RedeliverJobsResponse\x12+\n" +
 	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\x12O\n" +
 	"\x11unproven_examples\x18\x02 \x03(\v2\".fireonce.admin.v1.IncidentExampleR\x10unprovenExamples\x12%\n" +
-	"\x0eunproven_count\x18\x03 \x01(\x05R\runprovenCount\"3\n" +
+	"\x0eunproven_count\x18\x03 \x01(\x05R\runprovenCount\x12/\n" +
+	"\x13unproven_incomplete\x18\x04 \x01(\bR\x12unprovenIncomplete\"3\n" +
 	"\x0eGetPlanRequest\x12!\n" +
 	"\aplan_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06planId\">\n" +
 	"\x0fGetPlanResponse\x12+\n" +

@@ -90,7 +90,7 @@ func getIncident(ctx context.Context, c *call, req *adminv1.GetIncidentRequest) 
 
 func redeliverJobs(ctx context.Context, c *call, req *adminv1.RedeliverJobsRequest) error {
 	resp, err := Ask(ctx, c.Incidents.RedeliverJobs, req)
-	if err == nil && !c.out.json && resp.GetUnprovenCount() > 0 {
+	if err == nil && !c.out.json && (resp.GetUnprovenCount() > 0 || resp.GetUnprovenIncomplete()) {
 		defer func() { c.out.unproven(resp) }()
 	}
 	return c.planned(ctx, resp, resp.GetPlan(), err, "redeliver")

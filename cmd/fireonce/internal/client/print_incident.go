@@ -258,8 +258,7 @@ func (p *printer) plan(plan *adminv1.Plan, verb string) {
 func (p *printer) planDone(plan *adminv1.Plan) {
 	p.line("%d of %d jobs changed.", plan.GetChangedCount(), plan.GetPlannedCount())
 	if plan.GetLeftOutCount() > 0 {
-		p.line("%s left out after all: changed since, or the job does not allow it. See: fireonce incidents plans %s",
-			many(plan.GetLeftOutCount(), "job was", "jobs were"), plan.GetPlanId())
+		p.line("Left out after all, because they have changed since or do not allow it: %d; see: fireonce incidents plans %s", plan.GetLeftOutCount(), plan.GetPlanId())
 	}
 }
 
@@ -292,8 +291,12 @@ func outcomeWords(j *adminv1.PlanJob) string {
 // unproven lists the jobs that count as sent without a proof.
 func (p *printer) unproven(resp *adminv1.RedeliverJobsResponse) {
 	p.line("")
-	p.line("SUCCEEDED without a proof, by a ruling or their delivery, are %s there. They may be missing, and stay as they are:",
-		many(resp.GetUnprovenCount(), "job"))
+	least := ""
+	if resp.GetUnprovenIncomplete() {
+		least = " or more"
+	}
+	p.line("Jobs there that count as SUCCEEDED without a proof, by a ruling or their delivery: %d%s. They may be missing, and stay as they are.",
+		resp.GetUnprovenCount(), least)
 	for _, e := range resp.GetUnprovenExamples() {
 		p.line("  %s", plain(cmp.Or(e.GetIdempotencyKey(), e.GetJobId())))
 	}
