@@ -65,7 +65,7 @@ func incidentJobs(in *adminv1.Incident) string {
 	return many(in.GetJobCount(), "job")
 }
 
-// incidentNext says what happens next without a person.
+// incidentNext is what happens next without a person.
 func incidentNext(in *adminv1.Incident) string {
 	switch in.GetKind() {
 	case adminv1.IncidentKind_INCIDENT_KIND_UNKNOWN:
@@ -164,7 +164,7 @@ func (p *printer) incidentFacts(in *adminv1.Incident) {
 	)
 }
 
-// looksSaw says what looks saw of how many jobs.
+// looksSaw is what the looks saw, and of how many jobs.
 func looksSaw(looks *adminv1.IncidentLooks) string {
 	var saw []string
 	for _, n := range []struct {
@@ -182,7 +182,7 @@ func looksSaw(looks *adminv1.IncidentLooks) string {
 	return strings.Join(saw, "; ")
 }
 
-// risks says what each decision does, and what if it is wrong.
+// risks shows what each decision does, and what if it is wrong.
 func (p *printer) risks(list []*adminv1.DecisionRisk) {
 	if len(list) == 0 {
 		return
@@ -217,7 +217,7 @@ func decisionWord(d fireoncev1.Resolution_Decision) string {
 	return strings.ReplaceAll(strings.ToLower(word(d)), "_", "-")
 }
 
-// decided says what a plan decides about, and what the decision risks.
+// decided shows what a plan decides about, and what the decision risks.
 func (p *printer) decided(in *adminv1.Incident, decision fireoncev1.Resolution_Decision) {
 	p.heading(incidentHead(in))
 	p.incidentFacts(in)
@@ -283,6 +283,8 @@ func outcomeWords(j *adminv1.PlanJob) string {
 		return "it is still being looked for"
 	case adminv1.PlanOutcome_PLAN_OUTCOME_UNPROVEN:
 		return "an attempt was closed without a proof: it may have been sent"
+	case adminv1.PlanOutcome_PLAN_OUTCOME_STOPPED:
+		return "the plan stopped before its turn: the API key that started it was revoked, or expired"
 	default:
 		return word(j.GetOutcome())
 	}
