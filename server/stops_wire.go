@@ -74,6 +74,9 @@ func stopName(s store.Stop) string {
 	}
 }
 
+// PauseWords tell a user who has paused what, since when, and why.
+func PauseWords(s store.Stop) string { return stopWords(s) }
+
 // stopWords tell a user who has stopped what, since when, and why.
 func stopWords(s store.Stop) string {
 	words := "Paused: " + stopName(s) + ", since " + s.Begin.UTC().Format(time.RFC3339)
