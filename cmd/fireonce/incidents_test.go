@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
@@ -12,8 +13,13 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/manyjobs"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
+	"github.com/fireonce/fireonce/store/storetest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
@@ -24,14 +30,17 @@ const incidentJobs = 300
 // TestIncidentIsDecided: a receiver acts on each request and loses each answer, so the outcome of every
 // job is unknown, and no look can find it. Three commands find that as one incident, explain it, and
 // decide it, for the jobs that were shown: one that a person decided meanwhile stays as it is.
-// FIREONCE_INCIDENT_JOBS is another number of jobs, and then it prints the time of each command.
+// FIREONCE_INCIDENT_JOBS is another number of jobs, and FIREONCE_INCIDENT_OTHERS one of ended jobs at 50
+// other connections beside them. Then it prints the time and the output of each command, and the most
+// memory that the server has had by its end.
 func TestIncidentIsDecided(t *testing.T) {
-	jobs, measured := incidentJobs, os.Getenv("FIREONCE_INCIDENT_JOBS")
+	jobs, measured, others := incidentJobs, os.Getenv("FIREONCE_INCIDENT_JOBS"), 0
 	if measured != "" {
 		var err error
 		if jobs, err = strconv.Atoi(measured); err != nil {
 			t.Fatal(err)
 		}
+		others, _ = strconv.Atoi(os.Getenv("FIREONCE_INCIDENT_OTHERS"))
 	}
 	onEach(t, func(t *testing.T, d deployment) {
 		if measured == "" {
@@ -46,14 +55,34 @@ func TestIncidentIsDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { r.Close() })
-		dir := memdir.New(t)
-		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--shutdown-delay", "0s",
-			"--database", d.database(t), "--key-file", "key")
-		if err != nil {
-			t.Fatal(err)
+		dir, database := memdir.New(t), d.database(t)
+		serve := func() *process {
+			p, err := startProcess(binary, dir, os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--shutdown-delay", "0s",
+				"--database", database, "--key-file", "key")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Kill)
+			return p
 		}
-		t.Cleanup(p.Kill)
+		p := serve()
 		loseAnswers(t, p, r, jobs)
+		if others > 0 {
+			f := storetest.SearchFixture{Jobs: others, Connections: otherConnections(t, p), Now: time.Now(), Ended: true}
+			if err := p.Stop(patience); err != nil {
+				t.Fatal(err)
+			}
+			if file, ok := strings.CutPrefix(database, "sqlite:"); ok {
+				manyjobs.SQLite(t, file, f)
+			} else {
+				u, err := url.Parse(database)
+				if err != nil {
+					t.Fatal(err)
+				}
+				manyjobs.PostgreSQL(t, pgtest.Shared(t).AdminURL(strings.TrimPrefix(u.Path, "/")), f)
+			}
+			p = serve()
+		}
 
 		run := func(args ...string) string {
 			t.Helper()
@@ -65,7 +94,8 @@ func TestIncidentIsDecided(t *testing.T) {
 				t.Fatalf("fireonce incidents %s: %v\n%s", strings.Join(args, " "), err, out)
 			}
 			if measured != "" {
-				fmt.Fprintf(os.Stderr, "%-9s %5d jobs  %8d ms  fireonce incidents %s\n", d.name, jobs, time.Since(began).Milliseconds(), strings.Join(args, " "))
+				fmt.Fprintf(os.Stderr, "%-8s  %5d beside %7d jobs  %6d ms  server %s  $ fireonce incidents %s\n%.4000s\n",
+					d.name, jobs, others, time.Since(began).Milliseconds(), mostMemory(p), strings.Join(args, " "), out)
 			}
 			t.Logf("fireonce incidents %s\n%s", strings.Join(args, " "), out)
 			return string(out)
@@ -81,7 +111,7 @@ func TestIncidentIsDecided(t *testing.T) {
 		alone := decideAlone(t, p, "job-00007")
 		done := run("resolve", "--confirm", regexp.MustCompile(`--confirm ([0-9a-f-]{36})`).FindStringSubmatch(plan)[1])
 		expect(t, done, strconv.Itoa(jobs-1)+" of "+all+" jobs changed", "^Left out after all, because they have changed since or do not allow it: 1; ")
-		expect(t, run("list"), "No incidents")
+		expect(t, run("list", "--kind", "unknown"), "No incidents")
 
 		states := map[fireoncev1.JobState]int{}
 		for _, j := range stored(t, p, jobs) {
@@ -163,10 +193,46 @@ func decideAlone(t *testing.T, p *process, key string) *fireoncev1.Job {
 	return resp.GetJob()
 }
 
-// stored reads all jobs.
+// otherConnections makes those of storetest.SearchFixture.
+func otherConnections(t *testing.T, p *process) (out []job.ID) {
+	t.Helper()
+	api := dial(t, p.url)
+	for i := range 50 {
+		resp, err := api.Connections.CreateConnection(waiting(t), &connectionsv1.CreateConnectionRequest{
+			IdempotencyKey: fmt.Sprintf("other-%d", i), Connection: &connectionsv1.Connection{
+				Connector: "webhook",
+				Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+					ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO,
+				}},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := job.ParseID(resp.GetConnection().GetConnectionId())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
+// mostMemory is the most resident memory that a process has had, where Linux shows it.
+func mostMemory(p *process) string {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	found := regexp.MustCompile(`VmHWM:\s+([0-9]+) kB`).FindSubmatch(status)
+	if err != nil || found == nil {
+		return "? MB"
+	}
+	kb, _ := strconv.Atoi(string(found[1]))
+	return fmt.Sprintf("%d MB", kb>>10)
+}
+
+// stored reads all jobs of the receiver.
 func stored(t *testing.T, p *process, jobs int) (out []*fireoncev1.Job) {
 	t.Helper()
-	api, req := dial(t, p.url), &fireoncev1.ListJobsRequest{PageSize: 500}
+	api, req := dial(t, p.url), &fireoncev1.ListJobsRequest{PageSize: 500, Filter: &fireoncev1.JobFilter{ConnectionKeys: []string{"test"}}}
 	for {
 		page, err := api.Jobs.ListJobs(waiting(t), req)
 		if err != nil {
