@@ -24,7 +24,11 @@ func (p *printer) incidents(resp *adminv1.ListIncidentsResponse) {
 			p.line("")
 		}
 		p.heading(in.GetIncidentId() + "  " + incidentHead(in))
-		p.line("  at %s of connection %s", plain(in.GetDestination()), plain(connectionName(in)))
+		at := ""
+		if in.GetDestination() != "" {
+			at = "at " + plain(in.GetDestination()) + " "
+		}
+		p.line("  %sof connection %s", at, plain(connectionName(in)))
 		p.line("  since %s%s%s", stamp(in.GetBeginTime()), away(in.GetBeginTime()), incidentNext(in))
 		p.line("  keys: %s", keysShown(in))
 	}
