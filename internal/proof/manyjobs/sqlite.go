@@ -18,7 +18,7 @@ func SQLite(b testing.TB, path string, f storetest.SearchFixture) {
 	b.Helper()
 	db, err := sql.Open("sqlite", path)
 	must(b, err)
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	exec := func(text string, args ...any) {
 		b.Helper()
