@@ -4,7 +4,7 @@ TOOLS := .tools/bin
 STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
 SQL_GEN := gen/sqlitedb gen/pgdb gen/shareddb
-GO_GEN := $(addprefix clients/go/,fireoncev1 schedulesv1 connectionsv1 adminv1 connectorv1)
+GO_GEN := $(addprefix clients/go/,fireoncev1 schedulesv1 connectionsv1 subscriptionsv1 adminv1 connectorv1)
 PROTO_GEN := gen/ts gen/proto gen/comments
 GEN := $(PROTO_GEN) $(SQL_GEN) $(GO_GEN)
 
@@ -401,6 +401,25 @@ chaos-schedules-mutants: ## The campaign with broken rules of schedules, which m
 		grep -a 'schedules: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
 	done
 
+.PHONY: storm
+storm: need-postgres ## Tell a subscription of 100,000 failures on each engine, and compare with no subscription; or JOBS=10000
+	go run ./internal/proof/chaos/storm $(if $(JOBS),-jobs $(JOBS)) $(if $(ENGINE),-engine $(ENGINE))
+
+# Rules of notices that are broken likewise.
+TOLD_MUTANTS := notice-cursor-without-the-notice notice-before-the-outcome notice-under-the-id-of-its-try \
+	notice-events-newest-first notice-cursor-stays notice-digest-counts-its-examples notice-among-the-jobs
+
+.PHONY: chaos-notices-mutants
+chaos-notices-mutants: ## The campaign with broken rules of notices, which must fail it; or TOLD_MUTANTS="notice-cursor-stays"
+	rm -rf $(OVERLAYS)
+	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(TOLD_MUTANTS))))$$'
+	@for mutant in $(TOLD_MUTANTS); do \
+		echo "== $$mutant"; \
+		if go run ./internal/proof/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
+		then echo "$$mutant was not noticed"; exit 1; fi; \
+		grep -a 'notices: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
+	done
+
 .PHONY: recovery
 recovery: need-postgres ## Kill a server in mid-send, and print how long its jobs wait after the restart, for each class
 	go run ./internal/proof/chaos/recovery $(if $(JOBS),-jobs $(JOBS))
@@ -450,7 +469,8 @@ bench-search: need-postgres ## Lists, counts and statistics beside ten million j
 	FIREONCE_SEARCH_JOBS=$(or $(JOBS),10000000) go test -run '^$$' -bench 'Search$$' -benchtime 1x -timeout 3h -v ./store/sqlite ./store/postgres
 
 .PHONY: bench-incidents
-bench-incidents: need-postgres ## A list of incidents beside a million jobs on both engines; JOBS=100000 for a look
+bench-incidents: need-postgres ## Find, understand and decide 10,000 unknown jobs beside a million others by three commands, and measure the lists alone, on both engines; JOBS=100000 for a look
+	FIREONCE_INCIDENT_JOBS=10000 FIREONCE_INCIDENT_OTHERS=$(or $(JOBS),1000000) go test -run '^TestIncidentIsDecided$$' -count 1 -timeout 1h ./cmd/fireonce
 	FIREONCE_SEARCH_JOBS=$(or $(JOBS),1000000) go test -run '^$$' -bench 'Incidents$$' -benchtime 1x -timeout 1h -v ./store/sqlite ./store/postgres
 
 .PHONY: bench-go

@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
 )
 
 // Rules of this file: the table alone decides what a key may do. No scope includes another. An RPC
@@ -32,8 +33,8 @@ const (
 	ScopeJobsDelete = "jobs:delete"
 	// ScopeConnectionsRead: look at connections and connectors, never at credentials.
 	ScopeConnectionsRead = "connections:read"
-	// ScopeConnectionsWrite: make, change, hold and delete connections, and hand over
-	// their credentials.
+	// ScopeConnectionsWrite: make, change, hold and delete connections, hand over their
+	// credentials, and pause what is sent.
 	ScopeConnectionsWrite = "connections:write"
 	// ScopeEffectKeysWrite: give jobs effect keys of one's own, in addition to the scope that the
 	// call needs.
@@ -42,6 +43,11 @@ const (
 	ScopeSchedulesRead = "schedules:read"
 	// ScopeSchedulesWrite: make, change, pause and delete schedules, and have them make jobs.
 	ScopeSchedulesWrite = "schedules:write"
+	// ScopeSubscriptionsRead: look at subscriptions and their notices.
+	ScopeSubscriptionsRead = "subscriptions:read"
+	// ScopeSubscriptionsWrite: make, change, test and delete subscriptions, which send what
+	// happened to jobs to a connection of the project.
+	ScopeSubscriptionsWrite = "subscriptions:write"
 	// ScopeWorkRun: have the server work what is due, and learn when something will be.
 	ScopeWorkRun = "work:run"
 	// ScopeAdmin: make, list and revoke keys of one's project, and look at the server
@@ -53,7 +59,8 @@ const (
 func Scopes() []string {
 	return []string{
 		ScopeJobsRead, ScopePayloadsRead, ScopeJobsWrite, ScopeJobsResolve, ScopeJobsDelete, ScopeEffectKeysWrite,
-		ScopeConnectionsRead, ScopeConnectionsWrite, ScopeSchedulesRead, ScopeSchedulesWrite, ScopeWorkRun, ScopeAdmin,
+		ScopeConnectionsRead, ScopeConnectionsWrite, ScopeSchedulesRead, ScopeSchedulesWrite,
+		ScopeSubscriptionsRead, ScopeSubscriptionsWrite, ScopeWorkRun, ScopeAdmin,
 	}
 }
 
@@ -177,6 +184,20 @@ var accessOf = map[string]access{
 		"firings": keptOfFiring, "present": nil, "next_page_token": nil,
 	}},
 
+	subscriptionsv1connect.SubscriptionServiceGetSubscriptionProcedure:   {scope: ScopeSubscriptionsRead},
+	subscriptionsv1connect.SubscriptionServiceListSubscriptionsProcedure: {scope: ScopeSubscriptionsRead},
+	subscriptionsv1connect.SubscriptionServiceListNoticesProcedure:       {scope: ScopeSubscriptionsRead},
+
+	subscriptionsv1connect.SubscriptionServiceCreateSubscriptionProcedure: {ScopeSubscriptionsWrite, keptFields{
+		"subscription": plus(keptOfSubscription, "idempotency_key"), "created": nil,
+	}},
+	subscriptionsv1connect.SubscriptionServiceUpdateSubscriptionProcedure: {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServicePauseSubscriptionProcedure:  {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServiceResumeSubscriptionProcedure: {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServiceDeleteSubscriptionProcedure: {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServiceTestSubscriptionProcedure:   {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServiceRedeliverNoticesProcedure:   {ScopeSubscriptionsWrite, keptSubscription},
+
 	adminv1connect.AccessServiceCreateApiKeyProcedure:     {scope: ScopeAdmin},
 	adminv1connect.AccessServiceListApiKeysProcedure:      {scope: ScopeAdmin},
 	adminv1connect.AccessServiceRevokeApiKeyProcedure:     {scope: ScopeAdmin},
@@ -186,6 +207,11 @@ var accessOf = map[string]access{
 	adminv1connect.AccessServiceEraseProjectProcedure:     {scope: ScopeAdmin}, // has counts
 	adminv1connect.ServerServiceListServersProcedure:      {scope: ScopeAdmin},
 	adminv1connect.ServerServiceRunDueProcedure:           {scope: ScopeWorkRun}, // has a count and a time
+
+	adminv1connect.PauseServiceCreatePauseProcedure: {ScopeConnectionsWrite, keptFields{"pause": keptOfPause, "created": nil, "preview": nil}},
+	adminv1connect.PauseServiceEndPauseProcedure:    {ScopeConnectionsWrite, keptFields{"pause": keptOfPause}},
+	adminv1connect.PauseServiceListPausesProcedure:  {scope: ScopeJobsRead},
+
 	statusPath: {scope: ScopeAdmin},
 }
 

@@ -69,6 +69,8 @@ type statusReport struct {
 	QuarantineReason string `json:"quarantine_reason"`
 	// ClockDoubt is why the clock is suspect; null: it is not.
 	ClockDoubt *clockReport `json:"clock_doubt"`
+	// Pauses are the pauses that have not ended, of all projects; the newest, should there be many.
+	Pauses []pauseReport `json:"pauses"`
 	// TZData is the version of the time zone data that schedules are evaluated with.
 	TZData tzdataReport `json:"tzdata"`
 	// SchedulesLeft are due schedules that this server leaves to others.
@@ -95,12 +97,58 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the database cannot be reached", http.StatusServiceUnavailable)
 		return
 	}
+	pauses, err := s.reportPauses(ctx, meta)
+	if err != nil {
+		s.log.ErrorContext(ctx, "status", "request_id", requestID(ctx), "cause", err.Error())
+		http.Error(w, "the database cannot be reached", http.StatusServiceUnavailable)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
 		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Namespace: meta.Namespace, Incarnation: meta.Incarnation,
-		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
+		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(), Pauses: pauses,
 		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()), SchedulesLeft: reportLeft(s.cfg.Scheduler.Left()), Vitals: s.reportVitals(ctx), Guarantee: guaranteeReport(s.cfg.Metrics.Guarantee()),
 	})
+}
+
+// pauseReport is a store.Stop.
+type pauseReport struct {
+	ID      string `json:"pause_id"`
+	Of      string `json:"of"`
+	Project string `json:"project"` // empty: all projects
+	// InForce is false for one that is announced.
+	InForce bool       `json:"in_force"`
+	Note    string     `json:"note"`
+	By      string     `json:"by"`
+	Begin   time.Time  `json:"begin_time"`
+	End     *time.Time `json:"end_time"`
+}
+
+// maxPausesReported bounds the pauses of a report.
+const maxPausesReported = 100
+
+// reportPauses returns the pauses that have not ended.
+func (s *Server) reportPauses(ctx context.Context, meta store.Meta) ([]pauseReport, error) {
+	out := []pauseReport{}
+	if meta.Stops == 0 {
+		return out, nil
+	}
+	page, err := s.store.ListStops(ctx, store.StopQuery{Limit: maxPausesReported})
+	if err != nil {
+		return nil, fmt.Errorf("pauses: %w", err)
+	}
+	for _, stop := range page.Stops {
+		r := pauseReport{
+			ID: stop.ID.String(), Of: stopName(stop), Project: stop.Project, InForce: stop.InForce(meta.Now), Note: stop.Note,
+			By: stop.CreatedBy, Begin: stop.Begin.UTC(),
+		}
+		if !stop.End.IsZero() {
+			end := stop.End.UTC()
+			r.End = &end
+		}
+		out = append(out, r)
+	}
+	return out, nil
 }
 
 // vitalsReport is a store.Vitals over all projects.

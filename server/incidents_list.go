@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -82,13 +83,19 @@ func (s *incidentService) GetIncident(ctx context.Context, req *adminv1.GetIncid
 	if err != nil {
 		return nil, err
 	}
+	out, err := s.wholeIncident(ctx, r, in)
+	return &adminv1.GetIncidentResponse{Incident: out, ReadTime: timeToWire(r.now)}, err
+}
+
+// wholeIncident converts an incident with what GetIncident alone has of it.
+func (s *incidentService) wholeIncident(ctx context.Context, r *incidentRead, in *incident.Incident) (*adminv1.Incident, error) {
 	list, err := s.incidentsToWire(ctx, r, []*incident.Incident{in}, shownExamples)
 	if err != nil {
 		return nil, err
 	}
 	out := list[0]
 	out.Risks = convertAll(in.Risks(), riskToWire)
-	return &adminv1.GetIncidentResponse{Incident: out, ReadTime: timeToWire(r.now)}, s.addErrors(ctx, r.project, out.GetExamples())
+	return out, s.addErrors(ctx, r.project, out.GetExamples())
 }
 
 // failedSince returns since when failures are read.
@@ -122,10 +129,57 @@ func (s *incidentService) readIncidents(ctx context.Context, project string, kin
 			return nil, fmt.Errorf("read jobs in trouble: %w", err)
 		}
 		r.now, r.more[trouble] = page.Now, page.More
+		if trouble == store.TroubleWaiting {
+			if err := s.addPauses(ctx, project, page.Jobs); err != nil {
+				return nil, err
+			}
+		}
 		lists = append(lists, page.Jobs)
 	}
 	r.all = incident.Group(r.now, lists...)
 	return r, nil
+}
+
+// addPauses notes which of the jobs that nothing else holds are held by a pause. One of a label puts
+// its jobs off one by one, so none of them is due.
+func (s *jobService) addPauses(ctx context.Context, project string, jobs []store.Trouble) error {
+	if meta, err := s.meta(ctx); err != nil || meta.Stops == 0 {
+		return err
+	}
+	held := make(map[holdKey]*store.Stop)
+	connectors := make(map[job.ID]string)
+	for i := range jobs {
+		if jobs[i].Hold == "" {
+			held[holdKey{jobs[i].Connection, jobs[i].HoldKey}] = nil
+			connectors[jobs[i].Connection] = ""
+		}
+	}
+	found, err := connectionsOf(ctx, s.store, project, slices.Collect(maps.Keys(connectors)))
+	if err != nil {
+		return err
+	}
+	for _, c := range found {
+		connectors[c.ID] = c.Connector
+	}
+	for keys := range slices.Chunk(slices.Collect(maps.Keys(held)), store.MaxBatch) {
+		targets := convertAll(keys, func(k holdKey) store.StopTarget {
+			return store.StopTarget{Project: project, Connector: connectors[k.connection], Connection: k.connection, HoldKey: k.key}
+		})
+		over, err := s.store.StopsOver(ctx, targets)
+		if err != nil {
+			return fmt.Errorf("read the pauses of jobs: %w", err)
+		}
+		for i, stop := range over {
+			held[keys[i]] = stop
+		}
+	}
+	for i := range jobs {
+		t := &jobs[i]
+		if stop := held[holdKey{t.Connection, t.HoldKey}]; t.Hold == "" && stop != nil {
+			t.Hold, t.HeldSince, t.HeldUntil = store.HoldPaused, stop.Begin, stop.End
+		}
+	}
+	return nil
 }
 
 // find returns an incident by its id.
@@ -161,4 +215,37 @@ func (s *incidentService) addErrors(ctx context.Context, project string, example
 		at[page.Jobs[i].ID].LastError = errorToWire(page.Jobs[i].LastError)
 	}
 	return nil
+}
+
+// incidentOf returns the id of the incident that a job is in; empty: it is in none.
+func (s *jobService) incidentOf(ctx context.Context, snap job.Snapshot) (string, error) {
+	q := store.TroubleQuery{Project: snap.Project, Job: snap.ID, Limit: 1}
+	switch snap.State {
+	case job.NeedsResolution, job.Ambiguous:
+		q.Kind = store.TroubleUnknown
+	case job.Failed, job.Expired:
+		q.Kind = store.TroubleFailed
+	case job.Scheduled, job.Retrying:
+		if snap.NextAt.After(snap.Now) {
+			return "", nil
+		}
+		q.Kind = store.TroubleWaiting
+	default:
+		return "", nil
+	}
+	page, err := s.store.Troubles(ctx, q)
+	if err != nil {
+		return "", fmt.Errorf("read the job's incident: %w", err)
+	}
+	if q.Kind == store.TroubleWaiting {
+		if err := s.addPauses(ctx, snap.Project, page.Jobs); err != nil {
+			return "", err
+		}
+	}
+	for i := range page.Jobs {
+		if k, ok := incident.KeyOf(&page.Jobs[i], page.Now); ok {
+			return k.ID(snap.Project), nil
+		}
+	}
+	return "", nil
 }

@@ -73,6 +73,8 @@ type jobConverter struct {
 	meta  *readResult[store.Meta]
 	conns map[job.ID]*store.Connection
 	holds map[holdKey]store.Hold
+	// stops has the jobs whose stop was read; nil: none is in force.
+	stops map[job.ID]*store.Stop
 }
 
 func (s *Server) newJobConverter(ctx context.Context, project string) *jobConverter {
@@ -80,15 +82,12 @@ func (s *Server) newJobConverter(ctx context.Context, project string) *jobConver
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	_, _ = s.meta(ended)
-	return &jobConverter{server: s, project: project, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold)}
+	return &jobConverter{server: s, project: project, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold), stops: make(map[job.ID]*store.Stop)}
 }
 
 // stoppedReason returns why no job at all is sent; nil: jobs are sent.
 func (v *jobConverter) stoppedReason(ctx context.Context) *fireoncev1.BlockedReason {
-	if v.meta == nil {
-		meta, err := v.server.meta(ctx)
-		v.meta = &readResult[store.Meta]{meta, err}
-	}
+	v.readMeta(ctx)
 	switch meta := v.meta.value; {
 	case v.meta.err != nil:
 		return nil
@@ -98,6 +97,14 @@ func (v *jobConverter) stoppedReason(ctx context.Context) *fireoncev1.BlockedRea
 		return newBlockedReason(fireoncev1.BlockedReason_KIND_CLOCK_DOUBTED, clockWords(meta.Clock))
 	default:
 		return nil
+	}
+}
+
+// readMeta reads the description of the database, once.
+func (v *jobConverter) readMeta(ctx context.Context) {
+	if v.meta == nil {
+		meta, err := v.server.meta(ctx)
+		v.meta = &readResult[store.Meta]{meta, err}
 	}
 }
 
@@ -115,6 +122,7 @@ func (v *jobConverter) jobs(ctx context.Context, snaps []job.Snapshot) []*fireon
 	for i, c := range found {
 		v.conns[c.ID] = &found[i]
 	}
+	v.findStops(ctx, snaps)
 	return convertAll(snaps, func(snap job.Snapshot) *fireoncev1.Job { return v.job(ctx, snap) })
 }
 
@@ -162,6 +170,9 @@ func (v *jobConverter) blocked(ctx context.Context, snap job.Snapshot) *fireonce
 		out := newBlockedReason(fireoncev1.BlockedReason_KIND_PREDECESSOR, "Waits for job "+id+", which it replies to, to succeed.")
 		out.JobId = id
 		return out
+	}
+	if paused := v.stopReason(ctx, snap); paused != nil {
+		return paused
 	}
 	if own := v.ownReason(ctx, snap); own != nil {
 		return own
@@ -216,6 +227,8 @@ func (v *jobConverter) ownReason(ctx context.Context, snap job.Snapshot) *fireon
 	switch snap.Blocked {
 	case "":
 		return nil
+	case job.Stopped:
+		return v.stopReason(ctx, snap)
 	case job.WaitsForContent:
 		return newBlockedReason(fireoncev1.BlockedReason_KIND_SAME_CONTENT, snap.Blocked)
 	case job.ConnectionCoolsDown, job.ScheduleCoolsDown:
@@ -232,6 +245,45 @@ func (v *jobConverter) ownReason(ctx context.Context, snap job.Snapshot) *fireon
 	}
 	out := newBlockedReason(fireoncev1.BlockedReason_KIND_PUT_OFF, snap.Blocked)
 	out.EndTime = timeToWire(snap.NextAt)
+	return out
+}
+
+// findStops reads the stops over jobs that may wait for one. Stops that cannot be read hold nothing.
+func (v *jobConverter) findStops(ctx context.Context, snaps []job.Snapshot) {
+	v.readMeta(ctx)
+	if v.meta.err != nil || v.meta.value.Stops == 0 {
+		return
+	}
+	var ids []job.ID
+	var targets []store.StopTarget
+	for i := range snaps {
+		snap := &snaps[i]
+		if _, known := v.stops[snap.ID]; known || !snap.State.Runnable() && snap.Blocked != job.Stopped {
+			continue
+		}
+		ids = append(ids, snap.ID)
+		targets = append(targets, store.StopTargetOf(&snap.Spec, v.connection(ctx, snap.Connection).Connector))
+	}
+	if len(ids) == 0 {
+		return
+	}
+	over, err := v.server.store.StopsOver(ctx, targets)
+	for i, id := range ids {
+		if err == nil && i < len(over) {
+			v.stops[id] = over[i]
+		}
+	}
+}
+
+// stopReason returns which stop holds a job back; nil: none does.
+func (v *jobConverter) stopReason(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
+	v.findStops(ctx, []job.Snapshot{snap})
+	stop := v.stops[snap.ID]
+	if stop == nil {
+		return nil
+	}
+	out := newBlockedReason(fireoncev1.BlockedReason_KIND_PAUSED, stopWords(*stop))
+	out.PauseId, out.EndTime = stop.ID.String(), timeToWire(stop.End)
 	return out
 }
 

@@ -26,7 +26,9 @@ const (
 	statsPath   = "/fireonce.admin.v1.StatsService/"
 	accessPath  = "/fireonce.admin.v1.AccessService/"
 	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"
+	subsPath    = "/fireonce.subscriptions.v1.SubscriptionService/"
 	serversPath = "/fireonce.admin.v1.ServerService/"
+	pausesPath  = "/fireonce.admin.v1.PauseService/"
 
 	incidentsPath = "/fireonce.admin.v1.IncidentService/"
 )
@@ -39,6 +41,7 @@ var served = []string{
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	bulkPath + "BulkCancelJobs", bulkPath + "BulkRetryJobs", bulkPath + "BulkRescheduleJobs", bulkPath + "BulkResolveJobs", statsPath + "GetStats",
 	serversPath + "ListServers", serversPath + "RunDue",
+	pausesPath + "CreatePause", pausesPath + "EndPause", pausesPath + "ListPauses",
 	incidentsPath + "ListIncidents", incidentsPath + "GetIncident", incidentsPath + "ResolveIncident", incidentsPath + "RedeliverJobs",
 	incidentsPath + "GetPlan", incidentsPath + "ListPlans", incidentsPath + "ListPlanJobs",
 	statsPath + "CountJobs", statsPath + "QueryStats",
@@ -52,6 +55,8 @@ var served = []string{
 	schedsPath + "BulkResumeSchedules", schedsPath + "TriggerSchedule", schedsPath + "SkipFiring", schedsPath + "ListFirings",
 	schedsPath + "PreviewSchedule", schedsPath + "BackfillSchedule", schedsPath + "AddScheduleItem", schedsPath + "ListScheduleItems",
 	schedsPath + "UpdateScheduleItem", schedsPath + "MoveScheduleItem", schedsPath + "RemoveScheduleItem",
+	subsPath + "CreateSubscription", subsPath + "GetSubscription", subsPath + "ListSubscriptions", subsPath + "UpdateSubscription", subsPath + "PauseSubscription",
+	subsPath + "ResumeSubscription", subsPath + "DeleteSubscription", subsPath + "TestSubscription", subsPath + "RedeliverNotices", subsPath + "ListNotices",
 	accessPath + "ListProjects", accessPath + "ListSealingKeys", accessPath + "RotateSealingKey", accessPath + "EraseProject",
 }
 

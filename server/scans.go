@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/inflight"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -63,8 +64,11 @@ func (s *scanStore) Count(ctx context.Context, q store.JobQuery, by store.GroupB
 	return scan(ctx, s, q.Project, func() (store.JobCounts, error) { return s.Store.Count(ctx, q, by) })
 }
 
-// Troubles implements store.Incidents.
+// Troubles implements store.Incidents. That of one job is no scan.
 func (s *scanStore) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+	if !q.Job.IsZero() {
+		return s.Store.Troubles(ctx, q)
+	}
 	return scan(ctx, s, q.Project, func() (store.TroublePage, error) { return s.Store.Troubles(ctx, q) })
 }
 
@@ -124,12 +128,22 @@ func (s *scanStore) Items(ctx context.Context, q store.ItemQuery) (store.ItemPag
 	return scan(ctx, s, q.Project, func() (store.ItemPage, error) { return s.Store.Items(ctx, q) })
 }
 
+// PreviewStop implements store.Stops.
+func (s *scanStore) PreviewStop(ctx context.Context, stop store.Stop, limit int) (store.StopPreview, error) {
+	return scan(ctx, s, stop.Project, func() (store.StopPreview, error) { return s.Store.PreviewStop(ctx, stop, limit) })
+}
+
 // ListConnections implements store.Connections. Connections that are named are no scan.
 func (s *scanStore) ListConnections(ctx context.Context, q store.ConnectionQuery) (store.ConnectionPage, error) {
 	if len(q.Connections) > 0 {
 		return s.Store.ListConnections(ctx, q)
 	}
 	return scan(ctx, s, q.Project, func() (store.ConnectionPage, error) { return s.Store.ListConnections(ctx, q) })
+}
+
+// ListSubscriptions implements store.Subscriptions.
+func (s *scanStore) ListSubscriptions(ctx context.Context, project string, after job.ID, limit int) ([]store.Subscription, error) {
+	return scan(ctx, s, project, func() ([]store.Subscription, error) { return s.Store.ListSubscriptions(ctx, project, after, limit) })
 }
 
 // ListAPIKeys implements store.APIKeys.

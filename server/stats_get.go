@@ -20,6 +20,8 @@ const (
 	// maxStatsCached bounds the answers that are cached, maxStatsMeasurements the
 	// measurements that run concurrently.
 	maxStatsCached, maxStatsMeasurements = 256, 2
+	// maxStatsPauses bounds the pauses of an answer.
+	maxStatsPauses = 20
 	// defaultStatsWindow is GetStatsRequest.window when unset.
 	defaultStatsWindow = 24 * time.Hour
 )
@@ -80,6 +82,17 @@ func (s *statsService) measure(ctx context.Context, q store.StatsQuery) (*adminv
 		return nil, fmt.Errorf("describe the database: %w", err)
 	}
 	out := statsToWire(st, meta)
+	if meta.Stops > 0 {
+		page, err := s.store.ListStops(ctx, store.StopQuery{Project: q.Project, Limit: maxStatsPauses})
+		if err != nil {
+			return nil, fmt.Errorf("pauses: %w", err)
+		}
+		for _, stop := range page.Stops {
+			if stop.InForce(meta.Now) {
+				out.Pauses = append(out.Pauses, pauseToWire(stop, meta.Now))
+			}
+		}
+	}
 	if q.Connection.IsZero() {
 		if out.Quotas, err = s.quotaUse(ctx, q.Project); err != nil {
 			return nil, err

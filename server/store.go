@@ -15,8 +15,10 @@ type Store interface {
 	store.Notifier
 	store.Schedules
 	store.ScheduleItems
+	store.Subscriptions
 	store.DueSchedules // for Config.Scheduler, where none is given
 	store.Connections
+	store.Stops
 	store.Sealing
 	store.Logins
 	store.APIKeys

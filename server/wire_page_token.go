@@ -51,6 +51,9 @@ const (
 	backfillPages     tokenKind = 'V'
 	itemPages         tokenKind = 'I'
 	endedItemPages    tokenKind = 'E'
+	subscriptionPages tokenKind = 'Q'
+	noticePages       tokenKind = 'M'
+	pausePages        tokenKind = 'H'
 )
 
 // token is a decoded cursor or page token.

@@ -30,7 +30,7 @@ type Erasure interface {
 	// schedules, so that they make no jobs; removes its jobs, as EraseJob does; if none is
 	// left, removes the texts and actors from its events; and then removes its schedules with
 	// their firings and items, its deleted connections with their credentials, its logins,
-	// its API keys and its plans. A connection that is not deleted is in ProjectErasure.Live: the step
+	// its API keys, its plans and its stops. A connection that is not deleted is in ProjectErasure.Live: the step
 	// waits for the caller to delete it.
 	//
 	// ErrProjectLive: an API key of the project is live. ErrNotFound: the project does not
@@ -182,9 +182,12 @@ type ErasePhase int
 
 // The phases of a pass over a project, in their order.
 const (
-	EraseSchedules ErasePhase = iota
+	EraseSubscriptions ErasePhase = iota
+	EraseSchedules
+	EraseNotices
 	EraseJobs
 	EraseRest
+	EraseNoticeLog
 	EraseLog
 	EraseHoldings
 	// EraseDone is the end of the pass.

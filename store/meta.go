@@ -30,6 +30,8 @@ type Meta struct {
 	Created time.Time
 	// Quarantined is why claims are off; empty: they are on.
 	Quarantined string
+	// Stops counts the stops that may be in force now or later; 0: nothing is stopped.
+	Stops int64
 	// Incarnation rises, from 1, whenever the database is quarantined. Positions of an
 	// earlier incarnation are invalid in this one.
 	Incarnation int64

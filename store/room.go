@@ -16,6 +16,9 @@ type Room struct {
 	Project     int
 	// Unread is set by Claim: it has room left, and did not look at everything that is due.
 	Unread bool
+	// SetAside is set by Claim: it met work that a stop covers, and will not meet that again soon.
+	// There may be more behind it.
+	SetAside bool
 }
 
 // Clone returns a copy, for one run of a transaction; nil of nil.

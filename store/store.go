@@ -69,7 +69,11 @@ type Store interface {
 	ScheduleItems
 	DueSchedules
 
+	Subscriptions
+	Noticing
+
 	Connections
+	Stops
 	Sealing
 	Logins
 	Renewals

@@ -12,7 +12,8 @@ import (
 // lease. Jobs.Apply writes the result of an attempt.
 type Work interface {
 	// Claim leases due jobs: SCHEDULED or RETRYING, due, their window open, their hold key
-	// not held, their connection below its limits. Each becomes CLAIMED with a new claim
+	// neither held nor stopped (see Stops), their connection below its limits. A job that a stop
+	// of its label covers is leased all the same, with Leased.Stopped, and never armed. Each becomes CLAIMED with a new claim
 	// token, and its lease ends Lease from now. A job for which ClaimParams.Intent returns an
 	// intent is armed in the same transaction: two events, CLAIMED and then SENDING, and
 	// every guard of Arm. ErrQuarantined, ErrClockSuspect.
@@ -37,6 +38,7 @@ type Work interface {
 	//   - the state is CLAIMED, or AMBIGUOUS for a re-arm, and the claim token is held;
 	//   - no cancel was requested;
 	//   - the window is open, and the hold key is not held;
+	//   - no stop is in force over the job (see Stops); otherwise the verdict is a *StoppedError;
 	//   - no other job was armed within a cool-down of the connection or the schedule (see
 	//     CoolDowns);
 	//   - for a gated job, no other open intent has its fingerprint;
@@ -95,6 +97,8 @@ type Leased struct {
 	// ReplyTo is the external id of the effect that this job answers; empty when it answers
 	// none, or that effect has no known id.
 	ReplyTo string
+	// Stopped is the stop that is in force over the job; nil: none is. Its worker returns the lease.
+	Stopped *Stop
 	// Armed is set when the job was armed with its claim. The snapshot beside it is the job
 	// between the two.
 	Armed *Armed

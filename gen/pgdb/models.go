@@ -132,4 +132,5 @@ type Meta struct {
 	ClockSteps  int64
 	ClockMoved  int64
 	ArmedBefore bool
+	Stops       int64
 }

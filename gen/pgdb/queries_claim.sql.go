@@ -210,6 +210,31 @@ func (q *Queries) DueAmong(ctx context.Context, arg DueAmongParams) ([]DueAmongR
 	return items, nil
 }
 
+const keepStops = `-- name: KeepStops :many
+SELECT id FROM stops WHERE id = ANY ($1::uuid[]) AND ended_at IS NULL ORDER BY id FOR SHARE
+`
+
+// Those of these stops that have not ended. They do not end before this transaction.
+func (q *Queries) KeepStops(ctx context.Context, ids []job.ID) ([]job.ID, error) {
+	rows, err := q.db.Query(ctx, keepStops, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []job.ID
+	for rows.Next() {
+		var id job.ID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockDue = `-- name: LockDue :many
 WITH want AS (
     SELECT unnest($3::uuid[]) AS connection_id, unnest($4::text[]) AS hold_key,
@@ -753,7 +778,7 @@ const served = `-- name: Served :exec
 WITH u AS (
     SELECT unnest($2::uuid[]) AS connection_id, unnest($3::text[]) AS hold_key,
         unnest($4::boolean[]) AS served, unnest($5::boolean[]) AS saturated,
-        unnest($6::timestamptz[]) AS paced_until
+        unnest($6::timestamptz[]) AS paced_until, unnest($7::timestamptz[]) AS stopped_until
 )
 UPDATE connection_ready AS r SET
     next_at = (
@@ -764,17 +789,18 @@ UPDATE connection_ready AS r SET
     ),
     served_at = CASE WHEN u.served THEN greatest(r.served_at, $1) ELSE r.served_at END,
     saturated = r.saturated OR u.saturated,
-    paced_until = greatest(r.paced_until, u.paced_until)
+    paced_until = greatest(r.paced_until, u.paced_until), stopped_until = greatest(r.stopped_until, u.stopped_until)
 FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 `
 
 type ServedParams struct {
-	Now         time.Time
-	Connections []job.ID
-	HoldKeys    []string
-	Served      []bool
-	Saturated   []bool
-	PacedUntils []time.Time
+	Now           time.Time
+	Connections   []job.ID
+	HoldKeys      []string
+	Served        []bool
+	Saturated     []bool
+	PacedUntils   []time.Time
+	StoppedUntils []time.Time
 }
 
 // The row's remaining jobs are due at the earliest of them; NULL when none is left.
@@ -786,6 +812,7 @@ func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
 		arg.Served,
 		arg.Saturated,
 		arg.PacedUntils,
+		arg.StoppedUntils,
 	)
 	return err
 }

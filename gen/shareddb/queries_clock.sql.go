@@ -80,6 +80,7 @@ const stepHolds = `-- name: StepHolds :exec
 UPDATE connection_ready AS r SET
     rate_limited_until = CASE WHEN r.rate_limited_until > $1::timestamptz THEN r.rate_limited_until + $2::interval ELSE r.rate_limited_until END,
     paced_until = CASE WHEN r.paced_until > $1::timestamptz THEN r.paced_until + $2::interval ELSE r.paced_until END,
+    stopped_until = CASE WHEN r.stopped_until > $1::timestamptz THEN r.stopped_until + $2::interval ELSE r.stopped_until END,
     served_at = least(r.served_at, $3::timestamptz),
     next_at = (
         SELECT s.next_at FROM job_state AS s
@@ -126,6 +127,20 @@ func (q *Queries) StepLogins(ctx context.Context, arg StepLoginsParams) error {
 	return err
 }
 
+const stepNoticeLease = `-- name: StepNoticeLease :exec
+UPDATE notice_place SET until = until + $1::interval WHERE until > $2::timestamptz
+`
+
+type StepNoticeLeaseParams struct {
+	By   time.Duration
+	Over time.Time
+}
+
+func (q *Queries) StepNoticeLease(ctx context.Context, arg StepNoticeLeaseParams) error {
+	_, err := q.db.Exec(ctx, stepNoticeLease, arg.By, arg.Over)
+	return err
+}
+
 const stepPauses = `-- name: StepPauses :exec
 UPDATE connections SET paused_at = $1::timestamptz WHERE paused_at > $1::timestamptz
 `
@@ -168,6 +183,27 @@ type StepSchedulesParams struct {
 // where nothing is due. A refused decision is made again now, too.
 func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) error {
 	_, err := q.db.Exec(ctx, stepSchedules, arg.Now, arg.Soon)
+	return err
+}
+
+const stepStops = `-- name: StepStops :exec
+UPDATE stops SET begin_at = $1::timestamptz WHERE begin_at > $1::timestamptz AND NOT planned
+`
+
+func (q *Queries) StepStops(ctx context.Context, now time.Time) error {
+	_, err := q.db.Exec(ctx, stepStops, now)
+	return err
+}
+
+const stepSubscriptions = `-- name: StepSubscriptions :exec
+UPDATE subscriptions SET
+    next_at = next_at + $1::interval, failing_at = failing_at + $1::interval, revision = revision + 1
+WHERE state < 3
+`
+
+// Waits, and since when notices fail. The revision shows steps in progress that they have moved.
+func (q *Queries) StepSubscriptions(ctx context.Context, by time.Duration) error {
+	_, err := q.db.Exec(ctx, stepSubscriptions, by)
 	return err
 }
 

@@ -362,6 +362,18 @@ func (q *Queries) RemoveSchedules(ctx context.Context, ids []job.ID) error {
 	return err
 }
 
+const removeStops = `-- name: RemoveStops :execrows
+DELETE FROM stops WHERE project = $1
+`
+
+func (q *Queries) RemoveStops(ctx context.Context, project string) (int64, error) {
+	result, err := q.db.Exec(ctx, removeStops, project)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const setProjectErased = `-- name: SetProjectErased :exec
 UPDATE projects SET display_name = '', erased_at = $1::timestamptz, erased_by = $2 WHERE id = $3
 `

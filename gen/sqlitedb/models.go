@@ -35,6 +35,7 @@ type ConnectionReady struct {
 	RateLimitReason  string
 	Saturated        bool
 	PacedUntil       time.Time
+	StoppedUntil     time.Time
 	ServedAt         time.Time
 	ServedTurn       int64
 	RunnableAt       time.Time
@@ -53,4 +54,5 @@ type Meta struct {
 	EventsFrom   int64
 	DroppedTo    int64
 	ArmedBefore  bool
+	Stops        int64
 }

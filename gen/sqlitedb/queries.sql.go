@@ -300,7 +300,7 @@ func (q *Queries) GateOwner(ctx context.Context, arg GateOwnerParams) (job.ID, e
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, namespace, created_at, file_identity, generation, quarantined, released_at, incarnation, events_from, dropped_to, armed_before FROM meta WHERE id = 1
+SELECT id, store_id, namespace, created_at, file_identity, generation, quarantined, released_at, incarnation, events_from, dropped_to, armed_before, stops FROM meta WHERE id = 1
 `
 
 // meta
@@ -320,12 +320,13 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.EventsFrom,
 		&i.DroppedTo,
 		&i.ArmedBefore,
+		&i.Stops,
 	)
 	return i, err
 }
 
 const getRunnable = `-- name: GetRunnable :one
-SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, served_turn, runnable_at FROM connection_ready WHERE connection_id = ? AND hold_key = ?
+SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until, rate_limit_reason, saturated, paced_until, stopped_until, served_at, served_turn, runnable_at FROM connection_ready WHERE connection_id = ? AND hold_key = ?
 `
 
 type GetRunnableParams struct {
@@ -348,6 +349,7 @@ func (q *Queries) GetRunnable(ctx context.Context, arg GetRunnableParams) (Conne
 		&i.RateLimitReason,
 		&i.Saturated,
 		&i.PacedUntil,
+		&i.StoppedUntil,
 		&i.ServedAt,
 		&i.ServedTurn,
 		&i.RunnableAt,
@@ -942,6 +944,22 @@ UPDATE meta SET armed_before = 1 WHERE id = 1
 
 func (q *Queries) SetArmed(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, setArmed)
+	return err
+}
+
+const setAside = `-- name: SetAside :exec
+UPDATE connection_ready SET stopped_until = max(stopped_until, ?1)
+WHERE connection_id = ?2 AND hold_key = ?3
+`
+
+type SetAsideParams struct {
+	StoppedUntil interface{}
+	ConnectionID job.ID
+	HoldKey      string
+}
+
+func (q *Queries) SetAside(ctx context.Context, arg SetAsideParams) error {
+	_, err := q.db.Exec(ctx, setAside, arg.StoppedUntil, arg.ConnectionID, arg.HoldKey)
 	return err
 }
 

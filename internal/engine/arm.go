@@ -188,6 +188,9 @@ func (a *attempt) armRefused(why error) {
 		if !a.isLeased() {
 			return
 		}
+	case errors.Is(why, store.ErrStopped):
+		stopped, _ := errors.AsType[*store.StoppedError](why)
+		d = stoppedFor(l, &stopped.By)
 	case errors.Is(why, store.ErrHeld):
 		d.Message = "the target is held"
 		d.RetryAfter = heldFor(l)
@@ -229,6 +232,20 @@ func (a *attempt) isLeased() bool {
 		sleep.For(a.e.hard, time.Second)
 	}
 	return false
+}
+
+// stoppedFor returns how a job that a stop covers is given back: until the stop ends by itself, or
+// for a while. Repeats under a key are due first then. A stop that a person ends makes the job due.
+func stoppedFor(l *store.Leased, by *store.Stop) job.Deferred {
+	const least, most = time.Minute, 10 * time.Minute
+	d := job.Deferred{Kind: job.FailHeld, Message: job.Stopped, RetryAfter: patience(l, least, most)}
+	if left := by.End.Sub(l.Now); !by.End.IsZero() && left < d.RetryAfter {
+		if d.RetryAfter = left; l.State == job.Claimed {
+			d.RetryAfter += store.StopHeadStart
+		}
+	}
+	d.RetryAfter = max(d.RetryAfter, time.Second)
+	return d
 }
 
 // heldFor returns how long a held target is left alone: until its rate limit ends,

@@ -64,6 +64,10 @@ type ready struct {
 // run takes a claimed job through its attempt.
 func (a *attempt) run(ctx context.Context) {
 	failpoint.Hit(failpoint.Claimed)
+	if stop := a.leased.Stopped; stop != nil {
+		a.giveBack(ctx, stoppedFor(a.leased, stop)) // without a request to its target
+		return
+	}
 	if holder, waits := a.e.contents.holder(a.leased); waits && a.e.contents.blocks(ctx, holder) {
 		a.waitBehind(ctx, holder)
 		return

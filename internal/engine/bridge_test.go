@@ -127,6 +127,18 @@ func (b *bridge) Hold(ctx context.Context, connection job.ID, holdKey string) (s
 	return over(ctx, b, func(ctx context.Context) (store.Hold, error) { return b.Store.Hold(ctx, connection, holdKey) })
 }
 
+func (b *bridge) CreateStop(ctx context.Context, n store.NewStop) (stop store.Stop, created bool, err error) {
+	stop, err = wrote(ctx, b, func(ctx context.Context) (s store.Stop, err error) {
+		s, created, err = b.Store.CreateStop(ctx, n)
+		return s, err
+	})
+	return stop, created, err
+}
+
+func (b *bridge) EndStop(ctx context.Context, project string, id job.ID, actor string) (store.Stop, error) {
+	return wrote(ctx, b, func(ctx context.Context) (store.Stop, error) { return b.Store.EndStop(ctx, project, id, actor) })
+}
+
 func (b *bridge) Quarantine(ctx context.Context, reason string) error {
 	_, err := wrote(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Store.Quarantine(ctx, reason) })
 	return err

@@ -53,7 +53,7 @@ func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
 	var owners []owner // of those, in their order
 	for i := range leased {
 		l := &leased[i]
-		of := owner{l.Project, l.Connection.ID}
+		of := owner{l.Owner(), l.Connection.ID}
 		if !e.lookers.shares.take(of) {
 			if len(back[of]) == 0 {
 				owners = append(owners, of)
@@ -110,6 +110,8 @@ func (o *look) run(ctx context.Context) {
 		o.traced(tracing.Decide, func() { o.settleLeased(job.LookDue{}) })
 	case held && d.Action != job.ActNothing:
 		o.waitForLogin()
+	case d.Action == job.ActRearm && l.Stopped != nil:
+		o.settleLeased(stoppedFor(l, l.Stopped))
 	case d.Action == job.ActRearm:
 		o.traced(tracing.Attempt, func() { o.replay(ctx) })
 	case d.Action == job.ActObserve:

@@ -33,7 +33,7 @@ func holdWords(c Cause) string {
 	case store.HoldAuth:
 		return "the credential cannot be used: " + strings.ToLower(strings.ReplaceAll(c.Auth.String(), "_", " "))
 	case store.HoldPaused:
-		return "the connection is paused"
+		return "a pause holds the jobs"
 	default:
 		return "the platform limits the rate, or cannot be asked"
 	}
@@ -69,7 +69,7 @@ func heldAdvice(c Cause) string {
 	case store.HoldAuth:
 		return "Supply a new credential (fireonce connections credential, or a login). Then the jobs start by themselves."
 	case store.HoldPaused:
-		return "Resume the connection when it may be used again: fireonce connections resume."
+		return "End the pause when the jobs may be sent: fireonce pauses shows it, fireonce resume or fireonce connections resume ends it."
 	default:
 		return "Nothing has to be done: it ends by itself."
 	}

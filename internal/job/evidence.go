@@ -147,6 +147,10 @@ func (PredecessorEnded) evidence() {}
 func (Restored) evidence()         {}
 func (Freed) evidence()            {}
 
+// Stopped is the message of a Deferred job that a pause covers. The database finds these jobs by
+// it when the pause ends.
+const Stopped = "waits for the end of a pause"
+
 // WaitsForContent is the message of a Deferred job that waits for another job with the same
 // content.
 const WaitsForContent = "waits for another job with the same content"

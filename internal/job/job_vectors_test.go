@@ -53,6 +53,7 @@ func TestEnumVectors(t *testing.T) {
 // TestTextVectors holds the texts that waiting jobs store.
 func TestTextVectors(t *testing.T) {
 	for got, want := range map[string]string{
+		Stopped:             "waits for the end of a pause",
 		WaitsForContent:     "waits for another job with the same content",
 		ConnectionCoolsDown: "waits for the end of its connection's cool-down",
 		ScheduleCoolsDown:   "waits for the end of its schedule's cool-down",

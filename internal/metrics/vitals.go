@@ -144,12 +144,13 @@ var (
 	firingAge  = desc("schedules_due_oldest_age_seconds", "How long the schedule that waits longest has been due; 0: there is none.")
 	refusedNow = desc("schedules_refused", "Schedules of which at least two decisions in a row were refused; they do not fire. Counted up to 10,000.")
 	eventLag   = desc("event_lag_seconds", "How far the end of the event log is behind: streams cannot read newer events.")
+	pauses     = desc("pauses", "Pauses that have not ended, announced ones included.")
 	quarantine = desc("quarantined", "1 if the database is quarantined and nothing is sent.")
 	clockDoubt = desc("clock_doubted", "1 if the clock is doubted.")
 	stands     = desc("clock_stands", "1 if the clock is doubted and nothing is sent.")
 
 	vitalDescs = []*prometheus.Desc{
-		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, askedAge, conns, expiring, schedules, paused, held, firingAge, refusedNow, eventLag, quarantine, clockDoubt, stands,
+		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, askedAge, conns, expiring, schedules, paused, held, firingAge, refusedNow, eventLag, quarantine, pauses, clockDoubt, stands,
 	}
 )
 
@@ -203,6 +204,7 @@ func (v *vitals) Collect(ch chan<- prometheus.Metric) {
 	gauge(refusedNow, float64(r.RefusedSchedules))
 	gauge(eventLag, r.Meta.EventLag.Seconds())
 	gauge(quarantine, flag(r.Meta.Quarantined != ""))
+	gauge(pauses, float64(r.Meta.Stops))
 	gauge(clockDoubt, flag(r.Meta.Clock.Why != ""))
 	gauge(stands, flag(r.Meta.Clock.Suspends))
 }

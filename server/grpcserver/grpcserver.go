@@ -31,6 +31,8 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1grpc"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1grpc"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -90,17 +92,19 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	l.register(g, fireoncev1grpc.JobService_ServiceDesc, jobs{JobServiceHandler: services.Jobs, transport: transport})
 	l.register(g, connectionsv1grpc.ConnectionService_ServiceDesc, connections{ConnectionServiceHandler: services.Connections})
 	l.register(g, schedulesv1grpc.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
+	l.register(g, subscriptionsv1grpc.SubscriptionService_ServiceDesc, subscriptions{SubscriptionServiceHandler: services.Subscriptions})
 	l.register(g, adminv1grpc.BulkService_ServiceDesc, bulk{BulkServiceHandler: services.Bulk})
 	l.register(g, adminv1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
 	l.register(g, adminv1grpc.IncidentService_ServiceDesc, incidents{IncidentServiceHandler: services.Incidents})
 	l.register(g, adminv1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
 	l.register(g, adminv1grpc.ServerService_ServiceDesc, servers{ServerServiceHandler: services.Servers})
+	l.register(g, adminv1grpc.PauseService_ServiceDesc, pauses{PauseServiceHandler: services.Pauses})
 	grpc_health_v1.RegisterHealthServer(g, health{checker: transport.Health()})
 	reflection.Register(g)
 	return g
 }
 
-// jobs, connections, schedules, bulk, stats, incidents, access and servers are the handlers, as grpc-go wants
+// jobs, connections, schedules, subscriptions, bulk, stats, incidents, access, servers and pauses are the handlers, as grpc-go wants
 // them. The
 // methods are promoted, so one that is added to the contract and forgotten does not compile.
 type jobs struct {
@@ -117,6 +121,11 @@ type connections struct {
 type schedules struct {
 	schedulesv1grpc.UnsafeScheduleServiceServer
 	schedulesv1connect.ScheduleServiceHandler
+}
+
+type subscriptions struct {
+	subscriptionsv1grpc.UnsafeSubscriptionServiceServer
+	subscriptionsv1connect.SubscriptionServiceHandler
 }
 
 type bulk struct {
@@ -142,6 +151,11 @@ type access struct {
 type servers struct {
 	adminv1grpc.UnsafeServerServiceServer
 	adminv1connect.ServerServiceHandler
+}
+
+type pauses struct {
+	adminv1grpc.UnsafePauseServiceServer
+	adminv1connect.PauseServiceHandler
 }
 
 // StreamJobEvents implements the RPC.

@@ -70,6 +70,7 @@ func (t *tx) armable(r *record, view *job.Snapshot) rules.Armable {
 	attempts := r.attemptViews()
 	return rules.Armable{
 		Snapshot: view, ClaimedAt: r.claimedAt, Held: t.held(runnableKey{r.job.Connection, r.job.HoldKey}), Suspension: t.suspension(),
+		Stop:     t.stopOver(&r.job.Spec),
 		UnderWay: attempts.UnderWay(), RoundDigest: attempts.RoundDigest(r.job.Round),
 		CoolDowns: store.CoolDowns(r.job.Spec, t.conns[r.job.Connection].CoolDown),
 		Last:      func(owner job.ID) store.LastArm { return t.cooling[owner] },

@@ -124,7 +124,9 @@ func (t *tx) intended(l store.Leased, p store.ClaimParams) *store.Armed {
 
 // leased adds what preparing a job needs beyond its own record.
 func (t *tx) leased(r *record) store.Leased {
-	l := store.Leased{Snapshot: r.snapshot(t.now), Connection: t.public(t.conns[r.job.Connection])}
+	l := store.Leased{
+		Snapshot: r.snapshot(t.now), Connection: t.public(t.conns[r.job.Connection]), Stopped: t.stopOver(&r.job.Spec),
+	}
 	if other := t.jobs[r.job.ReplyTo]; other != nil && other.effect != nil {
 		l.ReplyTo = other.effect.ExternalID
 	}

@@ -67,6 +67,7 @@ func (s *Store) step(step store.ClockStep) {
 	}
 	for _, row := range s.rows {
 		row.rateLimitedUntil = ahead(row.rateLimitedUntil, over, by)
+		row.stoppedUntil = ahead(row.stoppedUntil, over, by)
 		row.servedAt = earlier(row.servedAt, to)
 	}
 	for _, c := range s.connOrder {
@@ -83,6 +84,7 @@ func (s *Store) step(step store.ClockStep) {
 		row.Begun, row.Before = moved(row.Begun, by), moved(row.Before, by)
 		s.renewals[id] = row
 	}
+	s.stepNotices(over, by)
 	for state, login := range s.logins {
 		login.Expires = ahead(login.Expires, over, by)
 		s.logins[state] = login
@@ -90,6 +92,15 @@ func (s *Store) step(step store.ClockStep) {
 	if by < 0 {
 		s.stepPast(from, to)
 	}
+}
+
+// stepNotices moves the waits of subscriptions, and the lease of the server that makes notices.
+func (s *Store) stepNotices(over time.Time, by time.Duration) {
+	for _, c := range s.subscriptions {
+		c.Next, c.Failing = moved(c.Next, by), moved(c.Failing, by)
+		c.Revision++
+	}
+	s.noticePlace.until = ahead(s.noticePlace.until, over, by)
 }
 
 // stepPast moves times that a step back has left in the future, although they have passed.
@@ -105,6 +116,11 @@ func (s *Store) stepPast(from, to time.Time) {
 	}
 	for _, c := range s.connOrder {
 		c.PausedAt = earlier(c.PausedAt, to)
+	}
+	for i := range s.stops {
+		if c := &s.stops[i]; !c.Planned {
+			c.Begin = earlier(c.Begin, to)
+		}
 	}
 	for _, k := range s.apiKeys {
 		k.LastUsed = earlier(k.LastUsed, to)

@@ -15,6 +15,11 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	return call(ctx, s, "meta", func(t *tx) (store.Meta, error) {
 		m := t.meta
 		m.Now, m.Steady, m.Clock = t.now, t.now.Add(-t.moved), t.suspect
+		for i := range t.stops {
+			if t.stops[i].Open(t.now) {
+				m.Stops++
+			}
+		}
 		return m, nil
 	})
 }

@@ -23,6 +23,8 @@ type runnableRow struct {
 	authHoldReason   string
 	authHoldCause    job.AuthCause
 	rateLimitedUntil time.Time
+	// stoppedUntil is until when first attempts leave repeats a head start.
+	stoppedUntil time.Time
 	// servedAt is when the row was last served, and turn the number of that service among
 	// all: rows that wait longer go first.
 	servedAt time.Time
@@ -102,7 +104,11 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
-	for _, other := range []time.Time{q.rateLimitedUntil, t.pacedUntil(q.conn), q.servedAt} {
+	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
+	if stop := store.StopOver(t.stops, target, t.now); stop != nil {
+		at = later(at, stop.SetAside(t.now))
+	}
+	for _, other := range []time.Time{q.rateLimitedUntil, q.stoppedUntil, t.pacedUntil(q.conn), q.servedAt} {
 		if other.After(at) {
 			at = other
 		}

@@ -66,6 +66,11 @@ func (b *jobArmer) judge(ctx context.Context, l *lockedRows, which []int) error 
 		return err
 	}
 	held := b.held(l)
+	if b.stops > 0 {
+		if b.stopped, err = b.shared().StopsOverJobs(ctx, ids); err != nil {
+			return err
+		}
+	}
 	if err := b.coolDowns(ctx, l, jobs); err != nil {
 		return err
 	}
@@ -104,6 +109,8 @@ type jobArmer struct {
 	out   []store.Armed
 	// ruled are jobs with a ruling, which their rows only refer to.
 	ruled []job.ID
+	// stopped has the stops that are in force over the jobs.
+	stopped map[job.ID]*store.Stop
 	// downs are the cool-downs of the jobs that have any, and lastArms their last arms, whose
 	// rows are locked.
 	downs    map[job.ID][]store.CoolDown
@@ -244,7 +251,7 @@ func (b *jobArmer) held(l *lockedRows) map[job.ID]bool {
 func (b *jobArmer) armable(j *lockedJob, held bool) rules.Armable {
 	s := j.snapshot(b.now)
 	return rules.Armable{
-		Snapshot: &s, ClaimedAt: j.claimedAt, Held: held, Suspension: b.suspension(),
+		Snapshot: &s, ClaimedAt: j.claimedAt, Held: held, Suspension: b.suspension(), Stop: b.stopped[j.ID],
 		UnderWay: j.attempts.UnderWay(), RoundDigest: j.attempts.RoundDigest(j.Round),
 		CoolDowns: b.downs[j.ID], Last: func(owner job.ID) store.LastArm { return b.lastArms[owner] },
 	}

@@ -23,6 +23,8 @@ import (
 //     others;
 //   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
 //     one: claims do not read it until that changes;
+//   - a row that a stop covers is set aside until a time, under a lock of the stop, so that its
+//     end finds the row;
 //   - the use of a connection's bounds is read and written under its claim lock, a row of
 //     connection_claims, which claims take if it is free. A claim that finds none free waits
 //     for one, so that no claim stays without jobs forever;
@@ -56,8 +58,11 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		if err := c.open(ctx, d); err != nil {
 			return nil, err
 		}
-		for active := c.rows; len(active) > 0 && c.left > 0; {
-			var err error
+		active, err := c.unstopped(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for len(active) > 0 && c.left > 0 {
 			if active, err = c.share(ctx, active); err != nil {
 				return nil, err
 			}
@@ -67,6 +72,7 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		}
 		if p.Room != nil {
 			p.Room.Unread = c.left > 0 && len(d.rows) == rules.Page(p.Limit)
+			p.Room.SetAside = c.aside
 		}
 		return c.out, nil
 	})
@@ -83,7 +89,10 @@ type claimer struct {
 	// held has held runnable rows, among those with jobs that may be armed.
 	held map[runnableKey]bool
 	room *store.Room
-	out  []store.Leased
+	// stops may be over the jobs of the rows, and aside reports that a row was set aside by one.
+	stops []store.Stop
+	aside bool
+	out   []store.Leased
 }
 
 // dueRows is what is due when a claim begins: runnable rows, their connections, and those of
@@ -121,6 +130,8 @@ type runnableRow struct {
 	runnableKey
 	lock   *claimLock
 	served bool
+	// stop is in force over all of its jobs; nil: none is.
+	stop *store.Stop
 }
 
 // claimLock is a connection, and how many more of its jobs this claim may take.
@@ -203,6 +214,72 @@ func (c *claimer) measure(d *dueRows) error {
 // bounds returns a connection's bounds and their use.
 func (c *claimer) bounds(limit, busy int64, bucket store.Bucket) rules.Bounds {
 	return rules.Bounds{MaxInFlight: limit, Default: int64(c.s.opts.MaxInFlight), Busy: busy, Bucket: bucket}
+}
+
+// findStops reads the stops that may be over the jobs of these rows.
+func (c *claimer) findStops(ctx context.Context, keys []runnableKey) (err error) {
+	if c.tx.stops == 0 || len(keys) == 0 {
+		return nil
+	}
+	var conns []job.ID
+	var holds []string
+	for _, k := range keys {
+		conns, holds = append(conns, k.conn), append(holds, k.hold)
+	}
+	c.stops, err = c.shared().StopsFor(ctx, distinct(conns), holds)
+	return err
+}
+
+// stopOver returns the stop that is in force over all jobs of a row; nil: none is.
+func (c *claimer) stopOver(k runnableKey) *store.Stop {
+	conn := c.conns[k.conn]
+	return store.StopOver(c.stops, store.StopTarget{
+		Project: conn.Project, Connector: conn.Connector, Connection: k.conn, HoldKey: k.hold,
+	}, c.now)
+}
+
+// unstopped returns the rows that no stop covers.
+func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
+	keys := make([]runnableKey, len(c.rows))
+	for i, r := range c.rows {
+		keys[i] = r.runnableKey
+	}
+	if err := c.findStops(ctx, keys); err != nil || len(c.stops) == 0 {
+		return c.rows, err
+	}
+	var active []*runnableRow
+	for _, r := range c.rows {
+		if r.stop = c.stopOver(r.runnableKey); r.stop == nil {
+			active = append(active, r)
+		}
+	}
+	return active, nil
+}
+
+// keepStops locks the stops by which rows are set aside. A row whose stop has ended meanwhile is
+// not set aside.
+func (c *claimer) keepStops(ctx context.Context) error {
+	var ids []job.ID
+	for _, r := range c.rows {
+		if r.stop != nil {
+			ids = append(ids, r.stop.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	kept, err := c.q.KeepStops(ctx, distinct(ids))
+	if err != nil {
+		return fmt.Errorf("stops: %w", err)
+	}
+	in := setOf(kept)
+	for _, r := range c.rows {
+		if r.stop != nil && !in[r.stop.ID] {
+			r.stop = nil
+		}
+		c.aside = c.aside || r.stop != nil
+	}
+	return nil
 }
 
 // share divides what is left among the rows, and returns the rows that may have more jobs.
@@ -340,6 +417,9 @@ func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Le
 	for i := range out {
 		l := &out[i]
 		l.ReplyTo = answered[l.Snapshot.ReplyTo]
+		if len(c.stops) > 0 {
+			l.Stopped = store.StopOver(c.stops, store.StopTargetOf(&l.Spec, l.Connection.Connector), c.now)
+		}
 		if s, ok := snaps[l.ID]; ok {
 			l.Open, l.Fence, l.RoundArmed, l.RoundKey = s.Open, s.Fence, s.RoundArmed, s.RoundKey
 			l.Handle, l.Resolution = s.Handle, s.Resolution
@@ -369,13 +449,19 @@ func (c *claimer) leave(ctx context.Context) error {
 	if err := c.saturate(ctx, full); err != nil {
 		return err
 	}
+	if err := c.keepStops(ctx); err != nil {
+		return err
+	}
 	p := pgdb.ServedParams{Now: c.now}
 	for _, r := range c.rows {
 		paced := r.lock.capacity <= 0 && rules.Paced(r.lock.bucket, now)
-		if !r.served && !paced && !r.lock.saturated {
+		if !r.served && !paced && !r.lock.saturated && r.stop == nil {
 			continue
 		}
-		var until time.Time
+		var until, stopped time.Time
+		if r.stop != nil {
+			stopped = r.stop.SetAside(c.now)
+		}
 		if paced {
 			until = time.UnixMicro(r.lock.bucket.At).UTC()
 		}
@@ -384,6 +470,7 @@ func (c *claimer) leave(ctx context.Context) error {
 		p.Served = append(p.Served, r.served)
 		p.Saturated = append(p.Saturated, r.lock.saturated)
 		p.PacedUntils = append(p.PacedUntils, until)
+		p.StoppedUntils = append(p.StoppedUntils, stopped)
 	}
 	lock := pgdb.LockRunnableParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
 	c.execRows(ctx, len(p.Connections), statement("runnable rows", (*pgdb.Queries).LockRunnable, lock))

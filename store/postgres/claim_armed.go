@@ -40,7 +40,7 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 		// The job was RETRYING, so each of its attempts has an outcome.
 		j := rules.Armable{
 			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[runnableKey{l.Spec.Connection, l.HoldKey}],
-			Suspension: c.suspension(),
+			Suspension: c.suspension(), Stop: l.Stopped,
 		}
 		if !rules.MayArm(*a, j) {
 			continue

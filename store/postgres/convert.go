@@ -35,7 +35,7 @@ func toMeta(m pgdb.Meta) store.Meta {
 	is := identity{system: m.SystemID, timeline: m.Timeline, database: m.DatabaseOid, relation: m.RelationOid}
 	return store.Meta{
 		StoreID: m.StoreID, Engine: "postgres", Created: m.CreatedAt, Quarantined: m.Quarantined,
-		Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: is.String(),
+		Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: is.String(), Stops: m.Stops,
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 //  5. keys by project and key, then callers' effect keys by digest, last arms of cool-downs
 //     by owner, arms of contents by bucket, gates by account and fingerprint, effects by their object;
 //  6. connections that get a new runnable row, FOR KEY SHARE, by id (KeepForNewRows);
-//  7. runnable rows, the rows of connection_ready, by connection and hold key;
+//  7. stops, by id, FOR SHARE by a claim that sets rows aside by them; runnable rows, the rows of
+//     connection_ready, by connection and hold key;
 //  8. the row of meta, by the first arm that the database ever has (pages.go).
 //
 // No transaction waits for another lock after a runnable row. A change of a connection is
@@ -56,7 +57,11 @@ import (
 // or is an UPDATE of items that come sorted: the planner is restricted to nested loops
 // (config.go), and every plan of theirs follows the items or the primary key.
 //
-// The order is broken in two rare cases. A batch that names one job, one gate or one object
+// The end of a stop locks the stop, jobs with SKIP LOCKED, runnable rows of jobs that it makes
+// due, and then all rows that were set aside.
+//
+// The order is broken in three rare cases. The end of a stop locks runnable rows in two
+// statements, each in order. A batch that names one job, one gate or one object
 // twice is written in several independent batches, and a later one may take effect keys,
 // gates and objects that come before those of an earlier one. An object of a removed job can
 // be taken with no lock of a job. If transactions wait for each other in a circle, the server

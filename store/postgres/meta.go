@@ -41,7 +41,8 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 		if lag != nil {
 			m.EventLag = max(0, *lag)
 		}
-		return m, nil
+		m.Stops, err = v.shared().CountOpenStops(ctx, m.Stops, m.Now)
+		return m, err
 	})
 }
 

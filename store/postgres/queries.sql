@@ -107,7 +107,7 @@ SELECT
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy,
     u.hold_key::text AS hold_key,
     coalesce(NOT r.paused AND NOT r.saturated AND r.auth_hold_at IS NULL, false)::boolean AS served,
-    coalesce(greatest(r.rate_limited_until, r.paced_until, r.served_at), 'epoch')::timestamptz AS served_from,
+    coalesce(greatest(r.rate_limited_until, r.paced_until, r.stopped_until, r.served_at), 'epoch')::timestamptz AS served_from,
     r.next_at
 FROM u JOIN connections AS c ON c.id = u.connection_id
 LEFT JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key

@@ -167,7 +167,7 @@ ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r;
 WITH u AS (
     SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
         unnest(@served::boolean[]) AS served, unnest(@saturated::boolean[]) AS saturated,
-        unnest(@paced_untils::timestamptz[]) AS paced_until
+        unnest(@paced_untils::timestamptz[]) AS paced_until, unnest(@stopped_untils::timestamptz[]) AS stopped_until
 )
 UPDATE connection_ready AS r SET
     next_at = (
@@ -178,8 +178,12 @@ UPDATE connection_ready AS r SET
     ),
     served_at = CASE WHEN u.served THEN greatest(r.served_at, @now) ELSE r.served_at END,
     saturated = r.saturated OR u.saturated,
-    paced_until = greatest(r.paced_until, u.paced_until)
+    paced_until = greatest(r.paced_until, u.paced_until), stopped_until = greatest(r.stopped_until, u.stopped_until)
 FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
+
+-- name: KeepStops :many
+-- Those of these stops that have not ended. They do not end before this transaction.
+SELECT id FROM stops WHERE id = ANY (@ids::uuid[]) AND ended_at IS NULL ORDER BY id FOR SHARE;
 
 -- leases
 

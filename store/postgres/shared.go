@@ -64,6 +64,9 @@ func (w writing) RefuseQuarantined(context.Context) error { return w.t.refuseQua
 // RefuseClosed implements sqlstore.Writing.
 func (w writing) RefuseClosed(context.Context) error { return w.t.refuseClosed() }
 
+// OpenStops implements sqlstore.Writing.
+func (w writing) OpenStops(context.Context) (int64, error) { return w.t.stops, nil }
+
 // CountUse implements sqlstore.Writing.
 func (w writing) CountUse(ctx context.Context, project string, jobs, bytes int64) error {
 	if jobs == 0 && bytes == 0 {

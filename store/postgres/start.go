@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
@@ -17,6 +18,7 @@ import (
 //   - It waits for no lock: claim locks and jobs are taken only if they are free. A
 //     connection that would reach its bound, or that bounds its claims per minute, is left to
 //     a claim, which may wait for results.
+//   - A row that a stop covers, or may cover by a label, is left to a claim.
 //   - A row whose first due jobs are not those of this batch is left too, because older jobs
 //     go first.
 
@@ -61,6 +63,14 @@ func (b *jobCreator) start(ctx context.Context) error {
 		return err
 	}
 	c.holds(d.held)
+	keys := make([]runnableKey, 0, len(d.rows))
+	for _, r := range d.rows {
+		keys = append(keys, runnableKey{r.ConnectionID, r.HoldKey})
+	}
+	if err := c.findStops(ctx, keys); err != nil {
+		return err
+	}
+	labels := slices.ContainsFunc(c.stops, func(s store.Stop) bool { return s.Scope == store.StopLabel && s.InForce(b.now) })
 	due := make(map[runnableKey][]pgdb.LockDueRow)
 	for _, r := range d.due {
 		k := runnableKey{r.ConnectionID, r.HoldKey}
@@ -69,6 +79,9 @@ func (b *jobCreator) start(ctx context.Context) error {
 	began := 0
 	for _, r := range d.rows {
 		k := runnableKey{r.ConnectionID, r.HoldKey}
+		if labels || c.stopOver(k) != nil {
+			continue
+		}
 		if t := c.locks[k.conn]; t != nil && int64(len(due[k])) < t.capacity && b.ours(starts[k], due[k]) {
 			t.capacity -= int64(len(due[k]))
 			if err := b.takeAll(ctx, c, k, starts[k], due[k]); err != nil {
@@ -156,7 +169,7 @@ func (b *jobCreator) takeAll(ctx context.Context, c *claimer, k runnableKey, sta
 	}
 	p := pgdb.ServedParams{
 		Now: b.now, Connections: []job.ID{k.conn}, HoldKeys: []string{k.hold},
-		Served: []bool{true}, Saturated: []bool{false}, PacedUntils: []time.Time{{}},
+		Served: []bool{true}, Saturated: []bool{false}, PacedUntils: []time.Time{{}}, StoppedUntils: []time.Time{{}},
 	}
 	b.exec(ctx, statement("runnable rows", (*pgdb.Queries).Served, p))
 	return nil

@@ -54,6 +54,8 @@ type tx struct {
 	suspect store.SuspectClock
 	// quarantined is why claims are off; empty: they are on.
 	quarantined string
+	// stops is how many stops may be in force now or later; 0: nothing is stopped.
+	stops int64
 	// base is below every event position of this transaction and not below any of
 	// a transaction whose id is lower.
 	base    int64
@@ -218,7 +220,7 @@ const beginning = `SELECT clock_timestamp(),
 	(pg_current_xact_id()::text::bigint + m.xid_offset) << 20, m.quarantined,
 	m.tableoid::bigint = m.relation_oid
 		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM event_pages AS e WHERE e.position = $1)),
-	m.clock_steps, m.namespace, m.armed_before
+	m.clock_steps, m.namespace, m.armed_before, m.stops
 FROM meta AS m WHERE m.id = 1`
 
 // keepNamespace is added to beginning until an attempt was armed: the namespace, which the
@@ -241,7 +243,7 @@ func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Co
 		return err
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return db.QueryRow(ctx, ask, s.durable.Load()).Scan(&t.now, &t.base, &t.quarantined, &same, &steps, &namespace, &armed)
+		return db.QueryRow(ctx, ask, s.durable.Load()).Scan(&t.now, &t.base, &t.quarantined, &same, &steps, &namespace, &armed, &t.stops)
 	})
 	if first != nil {
 		first(ctx, t)

@@ -25,6 +25,8 @@ type Armable struct {
 	// Held reports whether its hold key is held (see Hold).
 	Held       bool
 	Suspension Suspension
+	// Stop is the stop that is in force over the job (see store.StopOver); nil: none is.
+	Stop *store.Stop
 	// UnderWay is the number of the attempt without an outcome; 0: each attempt has one.
 	UnderWay int
 	// RoundDigest is the digest of the first attempt of the job's round. Only a repeat needs
@@ -80,10 +82,17 @@ func wanted(a *store.Arm, j *Armable) error {
 		return fmt.Errorf("%w: a cancel was asked", store.ErrStale)
 	case !end.After(j.Now):
 		return store.ErrWindowOver
+	}
+	if err := j.Suspension.hold(); err != nil {
+		return err
+	}
+	switch {
+	case j.Stop != nil:
+		return &store.StoppedError{By: *j.Stop}
 	case j.Held:
 		return store.ErrHeld
 	}
-	return j.Suspension.hold()
+	return nil
 }
 
 func keepTrying(a *store.Arm) time.Duration { return cmp.Or(a.KeepTrying, job.DefaultKeepTrying) }

@@ -88,7 +88,27 @@ func (t *tx) armable(ctx context.Context, h *cachedJob, snap *job.Snapshot) (rul
 		return j, fmt.Errorf("runnable row: %w", err)
 	}
 	j.Held = rules.Hold{Paused: row.Paused, Refused: !row.AuthHoldAt.IsZero(), LimitedUntil: row.RateLimitedUntil}.Held(snap.Now)
+	stops, err := t.stops(ctx, h.Connection, h.HoldKey)
+	if err != nil {
+		return j, err
+	}
+	if len(stops) > 0 {
+		conn, err := t.getConnection(ctx, h.Connection)
+		if err != nil {
+			return j, fmt.Errorf("connection: %w", err)
+		}
+		j.Stop = store.StopOver(stops, store.StopTargetOf(&h.Spec, conn.Connector), snap.Now)
+	}
 	return j, t.coolDowns(ctx, &j)
+}
+
+// stops returns the stops that may be over the jobs of a hold key.
+func (t *tx) stops(ctx context.Context, conn job.ID, hold string) ([]store.Stop, error) {
+	m, err := t.meta(ctx)
+	if err != nil || m.Stops == 0 {
+		return nil, named("meta", err)
+	}
+	return t.shared().StopsFor(ctx, []job.ID{conn}, []string{hold})
 }
 
 // coolDowns adds the cool-downs that apply to a job, and their last arms.

@@ -39,9 +39,12 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 			if err != nil {
 				return nil, err
 			}
-			if took == 0 && c.idle(rows) {
+			if took == 0 && c.idle(rows) || c.aside >= store.MaxBatch {
 				break
 			}
+		}
+		if p.Room != nil {
+			p.Room.SetAside = c.aside > 0
 		}
 		return c.out, nil
 	})
@@ -53,6 +56,8 @@ type claimer struct {
 	p     store.ClaimParams
 	left  int64
 	conns map[job.ID]*claimed
+	// aside counts the rows that were set aside by a stop.
+	aside int
 	// empty has the rows without a job to claim although they were due.
 	empty map[runnableKey]bool
 	room  *store.Room
@@ -115,6 +120,17 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 	if err != nil {
 		return 0, err
 	}
+	stops, err := c.stops(ctx, conn.ID, r.HoldKey)
+	if err != nil {
+		return 0, err
+	}
+	of := store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: conn.ID, HoldKey: r.HoldKey}
+	if stop := store.StopOver(stops, of, c.now); stop != nil {
+		c.aside++
+		return 0, named("runnable row", c.q.SetAside(ctx, sqlitedb.SetAsideParams{
+			ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: stop.SetAside(c.now),
+		}))
+	}
 	n = c.room.Left(conn.Project, conn.ID, min(n, conn.capacity))
 	if n <= 0 {
 		return 0, nil
@@ -126,7 +142,7 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 		return 0, fmt.Errorf("due jobs: %w", err)
 	}
 	for i := range due {
-		if err := c.take(ctx, &due[i], conn); err != nil {
+		if err := c.take(ctx, &due[i], conn, stops); err != nil {
 			return 0, err
 		}
 	}
@@ -144,7 +160,7 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 }
 
 // take leases a job, and arms it, if that is wanted and every guard of an arm holds.
-func (c *claimer) take(ctx context.Context, due *shareddb.DueJobsRow, conn *claimed) error {
+func (c *claimer) take(ctx context.Context, due *shareddb.DueJobsRow, conn *claimed, stops []store.Stop) error {
 	h, err := c.read(ctx, due)
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
@@ -155,6 +171,7 @@ func (c *claimer) take(ctx context.Context, due *shareddb.DueJobsRow, conn *clai
 	if err != nil {
 		return err
 	}
+	l.Stopped = store.StopOver(stops, store.StopTargetOf(&l.Spec, conn.Connector), c.now)
 	a := c.intent(l)
 	if a != nil && !c.savepoints {
 		l.Armed, err = c.atOnce(ctx, from, h, &l.Snapshot, a)

@@ -198,9 +198,13 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return store.Meta{}, err
 		}
+		stops, err := v.shared().CountOpenStops(ctx, m.Stops, v.now)
+		if err != nil {
+			return store.Meta{}, err
+		}
 		return store.Meta{
 			StoreID: m.StoreID, Engine: "sqlite", Created: m.CreatedAt, Quarantined: m.Quarantined,
-			Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: m.FileIdentity,
+			Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: m.FileIdentity, Stops: stops,
 			Now: v.now, Steady: v.now.Add(-time.Duration(clock.Moved) * time.Microsecond), Clock: v.suspect,
 		}, nil
 	})

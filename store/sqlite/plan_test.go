@@ -21,7 +21,7 @@ import (
 
 var (
 	comment   = regexp.MustCompile(`(?m)^--.*$`)
-	queryName = regexp.MustCompile(`@\w+|sqlc\.narg\([\w']+\)`)
+	queryName = regexp.MustCompile(`@\w+|sqlc\.n?arg\([\w']+\)`)
 	embedded  = regexp.MustCompile(`sqlc\.embed\((\w+)\)`)
 )
 
@@ -48,6 +48,7 @@ func TestPlans(t *testing.T) {
 	// These run once per process or by an operator, or are bounded by their table.
 	walks := map[string]bool{
 		"LastTurn": true, "EndClaimLeases": true, "EndLookLeases": true, "RaiseFences": true, "Servers": true,
+		"PruneStops": true, "CountStops": true, "SetOpenStops": true, "RemoveStops": true,
 		"ConnectionCounts": true, // its own list of connectors
 	}
 	// A connection has few holds and a job few looks, and few jobs and logins are under way; of

@@ -19,18 +19,19 @@ const last = -1
 // drops has the queries by name.
 var drops = map[string]drop{
 	"CreateMeta": dropMeta, "SetNamespace": dropMeta, "SetOpened": dropMeta, "Release": dropMeta,
-	"Quarantine": dropMeta, "RaiseEventsFrom": dropMeta, "SetDroppedTo": dropMeta, "SetArmed": dropMeta,
+	"SetOpenStops": dropMeta, "Quarantine": dropMeta, "RaiseEventsFrom": dropMeta, "SetDroppedTo": dropMeta, "SetArmed": dropMeta,
 
 	"InsertConnection": dropConnection(0), "SetConnection": dropConnection(last), "BlankConnection": dropConnection(last),
 
-	"MakeRunnable": dropRunnable(0), "Served": dropRunnable(0), "Recount": dropRunnable(0),
+	"MakeRunnable": dropRunnable(0), "Served": dropRunnable(0), "Recount": dropRunnable(0), "SetAside": dropRunnable(1),
+	"WakeRunnable": dropRunnable(0), "EndSetAside": dropAllRunnable,
 
 	"HoldAuth": dropHold(3), "HoldRate": dropHold(2), "SetRunnableOf": dropHolds, "DropRunnableOf": dropHolds,
 
 	"Saturate": dropRunnableOf, "Unsaturate": dropRunnableOf, "Pace": dropRunnableOf,
 
 	"SetContent": dropJob, "SetStart": dropJob, "SaveHandle": dropJob, "NotifyReply": dropReply,
-	"SetPredecessorEnd": dropJobs, "WakeLooks": dropJobs, "EndClaimLeases": dropJobs, "EndLookLeases": dropJobs,
+	"SetPredecessorEnd": dropJobs, "WakeLooks": dropJobs, "WakeStopped": dropJobs, "EndClaimLeases": dropJobs, "EndLookLeases": dropJobs,
 	"RaiseFences": dropJobs, "LeaseLooks": dropJobs,
 }
 
@@ -59,6 +60,13 @@ func dropRunnable(at int) drop {
 
 // dropRunnableOf drops the runnable rows of the connection that is the last argument.
 func dropRunnableOf(c *cache, args []any) { c.forgetRunnableOf(idAt(args, last)) }
+
+// dropAllRunnable drops all runnable rows.
+func dropAllRunnable(c *cache, _ []any) {
+	clear(c.runnable)
+	clear(c.loose)
+	c.readyRows = 0
+}
 
 // dropHold drops a runnable row, and its connection, which has its holds.
 func dropHold(at int) drop {

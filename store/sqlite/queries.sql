@@ -167,6 +167,10 @@ UPDATE connection_ready SET saturated = 0 WHERE connection_id = ? AND saturated 
 -- name: Pace :exec
 UPDATE connection_ready SET paced_until = @paced_until WHERE connection_id = @connection_id AND paced_until < @paced_until;
 
+-- name: SetAside :exec
+UPDATE connection_ready SET stopped_until = max(stopped_until, @stopped_until)
+WHERE connection_id = @connection_id AND hold_key = @hold_key;
+
 -- name: SetBucket :exec
 UPDATE connections SET bucket_at = ? WHERE id = ?;
 

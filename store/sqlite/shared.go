@@ -75,6 +75,12 @@ func (w writing) RefuseQuarantined(ctx context.Context) error { return w.t.refus
 // RefuseClosed implements sqlstore.Writing.
 func (w writing) RefuseClosed(ctx context.Context) error { return w.t.refuseClosed(ctx) }
 
+// OpenStops implements sqlstore.Writing.
+func (w writing) OpenStops(ctx context.Context) (int64, error) {
+	m, err := w.t.meta(ctx)
+	return m.Stops, err
+}
+
 // CountUse implements sqlstore.Writing.
 func (w writing) CountUse(ctx context.Context, project string, jobs, bytes int64) error {
 	if jobs == 0 && bytes == 0 {

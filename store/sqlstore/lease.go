@@ -24,7 +24,22 @@ func (t Tx) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased
 	if err != nil {
 		return nil, named("lease looks", err)
 	}
-	return t.Leased(ctx, ids)
+	out, err := t.Leased(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	if open, err := t.OpenStops(ctx); err != nil || open == 0 {
+		return out, err
+	}
+	targets := make([]store.StopTarget, len(out))
+	for i := range out {
+		targets[i] = store.StopTargetOf(&out[i].Spec, out[i].Connection.Connector)
+	}
+	over, err := t.stopsOver(ctx, targets)
+	for i := range over {
+		out[i].Stopped = over[i]
+	}
+	return out, err
 }
 
 // Leased reads jobs with what their preparation needs, in the order of the ids.

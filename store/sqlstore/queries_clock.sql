@@ -56,6 +56,7 @@ UPDATE job_state SET ended_at = @now::timestamptz WHERE ended_at > @now::timesta
 UPDATE connection_ready AS r SET
     rate_limited_until = CASE WHEN r.rate_limited_until > @over::timestamptz THEN r.rate_limited_until + @by::interval ELSE r.rate_limited_until END,
     paced_until = CASE WHEN r.paced_until > @over::timestamptz THEN r.paced_until + @by::interval ELSE r.paced_until END,
+    stopped_until = CASE WHEN r.stopped_until > @over::timestamptz THEN r.stopped_until + @by::interval ELSE r.stopped_until END,
     served_at = least(r.served_at, @now::timestamptz),
     next_at = (
         SELECT s.next_at FROM job_state AS s
@@ -76,6 +77,15 @@ UPDATE oauth_renewals SET
 -- name: StepLogins :exec
 UPDATE oauth_logins SET expires_at = expires_at + @by::interval WHERE expires_at > @over::timestamptz;
 
+-- name: StepSubscriptions :exec
+-- Waits, and since when notices fail. The revision shows steps in progress that they have moved.
+UPDATE subscriptions SET
+    next_at = next_at + @by::interval, failing_at = failing_at + @by::interval, revision = revision + 1
+WHERE state < 3;
+
+-- name: StepNoticeLease :exec
+UPDATE notice_place SET until = until + @by::interval WHERE until > @over::timestamptz;
+
 -- name: StepSchedules :exec
 -- After a step back: a decision that was to be made again within store.BufferedLook cannot be
 -- told from the next firing. So all that were due soon are made now, which changes nothing
@@ -90,6 +100,9 @@ UPDATE job_state SET first_armed_at = @now::timestamptz WHERE first_armed_at > @
 
 -- name: StepPauses :exec
 UPDATE connections SET paused_at = @now::timestamptz WHERE paused_at > @now::timestamptz;
+
+-- name: StepStops :exec
+UPDATE stops SET begin_at = @now::timestamptz WHERE begin_at > @now::timestamptz AND NOT planned;
 
 -- name: StepUses :exec
 UPDATE api_keys SET last_used_at = @now::timestamptz WHERE last_used_at > @now::timestamptz;

@@ -96,5 +96,8 @@ DELETE FROM oauth_logins WHERE project = @project;
 -- name: RemoveAPIKeys :execrows
 DELETE FROM api_keys WHERE project = @project;
 
+-- name: RemoveStops :execrows
+DELETE FROM stops WHERE project = @project;
+
 -- name: SetProjectErased :exec
 UPDATE projects SET display_name = '', erased_at = @now::timestamptz, erased_by = @erased_by WHERE id = @id;

@@ -94,6 +94,9 @@ type Writing interface {
 	// RefuseClosed is RefuseQuarantined for what ends or removes something because its time is
 	// over: it fails with store.ErrClockSuspect too.
 	RefuseClosed(ctx context.Context) error
+	// OpenStops returns how many stops may be in force now or later, as of the transaction's
+	// begin. PostgreSQL reads it with the BEGIN, SQLite caches it.
+	OpenStops(ctx context.Context) (int64, error)
 	// CountUse adds to the jobs and bytes that the project stores. PostgreSQL: a row, so that
 	// transactions of one project do not wait for each other. SQLite: the sum of the writer's
 	// group.

@@ -46,17 +46,20 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		connections: bucket_at
 		connection_claims: bucket_at
 		cool_downs: armed_at
-		oauth_renewals: begun_at before_at`,
+		oauth_renewals: begun_at before_at
+		subscriptions: next_at failing_at`,
 	ClockBounds: `
-		connection_ready: rate_limited_until paced_until
+		connection_ready: rate_limited_until paced_until stopped_until
 		oauth_renewals: until
 		oauth_logins: expires_at
 		retention: lease_until
-		rollup_place: lease_until`,
+		rollup_place: lease_until
+		notice_place: until`,
 	ClockPasses: `
 		job_state: ended_at first_armed_at
 		connection_ready: served_at
 		connections: paused_at
+		stops: begin_at
 		api_keys: last_used_at
 		schedules: next_at postponed_until`,
 	ClockDerives: `
@@ -66,10 +69,12 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		connections: credential_expires_at
 		connection_credentials: expires_at
 		job_state: schedule_time
-		firings: nominal_at`,
+		firings: nominal_at
+		stops: end_at`,
 	ClockRecords: `
 		meta: created_at released_at
 		servers: started_at
+		stops: created_at ended_at
 		projects: created_at erased_at
 		connections: created_at updated_at deleted_at
 		connection_labels: created_at
@@ -89,6 +94,8 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		rollup_place: at
 		rollups: start_at
 		api_keys: created_at revoked_at
+		subscriptions: paused_at delivered_at created_at updated_at deleted_at
+		notices: made_at ended_at
 		erased_jobs: effect_at schedule_time created_at ended_at erased_at
 		plans: created_at started_at advanced_at ended_at`,
 	ClockOwns: `

@@ -267,6 +267,10 @@ func (f *fixture) apiKey(project string) store.APIKey {
 func eraseProject(f *fixture) {
 	here := f.ended(job.Failed)
 	conns := f.owned("other", 3)
+	stops := []store.Stop{
+		f.stop(store.Stop{Scope: store.StopConnector, Connector: "fake", Project: "other", Note: "a name"}),
+		f.stop(store.Stop{Scope: store.StopLabel, Label: "a", Value: "b", Project: project}),
+	}
 	f.clock.advance(store.LeastKept)
 	f.is(f.eraseAll("other", 50), store.ProjectErasure{
 		Jobs: 3, Events: 6, Connections: 2, APIKeys: 1, Logins: 1,
@@ -280,6 +284,10 @@ func eraseProject(f *fixture) {
 	keys, err := f.s.ListAPIKeys(f.ctx, "other", "", 0)
 	f.ok(err)
 	f.is(len(keys), 0, "API keys")
+	kept, err := f.s.ListStops(f.ctx, store.StopQuery{Ended: true})
+	f.ok(err)
+	f.is(kept.Stops, stops[1:], "stops")
+	f.is(f.meta().Stops, int64(1), "open stops")
 	h, err := f.s.Holdings(f.ctx, "other")
 	f.ok(err)
 	f.is(h, store.Holdings{}, "holdings")

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What kind of trouble the jobs of an incident are in. New values may be added.
+// The kind of trouble that the jobs of an incident are in. New values may be added.
 type IncidentKind int32
 
 const (
@@ -86,7 +86,7 @@ func (IncidentKind) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_admin_v1_incident_service_proto_rawDescGZIP(), []int{0}
 }
 
-// What happens if a decision about jobs is wrong. New values may be added.
+// The consequence of a wrong decision about jobs. New values may be added.
 type Risk int32
 
 const (
@@ -160,7 +160,7 @@ type Incident struct {
 	// The account, or scheme, host and port: what a hold of one job holds for others.
 	Destination string         `protobuf:"bytes,6,opt,name=destination,proto3" json:"destination,omitempty"`
 	Cause       *IncidentCause `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`
-	// Since when the first of the jobs is in it: UNKNOWN: its attempt was armed; FAILED: it ended;
+	// When the first of the jobs entered it. UNKNOWN: its attempt was armed; FAILED: it ended;
 	// HELD and LATE: it fell due.
 	BeginTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
 	// The same of the last one.
@@ -182,10 +182,9 @@ type Incident struct {
 	// Of HELD: since when the hold is there, and when it lifts, if that is known.
 	HoldBeginTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=hold_begin_time,json=holdBeginTime,proto3" json:"hold_begin_time,omitempty"`
 	HoldEndTime   *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=hold_end_time,json=holdEndTime,proto3" json:"hold_end_time,omitempty"`
-	// What each decision that is possible risks, for each effect class of the jobs. Only of
-	// GetIncident.
+	// The risk of each possible decision, for each effect class of the jobs. Only of GetIncident.
 	Risks []*DecisionRisk `protobuf:"bytes,19,rep,name=risks,proto3" json:"risks,omitempty"`
-	// What a person can do, in a sentence.
+	// What a person can do, as a sentence.
 	Advice        string `protobuf:"bytes,20,opt,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -627,7 +626,7 @@ func (x *IncidentExample) GetLastError() *fireoncev1.JobError {
 	return nil
 }
 
-// What looks saw, each job counted once: by the most that was seen of it.
+// The results of looks. Each job is counted once, by the most that was seen of it.
 type IncidentLooks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// No look was made, or none is possible.
@@ -718,7 +717,7 @@ func (x *IncidentLooks) GetLastLookTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// What one decision about jobs of one effect class risks.
+// The risk of one decision about jobs of one effect class.
 type DecisionRisk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unspecified: another try, by RedeliverJobs.
@@ -1129,8 +1128,10 @@ func (x *ResolveIncidentRequest) GetPlanId() string {
 }
 
 type ResolveIncidentResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Plan  *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	// The incident as it is planned about, as of GetIncident. Only of a plan that is made now.
+	Incident      *Incident `protobuf:"bytes,2,opt,name=incident,proto3" json:"incident,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1168,6 +1169,13 @@ func (*ResolveIncidentResponse) Descriptor() ([]byte, []int) {
 func (x *ResolveIncidentResponse) GetPlan() *Plan {
 	if x != nil {
 		return x.Plan
+	}
+	return nil
+}
+
+func (x *ResolveIncidentResponse) GetIncident() *Incident {
+	if x != nil {
+		return x.Incident
 	}
 	return nil
 }
@@ -1279,10 +1287,12 @@ type RedeliverJobsResponse struct {
 	// a proof: a person ruled so, or their delivery assumes it. They may be missing; no call sends them
 	// again. At most 20. Only of a plan that is made now.
 	UnprovenExamples []*IncidentExample `protobuf:"bytes,2,rep,name=unproven_examples,json=unprovenExamples,proto3" json:"unproven_examples,omitempty"`
-	// How many there are.
-	UnprovenCount int32 `protobuf:"varint,3,opt,name=unproven_count,json=unprovenCount,proto3" json:"unproven_count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// How many there are. If unproven_incomplete is true, there may be more: only the newest 20,000 of
+	// the database are read.
+	UnprovenCount      int32 `protobuf:"varint,3,opt,name=unproven_count,json=unprovenCount,proto3" json:"unproven_count,omitempty"`
+	UnprovenIncomplete bool  `protobuf:"varint,4,opt,name=unproven_incomplete,json=unprovenIncomplete,proto3" json:"unproven_incomplete,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *RedeliverJobsResponse) Reset() {
@@ -1334,6 +1344,13 @@ func (x *RedeliverJobsResponse) GetUnprovenCount() int32 {
 		return x.UnprovenCount
 	}
 	return 0
+}
+
+func (x *RedeliverJobsResponse) GetUnprovenIncomplete() bool {
+	if x != nil {
+		return x.UnprovenIncomplete
+	}
+	return false
 }
 
 type GetPlanRequest struct {
@@ -1720,9 +1737,10 @@ const file_fireonce_admin_v1_incident_service_proto_rawDesc = "" +
 	"\x04note\x18\x03 \x01(\tB.\xbaH+r)\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12/\n" +
 	"\x13override_reconciler\x18\x04 \x01(\bR\x12overrideReconciler\x12$\n" +
 	"\aplan_id\x18\x05 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06planId:\xac\x02\xbaH\xa8\x02\x1a\xa5\x02\n" +
-	"\x15resolve_incident.plan\x12Vset incident_id, decision and note to plan, or plan_id alone to start what was planned\x1a\xb3\x01this.plan_id == '' ? this.incident_id != '' && this.decision != 0 && this.note != '' : this.incident_id == '' && this.decision == 0 && this.note == '' && !this.override_reconciler\"F\n" +
+	"\x15resolve_incident.plan\x12Vset incident_id, decision and note to plan, or plan_id alone to start what was planned\x1a\xb3\x01this.plan_id == '' ? this.incident_id != '' && this.decision != 0 && this.note != '' : this.incident_id == '' && this.decision == 0 && this.note == '' && !this.override_reconciler\"\x7f\n" +
 	"\x17ResolveIncidentResponse\x12+\n" +
-	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\"\xf3\x06\n" +
+	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\x127\n" +
+	"\bincident\x18\x02 \x01(\v2\x1b.fireonce.admin.v1.IncidentR\bincident\"\xf3\x06\n" +
 	"\x14RedeliverJobsRequest\x12?\n" +
 	"\fincident_ids\x18\x01 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x102\x18\x01\"\x10r\x0e\x10\x01\x18@2\b^[!-~]+$R\vincidentIds\x129\n" +
 	"\x0econnection_key\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\rconnectionKey\x12?\n" +
@@ -1733,11 +1751,12 @@ const file_fireonce_admin_v1_incident_service_proto_rawDesc = "" +
 	"\x04note\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x12$\n" +
 	"\aplan_id\x18\a \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06planId:\xc6\x03\xbaH\xc2\x03\x1a\xc1\x02\n" +
 	"\x13redeliver_jobs.plan\x12Vset incident_ids or connection_key to plan, or plan_id alone to start what was planned\x1a\xd1\x01this.plan_id == '' ? (this.incident_ids.size() > 0) != (this.connection_key != '') : this.incident_ids.size() == 0 && this.connection_key == '' && this.note == '' && !has(this.pace) && !has(this.end_time_from)\x1a|\n" +
-	"\x1aredeliver_jobs.destination\x12)destination goes only with connection_key\x1a3this.destination == '' || this.connection_key != ''\"\xbc\x01\n" +
+	"\x1aredeliver_jobs.destination\x12)destination goes only with connection_key\x1a3this.destination == '' || this.connection_key != ''\"\xed\x01\n" +
 	"\x15RedeliverJobsResponse\x12+\n" +
 	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\x12O\n" +
 	"\x11unproven_examples\x18\x02 \x03(\v2\".fireonce.admin.v1.IncidentExampleR\x10unprovenExamples\x12%\n" +
-	"\x0eunproven_count\x18\x03 \x01(\x05R\runprovenCount\"3\n" +
+	"\x0eunproven_count\x18\x03 \x01(\x05R\runprovenCount\x12/\n" +
+	"\x13unproven_incomplete\x18\x04 \x01(\bR\x12unprovenIncomplete\"3\n" +
 	"\x0eGetPlanRequest\x12!\n" +
 	"\aplan_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06planId\">\n" +
 	"\x0fGetPlanResponse\x12+\n" +
@@ -1859,33 +1878,34 @@ var file_fireonce_admin_v1_incident_service_proto_depIdxs = []int32{
 	23, // 29: fireonce.admin.v1.GetIncidentResponse.read_time:type_name -> google.protobuf.Timestamp
 	29, // 30: fireonce.admin.v1.ResolveIncidentRequest.decision:type_name -> fireonce.v1.Resolution.Decision
 	30, // 31: fireonce.admin.v1.ResolveIncidentResponse.plan:type_name -> fireonce.admin.v1.Plan
-	23, // 32: fireonce.admin.v1.RedeliverJobsRequest.end_time_from:type_name -> google.protobuf.Timestamp
-	31, // 33: fireonce.admin.v1.RedeliverJobsRequest.pace:type_name -> google.protobuf.Duration
-	30, // 34: fireonce.admin.v1.RedeliverJobsResponse.plan:type_name -> fireonce.admin.v1.Plan
-	6,  // 35: fireonce.admin.v1.RedeliverJobsResponse.unproven_examples:type_name -> fireonce.admin.v1.IncidentExample
-	30, // 36: fireonce.admin.v1.GetPlanResponse.plan:type_name -> fireonce.admin.v1.Plan
-	30, // 37: fireonce.admin.v1.ListPlansResponse.plans:type_name -> fireonce.admin.v1.Plan
-	32, // 38: fireonce.admin.v1.ListPlanJobsRequest.outcomes:type_name -> fireonce.admin.v1.PlanOutcome
-	33, // 39: fireonce.admin.v1.ListPlanJobsResponse.jobs:type_name -> fireonce.admin.v1.PlanJob
-	9,  // 40: fireonce.admin.v1.IncidentService.ListIncidents:input_type -> fireonce.admin.v1.ListIncidentsRequest
-	11, // 41: fireonce.admin.v1.IncidentService.GetIncident:input_type -> fireonce.admin.v1.GetIncidentRequest
-	13, // 42: fireonce.admin.v1.IncidentService.ResolveIncident:input_type -> fireonce.admin.v1.ResolveIncidentRequest
-	15, // 43: fireonce.admin.v1.IncidentService.RedeliverJobs:input_type -> fireonce.admin.v1.RedeliverJobsRequest
-	17, // 44: fireonce.admin.v1.IncidentService.GetPlan:input_type -> fireonce.admin.v1.GetPlanRequest
-	19, // 45: fireonce.admin.v1.IncidentService.ListPlans:input_type -> fireonce.admin.v1.ListPlansRequest
-	21, // 46: fireonce.admin.v1.IncidentService.ListPlanJobs:input_type -> fireonce.admin.v1.ListPlanJobsRequest
-	10, // 47: fireonce.admin.v1.IncidentService.ListIncidents:output_type -> fireonce.admin.v1.ListIncidentsResponse
-	12, // 48: fireonce.admin.v1.IncidentService.GetIncident:output_type -> fireonce.admin.v1.GetIncidentResponse
-	14, // 49: fireonce.admin.v1.IncidentService.ResolveIncident:output_type -> fireonce.admin.v1.ResolveIncidentResponse
-	16, // 50: fireonce.admin.v1.IncidentService.RedeliverJobs:output_type -> fireonce.admin.v1.RedeliverJobsResponse
-	18, // 51: fireonce.admin.v1.IncidentService.GetPlan:output_type -> fireonce.admin.v1.GetPlanResponse
-	20, // 52: fireonce.admin.v1.IncidentService.ListPlans:output_type -> fireonce.admin.v1.ListPlansResponse
-	22, // 53: fireonce.admin.v1.IncidentService.ListPlanJobs:output_type -> fireonce.admin.v1.ListPlanJobsResponse
-	47, // [47:54] is the sub-list for method output_type
-	40, // [40:47] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	2,  // 32: fireonce.admin.v1.ResolveIncidentResponse.incident:type_name -> fireonce.admin.v1.Incident
+	23, // 33: fireonce.admin.v1.RedeliverJobsRequest.end_time_from:type_name -> google.protobuf.Timestamp
+	31, // 34: fireonce.admin.v1.RedeliverJobsRequest.pace:type_name -> google.protobuf.Duration
+	30, // 35: fireonce.admin.v1.RedeliverJobsResponse.plan:type_name -> fireonce.admin.v1.Plan
+	6,  // 36: fireonce.admin.v1.RedeliverJobsResponse.unproven_examples:type_name -> fireonce.admin.v1.IncidentExample
+	30, // 37: fireonce.admin.v1.GetPlanResponse.plan:type_name -> fireonce.admin.v1.Plan
+	30, // 38: fireonce.admin.v1.ListPlansResponse.plans:type_name -> fireonce.admin.v1.Plan
+	32, // 39: fireonce.admin.v1.ListPlanJobsRequest.outcomes:type_name -> fireonce.admin.v1.PlanOutcome
+	33, // 40: fireonce.admin.v1.ListPlanJobsResponse.jobs:type_name -> fireonce.admin.v1.PlanJob
+	9,  // 41: fireonce.admin.v1.IncidentService.ListIncidents:input_type -> fireonce.admin.v1.ListIncidentsRequest
+	11, // 42: fireonce.admin.v1.IncidentService.GetIncident:input_type -> fireonce.admin.v1.GetIncidentRequest
+	13, // 43: fireonce.admin.v1.IncidentService.ResolveIncident:input_type -> fireonce.admin.v1.ResolveIncidentRequest
+	15, // 44: fireonce.admin.v1.IncidentService.RedeliverJobs:input_type -> fireonce.admin.v1.RedeliverJobsRequest
+	17, // 45: fireonce.admin.v1.IncidentService.GetPlan:input_type -> fireonce.admin.v1.GetPlanRequest
+	19, // 46: fireonce.admin.v1.IncidentService.ListPlans:input_type -> fireonce.admin.v1.ListPlansRequest
+	21, // 47: fireonce.admin.v1.IncidentService.ListPlanJobs:input_type -> fireonce.admin.v1.ListPlanJobsRequest
+	10, // 48: fireonce.admin.v1.IncidentService.ListIncidents:output_type -> fireonce.admin.v1.ListIncidentsResponse
+	12, // 49: fireonce.admin.v1.IncidentService.GetIncident:output_type -> fireonce.admin.v1.GetIncidentResponse
+	14, // 50: fireonce.admin.v1.IncidentService.ResolveIncident:output_type -> fireonce.admin.v1.ResolveIncidentResponse
+	16, // 51: fireonce.admin.v1.IncidentService.RedeliverJobs:output_type -> fireonce.admin.v1.RedeliverJobsResponse
+	18, // 52: fireonce.admin.v1.IncidentService.GetPlan:output_type -> fireonce.admin.v1.GetPlanResponse
+	20, // 53: fireonce.admin.v1.IncidentService.ListPlans:output_type -> fireonce.admin.v1.ListPlansResponse
+	22, // 54: fireonce.admin.v1.IncidentService.ListPlanJobs:output_type -> fireonce.admin.v1.ListPlanJobsResponse
+	48, // [48:55] is the sub-list for method output_type
+	41, // [41:48] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_admin_v1_incident_service_proto_init() }

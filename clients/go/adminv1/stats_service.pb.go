@@ -632,7 +632,9 @@ type GetStatsResponse struct {
 	// Every quota of the project. Empty when a connection is named.
 	Quotas []*GetStatsResponse_QuotaUse `protobuf:"bytes,11,rep,name=quotas,proto3" json:"quotas,omitempty"`
 	// The server does not believe its database's time. Unset: it does.
-	ClockDoubt    *ClockDoubt `protobuf:"bytes,12,opt,name=clock_doubt,json=clockDoubt,proto3" json:"clock_doubt,omitempty"`
+	ClockDoubt *ClockDoubt `protobuf:"bytes,12,opt,name=clock_doubt,json=clockDoubt,proto3" json:"clock_doubt,omitempty"`
+	// The pauses that are in force over the project or a part of it, at most 20.
+	Pauses        []*Pause `protobuf:"bytes,20,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -747,6 +749,13 @@ func (x *GetStatsResponse) GetQuotas() []*GetStatsResponse_QuotaUse {
 func (x *GetStatsResponse) GetClockDoubt() *ClockDoubt {
 	if x != nil {
 		return x.ClockDoubt
+	}
+	return nil
+}
+
+func (x *GetStatsResponse) GetPauses() []*Pause {
+	if x != nil {
+		return x.Pauses
 	}
 	return nil
 }
@@ -1736,7 +1745,7 @@ var File_fireonce_admin_v1_stats_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_admin_v1_stats_service_proto_rawDesc = "" +
 	"\n" +
-	"%fireonce/admin/v1/stats_service.proto\x12\x11fireonce.admin.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/job_filter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n" +
+	"%fireonce/admin/v1/stats_service.proto\x12\x11fireonce.admin.v1\x1a\x1bbuf/validate/validate.proto\x1a%fireonce/admin/v1/pause_service.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/job_filter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n" +
 	"\x0fGetStatsRequest\x12/\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12=\n" +
 	"\x0econnection_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x12B\n" +
@@ -1753,7 +1762,7 @@ const file_fireonce_admin_v1_stats_service_proto_rawDesc = "" +
 	"PhaseCount\x12(\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
-	"\x06capped\x18\x03 \x01(\bR\x06capped\"\xc3\x06\n" +
+	"\x06capped\x18\x03 \x01(\bR\x06capped\"\xd1\x06\n" +
 	"\x10GetStatsResponse\x12@\n" +
 	"\fstate_counts\x18\x01 \x03(\v2\x1d.fireonce.admin.v1.StateCountR\vstateCounts\x12?\n" +
 	"\x0eoldest_due_age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\foldestDueAge\x12M\n" +
@@ -1769,11 +1778,12 @@ const file_fireonce_admin_v1_stats_service_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12D\n" +
 	"\x06quotas\x18\v \x03(\v2,.fireonce.admin.v1.GetStatsResponse.QuotaUseR\x06quotas\x12>\n" +
 	"\vclock_doubt\x18\f \x01(\v2\x1d.fireonce.admin.v1.ClockDoubtR\n" +
-	"clockDoubt\x1aH\n" +
+	"clockDoubt\x120\n" +
+	"\x06pauses\x18\x14 \x03(\v2\x18.fireonce.admin.v1.PauseR\x06pauses\x1aH\n" +
 	"\bQuotaUse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x12\n" +
-	"\x04used\x18\x03 \x01(\x03R\x04usedJ\x04\b\x14\x10\x15J\x04\b\x15\x10\x16R\x06pausesR\x0eincident_count\"\xa2\x02\n" +
+	"\x04used\x18\x03 \x01(\x03R\x04used\"\xa2\x02\n" +
 	"\n" +
 	"ClockDoubt\x126\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\".fireonce.admin.v1.ClockDoubt.KindR\x04kind\x12\x18\n" +
@@ -1936,9 +1946,10 @@ var file_fireonce_admin_v1_stats_service_proto_goTypes = []any{
 	(fireoncev1.JobState)(0),          // 23: fireonce.v1.JobState
 	(fireoncev1.Phase)(0),             // 24: fireonce.v1.Phase
 	(*timestamppb.Timestamp)(nil),     // 25: google.protobuf.Timestamp
-	(*fireoncev1.JobFilter)(nil),      // 26: fireonce.v1.JobFilter
-	(fireoncev1.EffectClass)(0),       // 27: fireonce.v1.EffectClass
-	(fireoncev1.FailureKind)(0),       // 28: fireonce.v1.FailureKind
+	(*Pause)(nil),                     // 26: fireonce.admin.v1.Pause
+	(*fireoncev1.JobFilter)(nil),      // 27: fireonce.v1.JobFilter
+	(fireoncev1.EffectClass)(0),       // 28: fireonce.v1.EffectClass
+	(fireoncev1.FailureKind)(0),       // 29: fireonce.v1.FailureKind
 }
 var file_fireonce_admin_v1_stats_service_proto_depIdxs = []int32{
 	22, // 0: fireonce.admin.v1.GetStatsRequest.window:type_name -> google.protobuf.Duration
@@ -1954,48 +1965,49 @@ var file_fireonce_admin_v1_stats_service_proto_depIdxs = []int32{
 	25, // 10: fireonce.admin.v1.GetStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
 	18, // 11: fireonce.admin.v1.GetStatsResponse.quotas:type_name -> fireonce.admin.v1.GetStatsResponse.QuotaUse
 	10, // 12: fireonce.admin.v1.GetStatsResponse.clock_doubt:type_name -> fireonce.admin.v1.ClockDoubt
-	5,  // 13: fireonce.admin.v1.ClockDoubt.kind:type_name -> fireonce.admin.v1.ClockDoubt.Kind
-	25, // 14: fireonce.admin.v1.ClockDoubt.begin_time:type_name -> google.protobuf.Timestamp
-	26, // 15: fireonce.admin.v1.CountJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	0,  // 16: fireonce.admin.v1.CountJobsRequest.group_by:type_name -> fireonce.admin.v1.CountDimension
-	7,  // 17: fireonce.admin.v1.CountJobsResponse.state_counts:type_name -> fireonce.admin.v1.StateCount
-	8,  // 18: fireonce.admin.v1.CountJobsResponse.phase_counts:type_name -> fireonce.admin.v1.PhaseCount
-	19, // 19: fireonce.admin.v1.CountJobsResponse.groups:type_name -> fireonce.admin.v1.CountJobsResponse.Group
-	25, // 20: fireonce.admin.v1.CountJobsResponse.as_of_time:type_name -> google.protobuf.Timestamp
-	27, // 21: fireonce.admin.v1.StatsFilter.effect_classes:type_name -> fireonce.v1.EffectClass
-	2,  // 22: fireonce.admin.v1.QueryStatsRequest.measures:type_name -> fireonce.admin.v1.StatsMeasure
-	3,  // 23: fireonce.admin.v1.QueryStatsRequest.dimensions:type_name -> fireonce.admin.v1.StatsDimension
-	1,  // 24: fireonce.admin.v1.QueryStatsRequest.bucket:type_name -> fireonce.admin.v1.StatsBucket
-	25, // 25: fireonce.admin.v1.QueryStatsRequest.start_time:type_name -> google.protobuf.Timestamp
-	25, // 26: fireonce.admin.v1.QueryStatsRequest.end_time:type_name -> google.protobuf.Timestamp
-	13, // 27: fireonce.admin.v1.QueryStatsRequest.filter:type_name -> fireonce.admin.v1.StatsFilter
-	16, // 28: fireonce.admin.v1.QueryStatsResponse.rows:type_name -> fireonce.admin.v1.StatsRow
-	25, // 29: fireonce.admin.v1.QueryStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
-	25, // 30: fireonce.admin.v1.StatsRow.start_time:type_name -> google.protobuf.Timestamp
-	27, // 31: fireonce.admin.v1.StatsRow.effect_class:type_name -> fireonce.v1.EffectClass
-	17, // 32: fireonce.admin.v1.StatsRow.start_lag:type_name -> fireonce.admin.v1.Histogram
-	7,  // 33: fireonce.admin.v1.StatsRow.ended_counts:type_name -> fireonce.admin.v1.StateCount
-	20, // 34: fireonce.admin.v1.StatsRow.settled_counts:type_name -> fireonce.admin.v1.StatsRow.SettledCount
-	17, // 35: fireonce.admin.v1.StatsRow.time_to_settle:type_name -> fireonce.admin.v1.Histogram
-	22, // 36: fireonce.admin.v1.Histogram.p50:type_name -> google.protobuf.Duration
-	22, // 37: fireonce.admin.v1.Histogram.p90:type_name -> google.protobuf.Duration
-	22, // 38: fireonce.admin.v1.Histogram.p99:type_name -> google.protobuf.Duration
-	21, // 39: fireonce.admin.v1.Histogram.bins:type_name -> fireonce.admin.v1.Histogram.Bin
-	27, // 40: fireonce.admin.v1.CountJobsResponse.Group.effect_class:type_name -> fireonce.v1.EffectClass
-	28, // 41: fireonce.admin.v1.CountJobsResponse.Group.error_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 42: fireonce.admin.v1.StatsRow.SettledCount.by:type_name -> fireonce.admin.v1.SettledBy
-	22, // 43: fireonce.admin.v1.Histogram.Bin.upper_bound:type_name -> google.protobuf.Duration
-	6,  // 44: fireonce.admin.v1.StatsService.GetStats:input_type -> fireonce.admin.v1.GetStatsRequest
-	11, // 45: fireonce.admin.v1.StatsService.CountJobs:input_type -> fireonce.admin.v1.CountJobsRequest
-	14, // 46: fireonce.admin.v1.StatsService.QueryStats:input_type -> fireonce.admin.v1.QueryStatsRequest
-	9,  // 47: fireonce.admin.v1.StatsService.GetStats:output_type -> fireonce.admin.v1.GetStatsResponse
-	12, // 48: fireonce.admin.v1.StatsService.CountJobs:output_type -> fireonce.admin.v1.CountJobsResponse
-	15, // 49: fireonce.admin.v1.StatsService.QueryStats:output_type -> fireonce.admin.v1.QueryStatsResponse
-	47, // [47:50] is the sub-list for method output_type
-	44, // [44:47] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	26, // 13: fireonce.admin.v1.GetStatsResponse.pauses:type_name -> fireonce.admin.v1.Pause
+	5,  // 14: fireonce.admin.v1.ClockDoubt.kind:type_name -> fireonce.admin.v1.ClockDoubt.Kind
+	25, // 15: fireonce.admin.v1.ClockDoubt.begin_time:type_name -> google.protobuf.Timestamp
+	27, // 16: fireonce.admin.v1.CountJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	0,  // 17: fireonce.admin.v1.CountJobsRequest.group_by:type_name -> fireonce.admin.v1.CountDimension
+	7,  // 18: fireonce.admin.v1.CountJobsResponse.state_counts:type_name -> fireonce.admin.v1.StateCount
+	8,  // 19: fireonce.admin.v1.CountJobsResponse.phase_counts:type_name -> fireonce.admin.v1.PhaseCount
+	19, // 20: fireonce.admin.v1.CountJobsResponse.groups:type_name -> fireonce.admin.v1.CountJobsResponse.Group
+	25, // 21: fireonce.admin.v1.CountJobsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	28, // 22: fireonce.admin.v1.StatsFilter.effect_classes:type_name -> fireonce.v1.EffectClass
+	2,  // 23: fireonce.admin.v1.QueryStatsRequest.measures:type_name -> fireonce.admin.v1.StatsMeasure
+	3,  // 24: fireonce.admin.v1.QueryStatsRequest.dimensions:type_name -> fireonce.admin.v1.StatsDimension
+	1,  // 25: fireonce.admin.v1.QueryStatsRequest.bucket:type_name -> fireonce.admin.v1.StatsBucket
+	25, // 26: fireonce.admin.v1.QueryStatsRequest.start_time:type_name -> google.protobuf.Timestamp
+	25, // 27: fireonce.admin.v1.QueryStatsRequest.end_time:type_name -> google.protobuf.Timestamp
+	13, // 28: fireonce.admin.v1.QueryStatsRequest.filter:type_name -> fireonce.admin.v1.StatsFilter
+	16, // 29: fireonce.admin.v1.QueryStatsResponse.rows:type_name -> fireonce.admin.v1.StatsRow
+	25, // 30: fireonce.admin.v1.QueryStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	25, // 31: fireonce.admin.v1.StatsRow.start_time:type_name -> google.protobuf.Timestamp
+	28, // 32: fireonce.admin.v1.StatsRow.effect_class:type_name -> fireonce.v1.EffectClass
+	17, // 33: fireonce.admin.v1.StatsRow.start_lag:type_name -> fireonce.admin.v1.Histogram
+	7,  // 34: fireonce.admin.v1.StatsRow.ended_counts:type_name -> fireonce.admin.v1.StateCount
+	20, // 35: fireonce.admin.v1.StatsRow.settled_counts:type_name -> fireonce.admin.v1.StatsRow.SettledCount
+	17, // 36: fireonce.admin.v1.StatsRow.time_to_settle:type_name -> fireonce.admin.v1.Histogram
+	22, // 37: fireonce.admin.v1.Histogram.p50:type_name -> google.protobuf.Duration
+	22, // 38: fireonce.admin.v1.Histogram.p90:type_name -> google.protobuf.Duration
+	22, // 39: fireonce.admin.v1.Histogram.p99:type_name -> google.protobuf.Duration
+	21, // 40: fireonce.admin.v1.Histogram.bins:type_name -> fireonce.admin.v1.Histogram.Bin
+	28, // 41: fireonce.admin.v1.CountJobsResponse.Group.effect_class:type_name -> fireonce.v1.EffectClass
+	29, // 42: fireonce.admin.v1.CountJobsResponse.Group.error_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 43: fireonce.admin.v1.StatsRow.SettledCount.by:type_name -> fireonce.admin.v1.SettledBy
+	22, // 44: fireonce.admin.v1.Histogram.Bin.upper_bound:type_name -> google.protobuf.Duration
+	6,  // 45: fireonce.admin.v1.StatsService.GetStats:input_type -> fireonce.admin.v1.GetStatsRequest
+	11, // 46: fireonce.admin.v1.StatsService.CountJobs:input_type -> fireonce.admin.v1.CountJobsRequest
+	14, // 47: fireonce.admin.v1.StatsService.QueryStats:input_type -> fireonce.admin.v1.QueryStatsRequest
+	9,  // 48: fireonce.admin.v1.StatsService.GetStats:output_type -> fireonce.admin.v1.GetStatsResponse
+	12, // 49: fireonce.admin.v1.StatsService.CountJobs:output_type -> fireonce.admin.v1.CountJobsResponse
+	15, // 50: fireonce.admin.v1.StatsService.QueryStats:output_type -> fireonce.admin.v1.QueryStatsResponse
+	48, // [48:51] is the sub-list for method output_type
+	45, // [45:48] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_admin_v1_stats_service_proto_init() }
@@ -2003,6 +2015,7 @@ func file_fireonce_admin_v1_stats_service_proto_init() {
 	if File_fireonce_admin_v1_stats_service_proto != nil {
 		return
 	}
+	file_fireonce_admin_v1_pause_service_proto_init()
 	file_fireonce_admin_v1_stats_service_proto_msgTypes[0].OneofWrappers = []any{
 		(*GetStatsRequest_ConnectionId)(nil),
 		(*GetStatsRequest_ConnectionKey)(nil),

@@ -658,6 +658,10 @@ const (
 	// The connection has no credential, or one that cannot be used; connection_cause has
 	// the reason and the remedy. RotateCredential or a login lifts it.
 	BlockedReason_KIND_CREDENTIAL BlockedReason_Kind = 201
+	// A pause covers the job: of everything, its project, connector, destination or one of its
+	// labels, or a planned one of its connection. pause_id names it, and message has who made it
+	// and why. EndPause lifts it, or its end (end_time).
+	BlockedReason_KIND_PAUSED BlockedReason_Kind = 202
 	// The platform asked to wait, or cannot be asked, for every job of the connection.
 	// Lifts automatically (end_time).
 	BlockedReason_KIND_RATE_LIMITED BlockedReason_Kind = 300
@@ -689,6 +693,7 @@ var (
 		103: "KIND_SEAL_BROKEN",
 		200: "KIND_CONNECTION_PAUSED",
 		201: "KIND_CREDENTIAL",
+		202: "KIND_PAUSED",
 		300: "KIND_RATE_LIMITED",
 		301: "KIND_SAME_CONTENT",
 		302: "KIND_PUT_OFF",
@@ -704,6 +709,7 @@ var (
 		"KIND_SEAL_BROKEN":         103,
 		"KIND_CONNECTION_PAUSED":   200,
 		"KIND_CREDENTIAL":          201,
+		"KIND_PAUSED":              202,
 		"KIND_RATE_LIMITED":        300,
 		"KIND_SAME_CONTENT":        301,
 		"KIND_PUT_OFF":             302,
@@ -1036,11 +1042,16 @@ type Job struct {
 	Sequence int64 `protobuf:"varint,43,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Changes with every change of the job. Opaque.
 	Etag string `protobuf:"bytes,44,opt,name=etag,proto3" json:"etag,omitempty"`
+	// The key of the connection that the job's end is reported to. Set only by GetJob.
+	Callback string `protobuf:"bytes,61,opt,name=callback,proto3" json:"callback,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,45,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The incident that it is in, for IncidentService. Only of GetJob. Empty: it is in none. GetIncident
+	// knows failures of the last 24 h; of an older one set end_time_from.
+	IncidentId    string `protobuf:"bytes,62,opt,name=incident_id,json=incidentId,proto3" json:"incident_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1381,11 +1392,25 @@ func (x *Job) GetEtag() string {
 	return ""
 }
 
+func (x *Job) GetCallback() string {
+	if x != nil {
+		return x.Callback
+	}
+	return ""
+}
+
 func (x *Job) GetContentWithheld() bool {
 	if x != nil {
 		return x.ContentWithheld
 	}
 	return false
+}
+
+func (x *Job) GetIncidentId() string {
+	if x != nil {
+		return x.IncidentId
+	}
+	return ""
 }
 
 // Why a job waits for something other than its time. The widest cause is named.
@@ -1407,8 +1432,10 @@ type BlockedReason struct {
 	// True: message is a fixed text in place of one that needs the scope payloads:read,
 	// because the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,6,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// With KIND_PAUSED: the pause, which ListPauses has.
+	PauseId       string `protobuf:"bytes,10,opt,name=pause_id,json=pauseId,proto3" json:"pause_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BlockedReason) Reset() {
@@ -1481,6 +1508,13 @@ func (x *BlockedReason) GetContentWithheld() bool {
 		return x.ContentWithheld
 	}
 	return false
+}
+
+func (x *BlockedReason) GetPauseId() string {
+	if x != nil {
+		return x.PauseId
+	}
+	return ""
 }
 
 // The job is not wanted if its content exists already. Before each attempt Fireonce
@@ -2491,7 +2525,7 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x12\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x12\n" +
 	"\x03Job\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12(\n" +
@@ -2546,18 +2580,23 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\vschedule_id\x18* \x01(\tR\n" +
 	"scheduleId\x12\x1a\n" +
 	"\bsequence\x18+ \x01(\x03R\bsequence\x12\x12\n" +
-	"\x04etag\x18, \x01(\tR\x04etag\x12)\n" +
-	"\x10content_withheld\x18- \x01(\bR\x0fcontentWithheld\x1a9\n" +
+	"\x04etag\x18, \x01(\tR\x04etag\x12\x1a\n" +
+	"\bcallback\x18= \x01(\tR\bcallback\x12)\n" +
+	"\x10content_withheld\x18- \x01(\bR\x0fcontentWithheld\x12\x1f\n" +
+	"\vincident_id\x18> \x01(\tR\n" +
+	"incidentId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b=\x10>J\x04\b>\x10?R\bapprovalR\bcallbackR\vincident_id\"\xdf\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=R\bapproval\"\xd2\x05\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x125\n" +
 	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12L\n" +
 	"\x10connection_cause\x18\x05 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x0fconnectionCause\x12)\n" +
-	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\xa7\x03\n" +
+	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\x12\x19\n" +
+	"\bpause_id\x18\n" +
+	" \x01(\tR\apauseId\"\x8f\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_QUARANTINED\x10d\x12\x16\n" +
@@ -2565,15 +2604,15 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x18KIND_SEALING_KEY_MISSING\x10f\x12\x14\n" +
 	"\x10KIND_SEAL_BROKEN\x10g\x12\x1b\n" +
 	"\x16KIND_CONNECTION_PAUSED\x10\xc8\x01\x12\x14\n" +
-	"\x0fKIND_CREDENTIAL\x10\xc9\x01\x12\x16\n" +
+	"\x0fKIND_CREDENTIAL\x10\xc9\x01\x12\x10\n" +
+	"\vKIND_PAUSED\x10\xca\x01\x12\x16\n" +
 	"\x11KIND_RATE_LIMITED\x10\xac\x02\x12\x16\n" +
 	"\x11KIND_SAME_CONTENT\x10\xad\x02\x12\x11\n" +
 	"\fKIND_PUT_OFF\x10\xae\x02\x12\x13\n" +
 	"\x0eKIND_COOL_DOWN\x10\xaf\x02\x12\x15\n" +
 	"\x10KIND_SERVER_GONE\x10\xb1\x02\x12\x15\n" +
-	"\x10KIND_PREDECESSOR\x10\x90\x03\"\x06\b\xca\x01\x10\xca\x01\"\x04\bh\x10h\"\x06\b\xb0\x02\x10\xb0\x02\"\x06\b\x91\x03\x10\x91\x03\"\x06\b\x92\x03\x10\x92\x03*\vKIND_PAUSED*\rKIND_DRAINING*\x11KIND_CIRCUIT_OPEN*\rKIND_APPROVAL*\n" +
-	"KIND_DRAFTJ\x04\b\n" +
-	"\x10\vR\bpause_id\"Y\n" +
+	"\x10KIND_PREDECESSOR\x10\x90\x03\"\x06\b\xb0\x02\x10\xb0\x02\"\x06\b\x91\x03\x10\x91\x03\"\x06\b\x92\x03\x10\x92\x03*\x11KIND_CIRCUIT_OPEN*\rKIND_APPROVAL*\n" +
+	"KIND_DRAFT\"Y\n" +
 	"\rSkipIfPresent\x12H\n" +
 	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\x06maxAge\"\xc2\x06\n" +
 	"\vRetryPolicy\x12,\n" +
@@ -2662,7 +2701,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x0ePROOF_OBSERVED\x10\x02\x12\x14\n" +
 	"\x10PROOF_KEY_REPLAY\x10\x03\x12\x12\n" +
 	"\x0ePROOF_OPERATOR\x10\x04\x12\x11\n" +
-	"\rPROOF_ASSUMED\x10\x05\"\xe3\x02\n" +
+	"\rPROOF_ASSUMED\x10\x05\"\xd0\x02\n" +
 	"\n" +
 	"Resolution\x12<\n" +
 	"\bdecision\x18\x01 \x01(\x0e2 .fireonce.v1.Resolution.DecisionR\bdecision\x12\x14\n" +
@@ -2675,7 +2714,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x11DECISION_NOT_SENT\x10\x02\x12\x13\n" +
 	"\x0fDECISION_RESEND\x10\x03\x12\x13\n" +
 	"\x0fDECISION_CANCEL\x10\x04J\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\fJ\x04\b\f\x10\rR\x06personR\rsecond_personR\vincident_id\"\xa8\x05\n" +
+	"\x10\vJ\x04\b\v\x10\fR\x06personR\rsecond_person\"\xa8\x05\n" +
 	"\tErasedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +

@@ -162,6 +162,8 @@ func (w *simWorld) tend() {
 		f = faultPause
 	case f == faultPause && !t.account.paused.IsZero():
 		f = faultResume
+	case f == faultHaltEnd && len(w.halts) == 0, f == faultHalt && len(w.halts) > 2:
+		return
 	}
 	a := &t.account
 	if f == faultRevoked && a.present().version == 0 || f == faultRotate && a.present().version == 0 && w.upTo(4) > 0 {
@@ -180,6 +182,10 @@ func (w *simWorld) tend() {
 		a.paused = w.connection(t).PausedAt
 	case faultResume:
 		w.resume(t)
+	case faultHalt:
+		w.halt(t)
+	case faultHaltEnd:
+		w.endHalt(w.upTo(len(w.halts)))
 	case faultLimits:
 		a.limits = store.ConnectionLimits{
 			MaxInFlight: w.upTo(2) * (1 + w.upTo(3)), MaxPerMinute: []int{0, 1, 2, 6, 20, 60}[w.upTo(6)],

@@ -80,6 +80,9 @@ const (
 	faultZones            // a server has other zone data
 	faultDoubtfulPresence // a look for the content cannot tell
 	faultLatePresence     // its answer is late
+	// Of stops.
+	faultHalt    // a person stops everything, a project, a connector, a connection or a destination
+	faultHaltEnd // and ends that
 	faults
 )
 
@@ -92,6 +95,7 @@ var faultNames = [faults]string{
 	"reschedule", "update", "login revoked", "credential replaced", "pause", "resume", "limits", "renewal failed", "login ended",
 	"", "killed while it decides", "killed as it fired", "outage", "start with an earlier time", "change over a firing", "schedule paused",
 	"schedule resumed", "times changed", "trigger", "other zone data", "doubtful presence", "late presence",
+	"halt", "end of a halt",
 }
 
 // commonly is how often per mille a fault strikes at its strongest, at each place

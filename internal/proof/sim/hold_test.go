@@ -30,8 +30,11 @@ func (w *simWorld) connectionRules(j *simJob, e job.Event, r memory.Record) {
 
 func (j *simJob) connection() job.ID { return j.spec.Spec.Connection }
 
-// startIsFree: HELD, for claims and arms alike.
+// startIsFree: HELD and STOPPED, for claims and arms alike.
 func (w *simWorld) startIsFree(j *simJob, what string, is moment) {
+	if w.stopped(j) {
+		w.broke("STOPPED", j, "%s under a stop", what)
+	}
 	a := &j.target.account
 	why := ""
 	switch conn := w.connection(j.target); {
@@ -53,6 +56,7 @@ func (w *simWorld) takes(j *simJob, e job.Event) {
 	now := written(e.At)
 	w.startIsFree(j, "claimed", now)
 	j.leased, j.claimed = a.present().version, true
+	w.haltSoon(j)
 	most := a.limits.MaxPerMinute
 	if most == 0 {
 		return

@@ -121,7 +121,7 @@ var themes = []theme{
 		set: func(w *simWorld) { w.care, w.cared, w.hurry = 40*time.Second, true, 20*time.Second },
 	},
 	{
-		name: "pauses", tends: []fault{faultPause, faultResume},
+		name: "pauses", tends: []fault{faultPause, faultResume, faultHalt, faultHaltEnd},
 		rates: map[fault]int{faultSlowStore: 150, faultPaused: 50, faultLostAnswer: 300, faultLeftOpen: 100, faultRejected: 200, faultUnreachable: 100},
 		set:   func(w *simWorld) { w.care, w.wide, w.hurry = 2*time.Minute, true, 10*time.Minute },
 	},

@@ -29,6 +29,7 @@ type simWorld struct {
 	store    *memory.Store
 	seen     uint64 // the store's version up to which all was checked
 	targets  []*target
+	halts    []halt // that have not ended
 	conns    []store.Connection
 	nodes    []*node // by slot; nil: none lives there now
 	all      []*node
@@ -369,6 +370,9 @@ func (w *simWorld) heal() {
 		if n != nil {
 			n.shift.Store(0)
 		}
+	}
+	for len(w.halts) > 0 {
+		w.endHalt(0)
 	}
 	for _, t := range w.targets {
 		w.reconnect(t)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
@@ -217,9 +218,16 @@ func single(cmd *cli.Command, f platform.Flag, field protoreflect.FieldDescripto
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(cmd.Int64(f.Name)), nil
 	case protoreflect.MessageKind:
-		if field.Message().Name() == "Timestamp" {
+		switch field.Message().Name() {
+		case "Timestamp":
 			at, err := parseTime(f.Name, cmd.String(f.Name))
 			return protoreflect.ValueOfMessage(at.ProtoReflect()), err
+		case "PauseLabel":
+			name, value, found := strings.Cut(cmd.String(f.Name), "=")
+			if !found {
+				return protoreflect.Value{}, exit.Usagef("--%s %q: must be NAME=VALUE", f.Name, cmd.String(f.Name))
+			}
+			return protoreflect.ValueOfMessage((&adminv1.PauseLabel{Name: name, Value: value}).ProtoReflect()), nil
 		}
 		d := cmd.Duration(f.Name)
 		return protoreflect.ValueOfMessage(durationpb.New(d).ProtoReflect()), checkBounds(f.Name, field, int64(d))

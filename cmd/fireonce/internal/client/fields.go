@@ -209,7 +209,7 @@ func placeholderOf(f platform.Flag, field protoreflect.FieldDescriptor) string {
 	switch {
 	case f.Placeholder != "":
 		return f.Placeholder
-	case field.IsMap():
+	case field.IsMap(), field.Kind() == protoreflect.MessageKind && field.Message().Name() == "PauseLabel":
 		return "NAME=VALUE"
 	case field.Kind() == protoreflect.Int32Kind, field.Kind() == protoreflect.Int64Kind:
 		return "NUMBER"
