@@ -1,19 +1,16 @@
 // The dashboard in Chromium, against a real server and a real receiver.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, beforeEach, describe, test } from "node:test";
-import { chromium } from "playwright-core";
+import { counted, launch, live, openTab, serious } from "./browser.mjs";
 import { seed, until } from "./seed.mjs";
 import { startReceiver, startServer } from "./server.mjs";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const key = "open-sesame-0123456789";
 
 let browser;
 let receiver;
 before(async () => {
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  browser = await launch();
   receiver = await startReceiver();
 });
 after(async () => {
@@ -21,33 +18,7 @@ after(async () => {
   await receiver?.stop();
 });
 
-/** Opens a tab whose every complaint fails the test. */
-async function open(options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
-  const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
-  const faults = [];
-  page.on("pageerror", (e) => faults.push(e.message));
-  page.on("console", (m) => {
-    if (m.type() === "error" && !m.text().includes("Failed to load resource")) faults.push(m.text());
-  });
-  page.on("dialog", (d) => (faults.push(`a dialog: ${d.message()}`), d.dismiss()));
-  page.on("request", (r) => {
-    const { hostname, protocol } = new URL(r.url());
-    if (hostname !== "127.0.0.1" && hostname !== "localhost" && protocol.startsWith("http")) faults.push(`a request to ${r.url()}`);
-  });
-  return { context, page, faults };
-}
-
-const live = (page) => page.getByText("Live", { exact: true }).filter({ visible: true }).waitFor();
-const counted = (call, states) => call("fireonce.admin.v1.StatsService/CountJobs", { filter: { states } }).then((r) => Number(r.count ?? 0));
-
-/** What axe finds that is serious. */
-async function serious(page) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }));
-  return violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`);
-}
+const open = (options) => openTab(browser, options);
 
 describe("without keys", () => {
   let server;

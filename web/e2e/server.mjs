@@ -60,9 +60,10 @@ export function caller(url, key) {
   };
 }
 
-/** A receiver that does what the path says: /ok, /reset after it acted, /down, /gone, /slow. */
+/** A receiver that does what the path says: /ok, /reset after it acted, /down, /refused, /slow, /mastodon. */
 export async function startReceiver() {
   const effects = new Map();
+  const tokens = new Set(["good", "better"]);
   const server = createServer((req, res) => {
     const chunks = [];
     req.on("data", (c) => chunks.push(c));
@@ -73,10 +74,21 @@ export async function startReceiver() {
       if (path.startsWith("/reset")) return req.socket.destroy();
       if (path.startsWith("/down")) return void res.writeHead(503).end("down for maintenance");
       if (path.startsWith("/refused")) return void res.writeHead(422, { "Content-Type": "application/json" }).end('{"error":"amount must be positive"}');
+      if (path.startsWith("/mastodon/")) return mastodon(req, res, path, tokens);
       if (path.startsWith("/slow")) return void setTimeout(() => res.writeHead(200).end("ok"), 4000);
       res.writeHead(200, { "Content-Type": "application/json" }).end('{"ok":true}');
     });
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { url: `http://127.0.0.1:${server.address().port}`, effects, stop: () => new Promise((r) => server.close(r)) };
+  return { url: `http://127.0.0.1:${server.address().port}`, effects, tokens, stop: () => new Promise((r) => server.close(r)) };
+}
+
+/** As much of Mastodon as a login and a post need. It refuses every token but those. */
+function mastodon(req, res, path, tokens) {
+  const answer = (status, body) => res.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
+  if (!tokens.has((req.headers.authorization ?? "").replace("Bearer ", ""))) return answer(401, { error: "The access token is invalid" });
+  const account = { id: "1", username: "shop", acct: "shop", url: "https://example.social/@shop" };
+  if (path.endsWith("/verify_credentials")) return answer(200, account);
+  if (path.endsWith("/statuses") && req.method === "POST") return answer(200, { id: "99", url: "https://example.social/@shop/99", uri: "https://example.social/@shop/99", created_at: new Date().toISOString(), content: "", account });
+  return answer(404, { error: "Record not found" });
 }

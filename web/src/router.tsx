@@ -2,6 +2,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "
 import { base } from "@/api/transport";
 import AttentionPage from "@/attention/AttentionPage";
 import { parseJobSearch } from "@/jobs/search";
+import { parseSettings } from "@/settings/tabs";
 import { App } from "@/shell/App";
 import { Broken, Missing } from "@/shell/faults";
 
@@ -12,7 +13,10 @@ const root = createRootRoute({ component: App, notFoundComponent: Missing, error
 const page = <T extends string>(path: T, load: () => Promise<{ default: React.ComponentType }>) =>
   createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) });
 
-const attention = createRoute({ getParentRoute: () => root, path: "/", component: AttentionPage });
+/** The incident that the page points at. */
+const parseAttention = (raw: Record<string, unknown>): { incident?: string } => (typeof raw.incident === "string" ? { incident: raw.incident } : {});
+
+const attention = createRoute({ getParentRoute: () => root, path: "/", validateSearch: parseAttention, component: AttentionPage });
 
 const jobs = createRoute({
   getParentRoute: () => root,
@@ -59,11 +63,38 @@ const overview = createRoute({
   component: lazyRouteComponent(() => import("@/overview/OverviewPage")),
 });
 
+/** What the calendar shows: a month ("2026-12") or a day, and the days and hours of which zone. */
+interface CalendarSearch {
+  view?: "week" | "day";
+  month?: string;
+  date?: string;
+  zone?: string;
+}
+
 const calendar = createRoute({
   getParentRoute: () => root,
   path: "/calendar",
-  validateSearch: (raw: Record<string, unknown>): { month?: string } => (typeof raw.month === "string" && /^\d{4}-(0[1-9]|1[0-2])$/.test(raw.month) ? { month: raw.month } : {}),
-  component: lazyRouteComponent(() => import("@/pages/CalendarPage")),
+  validateSearch: (raw: Record<string, unknown>): CalendarSearch => ({
+    ...(raw.view === "week" || raw.view === "day" ? { view: raw.view } : {}),
+    ...(typeof raw.month === "string" && /^\d{4}-(0[1-9]|1[0-2])$/.test(raw.month) ? { month: raw.month } : {}),
+    ...(typeof raw.date === "string" && /^\d{4}-\d{2}-\d{2}$/.test(raw.date) && !Number.isNaN(Date.parse(raw.date)) ? { date: raw.date } : {}),
+    ...(typeof raw.zone === "string" && raw.zone ? { zone: raw.zone } : {}),
+  }),
+  component: lazyRouteComponent(() => import("@/calendar/CalendarPage")),
+});
+
+const schedules = createRoute({
+  getParentRoute: () => root,
+  path: "/schedules",
+  validateSearch: (raw: Record<string, unknown>): { open?: string } => (typeof raw.open === "string" && raw.open ? { open: raw.open } : {}),
+  component: lazyRouteComponent(() => import("@/pages/SchedulesPage")),
+});
+
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  validateSearch: parseSettings,
+  component: lazyRouteComponent(() => import("@/settings/SettingsPage")),
 });
 
 const routes = root.addChildren([
@@ -72,10 +103,10 @@ const routes = root.addChildren([
   job,
   compose,
   calendar,
-  page("/schedules", () => import("@/pages/SchedulesPage")),
+  schedules,
   page("/connections", () => import("@/pages/ConnectionsPage")),
   overview,
-  page("/settings", () => import("@/pages/SettingsPage")),
+  settings,
 ]);
 
 export const router = createRouter({

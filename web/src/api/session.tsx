@@ -66,6 +66,12 @@ export function useMay(): (scope: Scope) => boolean {
   return (scope) => scopes.includes(scope);
 }
 
+/** Reports whether the caller is the operator, for whom some calls are reserved. */
+export function useOperator(): boolean {
+  const { keyRequired, actor } = useWho();
+  return !keyRequired || actor === "api:key";
+}
+
 export type Scope =
   | "jobs:read"
   | "payloads:read"
@@ -76,5 +82,7 @@ export type Scope =
   | "connections:write"
   | "schedules:read"
   | "schedules:write"
+  | "subscriptions:read"
+  | "subscriptions:write"
   | "work:run"
   | "admin";

@@ -1,11 +1,10 @@
 import { useQuery } from "@connectrpc/connect-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
 import { ChevronDown, CircleCheck, Clock, Repeat, Timer } from "lucide-react";
-import { lazy, Suspense, useState, type ReactNode } from "react";
+import { lazy, Suspense, useState } from "react";
 import { IncidentKind, IncidentService, type Incident } from "@gen/admin/v1/incident_service_pb.js";
 import { SchedulePauseCause, ScheduleState, type Schedule } from "@gen/schedules/v1/schedule_pb.js";
 import { ScheduleService } from "@gen/schedules/v1/schedule_service_pb.js";
-import { JobState } from "@gen/v1/job_pb.js";
 import { faultOf, sentence, whole } from "@/api/errors";
 import { useMay } from "@/api/session";
 import { stateName } from "@/jobs/search";
@@ -14,9 +13,12 @@ import { toneSoft } from "@/jobs/words";
 import { Button, cx, Empty, Notice, PageHead, Skeleton, When } from "@/ui/basics";
 import { clockTime, dateOf, shortTime } from "@/ui/format";
 import { useNow } from "@/ui/now";
+import { Card } from "./Card";
+import { Closing, useClosing } from "./Closing";
 import { incidentTitle, kindWords, looksWords } from "./words";
 
-// The window comes when it is opened: the first page is small.
+// The windows come when they are opened: the first page is small.
+const Reconnect = lazy(() => import("@/connections/Reconnect").then((m) => ({ default: m.Reconnect })));
 const DecisionDialog = lazy(() => import("./Decision").then((m) => ({ default: m.DecisionDialog })));
 
 /** What nobody but a person can do. */
@@ -27,23 +29,32 @@ export default function AttentionPage() {
   const still = (schedules.data?.schedules ?? []).filter((s) => s.overdueTime || (s.state === ScheduleState.PAUSED && s.pauseCause !== SchedulePauseCause.REQUESTED));
   const order = [IncidentKind.UNKNOWN, IncidentKind.HELD, IncidentKind.LATE, IncidentKind.FAILED];
   const found = [...(incidents.data?.incidents ?? [])].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
-  const error = incidents.error ?? schedules.error;
+  const closing = useClosing();
+  const error = incidents.error ?? schedules.error ?? closing.error;
 
   // Here and not in the card: an incident that is decided is gone, and its window still says what was done.
   const [deciding, setDeciding] = useState<Incident>();
+  const [reconnecting, setReconnecting] = useState<string>();
+  const { incident: linked } = useSearch({ from: "/" });
   if (incidents.isPending && may("jobs:read")) return <Skeleton rows={6} className="p-8" />;
   return (
     <div className="mx-auto max-w-[64rem] space-y-4 px-4 pt-5 pb-10 md:px-8 md:pt-7">
       <PageHead title="Needs you" note="What nobody else can decide." />
       {error && <Notice kind="bad" title="Not everything could be read">{faultOf(error).text}</Notice>}
       {incidents.data?.incomplete && <Notice kind="info">There is more trouble than can be read: each number is a minimum.</Notice>}
-      {found.length === 0 && still.length === 0 && !error && <Nothing />}
+      {found.length === 0 && still.length === 0 && closing.jobs.length === 0 && !error && <Nothing />}
+      {closing.jobs.length > 0 && <Closing jobs={closing.jobs} />}
       {found.map((i) => (
-        <IncidentCard key={i.incidentId} incident={i} onDecide={() => setDeciding(i)} />
+        <IncidentCard key={i.incidentId} incident={i} linked={i.incidentId === linked} onDecide={() => setDeciding(i)} onReconnect={() => setReconnecting(i.connectionKey)} />
       ))}
       {still.map((s) => (
         <Still key={s.scheduleId} schedule={s} />
       ))}
+      {reconnecting && (
+        <Suspense fallback={null}>
+          <Reconnect connectionKey={reconnecting} onClose={() => setReconnecting(undefined)} />
+        </Suspense>
+      )}
       {deciding && (
         <Suspense fallback={null}>
           <DecisionDialog incident={deciding} onClose={() => setDeciding(undefined)} />
@@ -79,23 +90,7 @@ function Nothing() {
   );
 }
 
-function Card({ icon, title, note, action, children }: { icon: ReactNode; title: ReactNode; note: ReactNode; action?: ReactNode; children?: ReactNode }) {
-  return (
-    <article className="card overflow-hidden">
-      <div className="flex flex-wrap items-start gap-x-4 gap-y-3 p-5">
-        {icon}
-        <div className="min-w-0 flex-1 basis-56">
-          <h2 className="text-[16px] leading-snug font-semibold break-words">{title}</h2>
-          <div className="mt-1 space-y-1 break-words text-dim">{note}</div>
-        </div>
-        {action && <div className="flex flex-wrap gap-2">{action}</div>}
-      </div>
-      {children}
-    </article>
-  );
-}
-
-function IncidentCard({ incident: i, onDecide }: { incident: Incident; onDecide: () => void }) {
+function IncidentCard({ incident: i, linked, onDecide, onReconnect }: { incident: Incident; linked: boolean; onDecide: () => void; onReconnect: () => void }) {
   const may = useMay();
   const now = useNow();
   const [open, setOpen] = useState(false);
@@ -108,8 +103,11 @@ function IncidentCard({ incident: i, onDecide }: { incident: Incident; onDecide:
   const examples = more.data?.incident?.examples ?? i.examples;
   const looks = i.looks ? looksWords(i.looks) : [];
   const states = i.stateCounts.map((c) => stateName(c.state)).join(",");
+  const hold = i.kind === IncidentKind.HELD ? (i.cause?.hold ?? 0) : 0;
+  const place = { connection: i.connectionKey, destination: i.destination || undefined, state: states || undefined };
   return (
     <Card
+      linked={linked}
       icon={
         <span className={cx("flex size-10 shrink-0 items-center justify-center rounded-xl", toneSoft[tone])}>
           <Icon className="size-5" aria-hidden />
@@ -133,11 +131,21 @@ function IncidentCard({ incident: i, onDecide }: { incident: Incident; onDecide:
           <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-faint">
             <span>
               through{" "}
-              <Link to="/jobs" search={{ connection: i.connectionKey, state: states }} className="text-accent-text hover:underline">
+              <Link to="/jobs" search={place} className="text-accent-text hover:underline">
                 {i.connectionKey}
               </Link>
             </span>
             {looks.length > 0 && <span>{looks.join(", ")}</span>}
+            {i.looks?.lastLookTime && (
+              <span>
+                last look <When at={dateOf(i.looks.lastLookTime)} />
+              </span>
+            )}
+            {i.holdBeginTime && (
+              <span>
+                held since <When at={dateOf(i.holdBeginTime)} exact />
+              </span>
+            )}
             {next && (
               <span className="inline-flex items-center gap-1">
                 <Timer className="size-3.5" aria-hidden />
@@ -158,6 +166,11 @@ function IncidentCard({ incident: i, onDecide }: { incident: Incident; onDecide:
           {i.kind === IncidentKind.HELD && may("connections:read") && (
             <Button asChild>
               <Link to="/connections">See the connection</Link>
+            </Button>
+          )}
+          {hold >= 100 && hold < 200 && may("connections:write") && may("connections:read") && (
+            <Button look="primary" onClick={onReconnect}>
+              Reconnect
             </Button>
           )}
           {decides && (
@@ -184,7 +197,7 @@ function IncidentCard({ incident: i, onDecide }: { incident: Incident; onDecide:
         {i.jobCount > examples.length && (
           <li>
             {open ? (
-              <Link to="/jobs" search={{ connection: i.connectionKey, state: states || stateName(JobState.NEEDS_RESOLUTION) }} className="block px-5 py-2.5 text-[13px] text-dim hover:text-ink">
+              <Link to="/jobs" search={place} className="block px-5 py-2.5 text-[13px] text-dim hover:text-ink">
                 All {i.jobCount} in the list of jobs
               </Link>
             ) : (
@@ -213,7 +226,7 @@ function Still({ schedule: s }: { schedule: Schedule }) {
       note={s.note ? whole(s.note) : s.overdueTime ? <>A firing is overdue since <When at={dateOf(s.overdueTime)} />.</> : "It paused itself."}
       action={
         <Button asChild>
-          <Link to="/schedules">See the schedule</Link>
+          <Link to="/schedules" search={{ open: s.idempotencyKey }}>See the schedule</Link>
         </Button>
       }
     />

@@ -1,18 +1,24 @@
-import { useMutation } from "@connectrpc/connect-query";
+import { useMutation, useQuery } from "@connectrpc/connect-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { ArrowLeft, CalendarClock, ChevronDown, Copy, Eye, FilePlus2, Play, RotateCcw, ShieldCheck, Trash2, TriangleAlert } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useState, type ReactNode } from "react";
+import { IncidentService } from "@gen/admin/v1/incident_service_pb.js";
 import { ErrorReason } from "@gen/v1/error_pb.js";
 import type { JobEvent } from "@gen/v1/event_pb.js";
-import { AttemptOutcome, Delivery, FailureKind, JobState, Phase, type Attempt, type Job, type Observation } from "@gen/v1/job_pb.js";
+import { AttemptOutcome, BlockedReason_Kind, Delivery, FailureKind, JobState, Phase, type Attempt, type Job, type Observation } from "@gen/v1/job_pb.js";
 import { JobService } from "@gen/v1/job_service_pb.js";
 import { faultOf, hasReason, sentence, whole } from "@/api/errors";
 import { base } from "@/api/transport";
-import { useMay, useWho } from "@/api/session";
+import { useMay, useOperator, useWho } from "@/api/session";
+import { incidentTitle } from "@/attention/words";
+import { Reconnect } from "@/connections/Reconnect";
 import { live } from "@/live/store";
 import { Badge, StateBadge } from "@/jobs/StateBadge";
 import { actorWords, causeWords, classWords, decisionWords, deliveryWords, failureWords, outcomeWords, proofWords, stateWords, toneSolid, verdictWords } from "@/jobs/words";
+import { useConnectionNames } from "@/pauses/PauseBanner";
+import { ResumeDialog } from "@/pauses/PauseDialogs";
+import { targetText, usePauses } from "@/pauses/usePauses";
 import { Button, Copyable, CopyButton, cx, Empty, Notice, Skeleton, When } from "@/ui/basics";
 import { copyText } from "@/ui/copy";
 import { cityOf, dateOf, fullTime, isZone, offsetOf, ownZone, plural, secondsOf, span } from "@/ui/format";
@@ -178,20 +184,11 @@ function Head({ job, onAction, allowed }: { job: Job; onAction: (a: Action) => v
 /** What is known of the outcome, first. */
 function Verdict({ job, onDecide }: { job: Job; onDecide?: () => void }) {
   const now = useNow();
-  const { effect, lastError, blockedReason, resolution } = job;
+  const { effect, lastError, resolution } = job;
   return (
     <>
-      {blockedReason && (
-        <Notice kind="warn" title="It waits for something other than its time">
-          {blockedReason.message}
-          {blockedReason.endTime && (
-            <>
-              {" "}
-              Goes on <When at={dateOf(blockedReason.endTime)} />.
-            </>
-          )}
-        </Notice>
-      )}
+      <Blocked job={job} />
+      {job.incidentId && !effect && <InIncident id={job.incidentId} />}
       {job.resendCount > 0 && job.state !== JobState.SUCCEEDED && <Notice kind="warn">It was sent again although an earlier effect could not be ruled out: the effect may exist more than once.</Notice>}
       {job.state === JobState.NEEDS_RESOLUTION && (
         <Notice kind="warn" title="Nobody but a person can decide this" action={onDecide && <Button look="primary" size="sm" onClick={onDecide}>Decide</Button>}>
@@ -245,6 +242,79 @@ function Verdict({ job, onDecide }: { job: Job; onDecide?: () => void }) {
         </div>
       )}
     </>
+  );
+}
+
+/** What the job waits for, and what a person can do about that from here. */
+function Blocked({ job }: { job: Job }) {
+  const may = useMay();
+  const operator = useOperator();
+  const [asks, setAsks] = useState<"resume" | "reconnect">();
+  const { inForce } = usePauses();
+  const names = useConnectionNames(Boolean(job.blockedReason?.pauseId));
+  const b = job.blockedReason;
+  if (!b) return null;
+  const pause = inForce.find((p) => p.pauseId === b.pauseId);
+  const resumable = pause && may("connections:write") && (operator || pause.projectId !== "");
+  const credential = b.kind === BlockedReason_Kind.CREDENTIAL && may("connections:write") && may("connections:read");
+  return (
+    <>
+      <Notice
+        kind="warn"
+        title="It waits for something other than its time"
+        action={
+          resumable ? (
+            <Button size="sm" onClick={() => setAsks("resume")}>
+              <Play className="size-3.5" aria-hidden /> Resume
+            </Button>
+          ) : credential ? (
+            <Button size="sm" look="primary" onClick={() => setAsks("reconnect")}>
+              Reconnect
+            </Button>
+          ) : undefined
+        }
+      >
+        {whole(b.message)}
+        {b.endTime && (
+          <>
+            {" "}
+            Goes on <When at={dateOf(b.endTime)} />.
+          </>
+        )}
+        {b.jobId && (
+          <>
+            {" "}
+            <Link to="/jobs/$jobId" params={{ jobId: b.jobId }} className="underline">
+              That job
+            </Link>
+          </>
+        )}
+      </Notice>
+      {asks === "resume" && pause && <ResumeDialog pause={pause} name={targetText(pause.target, names)} onClose={() => (setAsks(undefined), readAnew())} />}
+      {asks === "reconnect" && <Reconnect connectionKey={job.connectionKey} onClose={() => (setAsks(undefined), readAnew())} />}
+    </>
+  );
+}
+
+/** Others are in the same trouble, for the same cause: they can be decided together. */
+function InIncident({ id }: { id: string }) {
+  const read = useQuery(IncidentService.method.getIncident, { incidentId: id }, { retry: false });
+  const i = read.data?.incident;
+  if (!i || i.jobCount < 2) return null;
+  return (
+    <Notice
+      kind="info"
+      title={incidentTitle(i)}
+      action={
+        <Button size="sm" asChild>
+          <Link to="/" search={{ incident: id }}>
+            See the incident
+          </Link>
+        </Button>
+      }
+    >
+      This job is one of them, for the same cause{i.cause?.summary ? `: ${i.cause.summary}` : ""}. They can be decided together.
+    </Notice>
   );
 }
 

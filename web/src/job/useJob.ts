@@ -31,8 +31,8 @@ export function useJob(jobId: string) {
   const overlay = useLive();
   const known = read.data?.job;
   const newest = known && overlay.newest(known);
-  // The stream's job has neither content nor the newest attempt: those come with the next read.
-  const job = useMemo(() => known && newest && (newest === known ? known : { ...newest, payload: known.payload, lastAttempt: known.lastAttempt, firing: known.firing }), [known, newest]);
+  // The stream's job has neither content, nor the newest attempt, nor an incident: those come with the next read.
+  const job = useMemo(() => known && newest && (newest === known ? known : { ...newest, payload: known.payload, lastAttempt: known.lastAttempt, firing: known.firing, incidentId: known.incidentId, callback: known.callback }), [known, newest]);
   return { job, read, attempts, looks, events };
 }
 

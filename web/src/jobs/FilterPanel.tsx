@@ -54,6 +54,9 @@ export function FilterPanel({
           <Field label="Schedule" hint="The key of the recurring schedule">
             {(p) => <input {...p} className="field mono" defaultValue={search.schedule ?? ""} onBlur={(e) => onChange({ schedule: e.target.value.trim() || undefined })} />}
           </Field>
+          <Field label="Destination" hint="An account, or scheme, host and port">
+            {(p) => <input {...p} className="field mono" placeholder="https://api.example.com" defaultValue={search.destination ?? ""} onBlur={(e) => onChange({ destination: e.target.value.trim() || undefined })} />}
+          </Field>
           {may("payloads:read") && (
             <Field label="Recipient" hint="An e-mail address, or a recipient's id">
               {(p) => <input {...p} className="field" defaultValue={search.recipient ?? ""} onBlur={(e) => onChange({ recipient: e.target.value.trim() || undefined })} />}

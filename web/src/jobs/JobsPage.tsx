@@ -2,20 +2,28 @@ import { keepPreviousData } from "@tanstack/react-query";
 import { useQuery } from "@connectrpc/connect-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { ArrowDownUp, CirclePause, CirclePlay, Plus, Search, SlidersHorizontal, X } from "lucide-react";
-import { useDeferredValue, useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
+import { ArrowDownUp, CalendarClock, ChevronDown, CirclePause, CirclePlay, Plus, RotateCcw, Search, ShieldCheck, SlidersHorizontal, Trash2, X, type LucideIcon } from "lucide-react";
+import { DropdownMenu } from "radix-ui";
+import { lazy, memo, Suspense, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import { StatsService } from "@gen/admin/v1/stats_service_pb.js";
 import { Phase, type Job } from "@gen/v1/job_pb.js";
 import { faultOf } from "@/api/errors";
-import { useMay } from "@/api/session";
+import { useMay, type Scope } from "@/api/session";
 import { Button, cx, Empty, IconButton, Notice, Skeleton, When } from "@/ui/basics";
 import { count, dateOf, plural } from "@/ui/format";
+import type { BulkKind } from "./BulkDialog";
 import { FilterPanel } from "./FilterPanel";
 import { filterOf, list, phaseName, selects, toggle, type JobSearch } from "./search";
 import { StateBadge } from "./StateBadge";
 import { useJobList } from "./useJobList";
 import { jobNote } from "./note";
 import { phases, toneSolid } from "./words";
+
+const BulkDialog = lazy(() => import("./BulkDialog"));
+
+/** As many ids as a filter may have. */
+const mostChosen = 100;
+const none: ReadonlySet<string> = new Set();
 
 const sorts: { value: NonNullable<JobSearch["sort"]>; label: string }[] = [
   { value: "latest", label: "Latest first" },
@@ -31,6 +39,18 @@ export default function JobsPage() {
   const [panel, setPanel] = useState(false);
   const jobs = useJobList(useDeferredValue(search), paused);
   const may = useMay();
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(none);
+  const [bulk, setBulk] = useState<BulkKind>();
+  const text = JSON.stringify(search);
+  useEffect(() => setChosen(none), [text]); // what is not seen any more is not chosen
+  const changes = may("jobs:write") || may("jobs:resolve");
+  const choose = useCallback((id: string) => {
+    setChosen((old) => {
+      const next = new Set(old);
+      if (!next.delete(id) && next.size < mostChosen) next.add(id);
+      return next;
+    });
+  }, []);
 
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -41,6 +61,7 @@ export default function JobsPage() {
             {paused ? <CirclePlay className="size-4" aria-hidden /> : <CirclePause className="size-4" aria-hidden />}
             {paused ? (jobs.held > 0 ? `Resume, ${plural(jobs.held, "change")} waiting` : "Resume") : "Pause"}
           </Button>
+          {changes && jobs.rows.length > 0 && <BulkMenu chosen={chosen.size} selects={selects(search)} onPick={setBulk} />}
           {may("jobs:write") && (
             <Button look="primary" asChild className="max-md:hidden">
               <Link to="/new">
@@ -74,6 +95,16 @@ export default function JobsPage() {
           <PhaseTabs search={search} onChange={change} />
         </div>
         <Chips search={search} onChange={change} />
+        {chosen.size > 0 && (
+          <p className="flex items-center gap-3 text-[13px] text-dim" role="status">
+            <span>
+              <b className="num text-ink">{chosen.size}</b> chosen{chosen.size === mostChosen && ", which is the most: filter for more"}
+            </span>
+            <button type="button" className="text-accent-text hover:underline" onClick={() => setChosen(none)}>
+              Choose none
+            </button>
+          </p>
+        )}
       </div>
       {jobs.error && (
         <div className="px-4 pb-3 md:px-8">
@@ -104,10 +135,60 @@ export default function JobsPage() {
           </Empty>
         )
       ) : (
-        <JobTable jobs={jobs} />
+        <JobTable jobs={jobs} chosen={changes ? chosen : undefined} onChoose={choose} />
+      )}
+      {bulk && (
+        <Suspense fallback={null}>
+          <BulkDialog
+            kind={bulk}
+            filter={chosen.size > 0 ? { jobIds: [...chosen] } : filterOf(search)}
+            what={chosen.size > 0 ? `Of the ${plural(chosen.size, "job")} that you chose.` : "Of all jobs that the filters select, also those that the list has not loaded."}
+            onClose={() => (setBulk(undefined), setChosen(none))}
+          />
+        </Suspense>
       )}
       <FilterPanel open={panel} onOpenChange={setPanel} search={search} onChange={change} />
     </div>
+  );
+}
+
+/** What can be done with many jobs at once: those that are chosen, or all that the filters select. */
+function BulkMenu({ chosen, selects: filtered, onPick }: { chosen: number; selects: boolean; onPick: (kind: BulkKind) => void }) {
+  const may = useMay();
+  const items: { kind: BulkKind; label: string; icon: LucideIcon; scope: Scope }[] = [
+    { kind: "move", label: "Move", icon: CalendarClock, scope: "jobs:write" },
+    { kind: "retry", label: "Try again", icon: RotateCcw, scope: "jobs:write" },
+    { kind: "resolve", label: "Decide", icon: ShieldCheck, scope: "jobs:resolve" },
+    { kind: "cancel", label: "Cancel", icon: Trash2, scope: "jobs:write" },
+  ];
+  const ready = chosen > 0 || filtered;
+  return (
+    <DropdownMenu.Root modal={false}>
+      <DropdownMenu.Trigger asChild>
+        <Button size="md" look={chosen > 0 ? "primary" : "normal"}>
+          {chosen > 0 ? `Change ${chosen}` : "Change all"}
+          <ChevronDown className="size-3.5" aria-hidden />
+        </Button>
+      </DropdownMenu.Trigger>
+      <DropdownMenu.Portal>
+        <DropdownMenu.Content align="end" sideOffset={6} className="lifted rise z-50 min-w-56 p-1.5">
+          {!ready && <p className="max-w-56 px-2.5 py-2 text-[13px] text-dim">Filter, or choose rows, first: nothing changes every job of the project.</p>}
+          {items
+            .filter((i) => may(i.scope))
+            .map((i) => (
+              <DropdownMenu.Item
+                key={i.kind}
+                disabled={!ready}
+                className="flex h-9 cursor-pointer items-center gap-2.5 rounded-lg px-2.5 outline-none data-disabled:cursor-not-allowed data-disabled:opacity-50 data-highlighted:bg-accent-soft data-highlighted:text-accent-text"
+                onSelect={() => onPick(i.kind)}
+              >
+                <i.icon className="size-4" aria-hidden />
+                {i.label}…
+              </DropdownMenu.Item>
+            ))}
+        </DropdownMenu.Content>
+      </DropdownMenu.Portal>
+    </DropdownMenu.Root>
   );
 }
 
@@ -185,6 +266,7 @@ function Chips({ search, onChange }: { search: JobSearch; onChange: (next: Parti
     ["label", "Label"],
   ] as const)
     for (const value of list(search[key])) chips.push({ text: `${label}: ${value}`, without: { [key]: toggle(search[key], value) } });
+  if (search.destination) chips.push({ text: `At ${search.destination}`, without: { destination: undefined } });
   if (search.schedule) chips.push({ text: `Schedule: ${search.schedule}`, without: { schedule: undefined } });
   if (search.recipient) chips.push({ text: `To: ${search.recipient}`, without: { recipient: undefined } });
   if (search.from) chips.push({ text: `From ${search.from.replace("T", " ")}`, without: { from: undefined } });
@@ -206,7 +288,7 @@ function Chips({ search, onChange }: { search: JobSearch; onChange: (next: Parti
         </li>
       ))}
       <li>
-        <button type="button" className="h-7 px-2 text-[13px] text-dim hover:text-ink" onClick={() => onChange({ state: undefined, connection: undefined, error: undefined, label: undefined, schedule: undefined, recipient: undefined, from: undefined, to: undefined })}>
+        <button type="button" className="h-7 px-2 text-[13px] text-dim hover:text-ink" onClick={() => onChange({ state: undefined, connection: undefined, destination: undefined, error: undefined, label: undefined, schedule: undefined, recipient: undefined, from: undefined, to: undefined })}>
           Clear
         </button>
       </li>
@@ -214,9 +296,9 @@ function Chips({ search, onChange }: { search: JobSearch; onChange: (next: Parti
   );
 }
 
-const columns = "md:grid md:grid-cols-[9rem_minmax(0,2.2fr)_minmax(0,1.2fr)_8.5rem_minmax(0,2.4fr)] md:items-center md:gap-4";
+const columns = "md:grid md:grid-cols-[10.5rem_minmax(0,2.2fr)_minmax(0,1.2fr)_8.5rem_minmax(0,2.4fr)] md:items-center md:gap-4";
 
-function JobTable({ jobs }: { jobs: ReturnType<typeof useJobList> }) {
+function JobTable({ jobs, chosen, onChoose }: { jobs: ReturnType<typeof useJobList>; chosen?: ReadonlySet<string>; onChoose: (id: string) => void }) {
   const scroller = useRef<HTMLDivElement>(null);
   const wide = useWide();
   const rowHeight = wide ? 46 : 74;
@@ -249,7 +331,7 @@ function JobTable({ jobs }: { jobs: ReturnType<typeof useJobList> }) {
     <div role="table" aria-label="Jobs" aria-rowcount={jobs.hasMore ? -1 : rows.length + 1} className="mx-0 flex min-h-0 flex-1 flex-col border-t bg-panel md:mx-8 md:mb-6 md:overflow-hidden md:rounded-xl md:border">
       <div role="rowgroup" className="max-md:sr-only">
         <div role="row" aria-rowindex={1} className={cx("h-9 border-b bg-sunken px-4 text-[12.5px] font-medium text-faint", columns)}>
-          <span role="columnheader">State</span>
+          <span role="columnheader" className={cx(chosen && "pl-[1.625rem]")}>State</span>
           <span role="columnheader">Key</span>
           <span role="columnheader">Connection</span>
           <span role="columnheader">Scheduled</span>
@@ -262,7 +344,7 @@ function JobTable({ jobs }: { jobs: ReturnType<typeof useJobList> }) {
             const job = rows[item.index];
             return (
               <div key={item.key} className="absolute inset-x-0 top-0" style={{ height: rowHeight, transform: `translateY(${item.start}px)` }} data-row={item.index} role="row" aria-rowindex={item.index + 2}>
-                {job ? <JobRow job={job} /> : <span role="cell" className="flex h-full items-center px-4 text-faint">Loading more…</span>}
+                {job ? <JobRow job={job} chosen={chosen?.has(job.jobId)} onChoose={onChoose} /> : <span role="cell" className="flex h-full items-center px-4 text-faint">Loading more…</span>}
               </div>
             );
           })}
@@ -272,7 +354,8 @@ function JobTable({ jobs }: { jobs: ReturnType<typeof useJobList> }) {
   );
 }
 
-function JobRow({ job }: { job: Job }) {
+/** chosen is undefined where nothing can be chosen. */
+const JobRow = memo(function JobRow({ job, chosen, onChoose }: { job: Job; chosen?: boolean; onChoose: (id: string) => void }) {
   const first = useRef(job.sequence);
   const changed = first.current !== job.sequence;
   const note = useMemo(() => jobNote(job), [job]);
@@ -281,9 +364,10 @@ function JobRow({ job }: { job: Job }) {
   return (
     <div
       key={changed ? String(job.sequence) : "first"}
-      className={cx("group relative h-full border-b px-4 hover:bg-sunken max-md:flex max-md:flex-col max-md:justify-center max-md:gap-1", columns, changed && "flash")}
+      className={cx("group relative h-full border-b px-4 hover:bg-sunken max-md:flex max-md:flex-col max-md:justify-center max-md:gap-1", columns, changed && "flash", chosen && "bg-accent-soft")}
     >
-      <span role="cell" className="max-md:hidden">
+      <span role="cell" className="flex items-center gap-3 max-md:hidden">
+        {chosen !== undefined && <input type="checkbox" aria-label={`Choose ${job.idempotencyKey}`} className="relative z-10 size-3.5 accent-accent" checked={chosen} onChange={() => onChoose(job.jobId)} />}
         <StateBadge state={job.state} />
       </span>
       <span role="cell" className="flex min-w-0 items-center gap-2">
@@ -308,7 +392,7 @@ function JobRow({ job }: { job: Job }) {
       </span>
     </div>
   );
-}
+});
 
 const labelsText = (job: Job) => Object.entries(job.labels).map(([k, v]) => `${k}=${v}`).join("  ");
 

@@ -14,6 +14,8 @@ export interface JobSearch {
   phase?: string;
   /** Keys of connections. */
   connection?: string;
+  /** An account, or scheme, host and port, as an incident has it. One alone: it may have commas. */
+  destination?: string;
   schedule?: string;
   /** What a person typed: a job's id, the beginning of a key, or *text* in the middle of it. */
   q?: string;
@@ -27,7 +29,7 @@ export interface JobSearch {
   sort?: "soonest" | "latest" | "created";
 }
 
-const keys = ["state", "phase", "connection", "schedule", "q", "label", "error", "recipient", "from", "to", "sort"] as const;
+const keys = ["state", "phase", "connection", "destination", "schedule", "q", "label", "error", "recipient", "from", "to", "sort"] as const;
 
 /** Reads a query: what is no text is left out. */
 export function parseJobSearch(raw: Record<string, unknown>): JobSearch {
@@ -92,6 +94,7 @@ export function filterOf(search: JobSearch): MessageInitShape<typeof JobFilterSc
     errorKinds: valuesOf<FailureKind>(FailureKind, search.error),
     connectionKeys: list(search.connection),
     labels: labelsOf(search.label),
+    ...(search.destination ? { destinations: [search.destination] } : {}),
     ...(search.schedule ? { scheduleKey: search.schedule } : {}),
     ...(search.recipient ? { recipient: search.recipient } : {}),
     ...(uuid.test(q) ? { jobIds: [q.toLowerCase()] } : middle ? { idempotencyKeyText: middle[1]!.replace(/\*$/, "") } : q ? { idempotencyKeyPrefix: q } : {}),
@@ -144,7 +147,7 @@ export function matches(search: JobSearch, job: Job): boolean | undefined {
       if (!job.idempotencyKey.includes(middle[1]!.replace(/\*$/, ""))) return false;
     } else if (!job.idempotencyKey.startsWith(q)) return false;
   }
-  return search.recipient ? undefined : true;
+  return search.recipient || search.destination ? undefined : true;
 }
 
 /** Reports whether a query selects at all. */

@@ -1,15 +1,18 @@
 import { useMutation, useQuery } from "@connectrpc/connect-query";
 import { Link } from "@tanstack/react-router";
-import { Pause, Play, Plug, Plus, Stethoscope } from "lucide-react";
+import { KeyRound, Pause, Play, Plug, Plus, Stethoscope } from "lucide-react";
 import { useState } from "react";
 import { ConnectionState, type Connection } from "@gen/connections/v1/connection_pb.js";
+import { ConnectionStateCause } from "@gen/v1/job_pb.js";
 import { ConnectionService } from "@gen/connections/v1/connection_service_pb.js";
 import { faultOf, sentence, whole } from "@/api/errors";
-import { useMay } from "@/api/session";
+import { useMay, useOperator } from "@/api/session";
 import { Badge } from "@/jobs/StateBadge";
+import { isCredential, Reconnect, remedy } from "@/connections/Reconnect";
 import { classWords, nameOf, type Tone } from "@/jobs/words";
-import { Button, Empty, Field, Notice, PageHead, Skeleton, When } from "@/ui/basics";
-import { Dialog } from "@/ui/dialog";
+import { PauseDialog, ResumeDialog } from "@/pauses/PauseDialogs";
+import { covers, targetText, usePauses } from "@/pauses/usePauses";
+import { Button, Empty, Notice, PageHead, Skeleton, When } from "@/ui/basics";
 import { dateOf, secondsOf, span } from "@/ui/format";
 import { say } from "@/ui/toast";
 
@@ -52,7 +55,10 @@ export default function ConnectionsPage() {
 
 function Card({ connection: c, onChange }: { connection: Connection; onChange: () => void }) {
   const may = useMay();
-  const [pausing, setPausing] = useState(false);
+  const [asks, setAsks] = useState<"pause" | "resume" | "reconnect">();
+  const { inForce } = usePauses();
+  const pause = inForce.find((p) => p.pauseId === c.pauseId) ?? inForce.find((p) => covers(p, c));
+  const operator = useOperator();
   const test = useMutation(ConnectionService.method.testConnection);
   const resume = useMutation(ConnectionService.method.resumeConnection);
   const state = states[c.state] ?? { label: nameOf(ConnectionState, c.state), tone: "off" as Tone };
@@ -71,10 +77,25 @@ function Card({ connection: c, onChange }: { connection: Connection; onChange: (
             {c.accountIdentity && ` · ${c.accountIdentity}`}
           </p>
         </div>
-        <Badge tone={state.tone}>{state.label}</Badge>
+        <Badge tone={pause && c.state === ConnectionState.ACTIVE ? "unknown" : state.tone}>{pause && c.state === ConnectionState.ACTIVE ? "Paused" : state.label}</Badge>
       </div>
       <div className="flex-1 space-y-3 px-5">
-        {c.state !== ConnectionState.ACTIVE && c.stateReason && <Notice kind="warn">{whole(c.stateReason)}</Notice>}
+        <Held connection={c} onReconnect={may("connections:write") ? () => setAsks("reconnect") : undefined} />
+        {(c.pauseReason || pause) && (
+          <Notice
+            kind="warn"
+            title="Paused"
+            action={
+              pause && may("connections:write") && (operator || pause.projectId !== "") && (
+                <Button size="sm" onClick={() => setAsks("resume")}>
+                  <Play className="size-3.5" aria-hidden /> Resume
+                </Button>
+              )
+            }
+          >
+            {whole(c.pauseReason || pause?.note || "")}
+          </Notice>
+        )}
         <dl className="grid grid-cols-[9rem_minmax(0,1fr)] gap-x-3 gap-y-1 text-[13px]">
           <dt className="text-faint">Duplicates</dt>
           <dd>{classWords(c.effectClass).says}</dd>
@@ -112,19 +133,27 @@ function Card({ connection: c, onChange }: { connection: Connection; onChange: (
             <Button size="sm" busy={test.isPending} onClick={() => test.mutate(by, { onError: failed })}>
               <Stethoscope className="size-3.5" aria-hidden /> Test
             </Button>
-            {c.pauseTime ? (
+            {c.pauseTime && (
               <Button size="sm" busy={resume.isPending} onClick={() => resume.mutate(by, { onSuccess: () => (say("It goes on."), onChange()), onError: failed })}>
                 <Play className="size-3.5" aria-hidden /> Resume
               </Button>
-            ) : (
-              <Button size="sm" onClick={() => setPausing(true)}>
+            )}
+            {!c.pauseTime && !pause && (
+              <Button size="sm" onClick={() => setAsks("pause")}>
                 <Pause className="size-3.5" aria-hidden /> Pause
+              </Button>
+            )}
+            {!isCredential(c.stateCause) && c.credentialFingerprint && (
+              <Button size="sm" look="quiet" onClick={() => setAsks("reconnect")}>
+                <KeyRound className="size-3.5" aria-hidden /> New credential
               </Button>
             )}
           </>
         )}
       </div>
-      {pausing && <PauseDialog connection={c} onClose={() => setPausing(false)} onDone={onChange} />}
+      {asks === "pause" && <PauseDialog start={{ kind: "connection", value: c.idempotencyKey }} onClose={() => (setAsks(undefined), onChange())} />}
+      {asks === "resume" && pause && <ResumeDialog pause={pause} name={pause.target?.target.case === "connectionId" ? c.displayName || c.idempotencyKey : targetText(pause.target)} onClose={() => (setAsks(undefined), onChange())} />}
+      {asks === "reconnect" && <Reconnect connectionKey={c.idempotencyKey} onClose={() => (setAsks(undefined), onChange())} />}
     </li>
   );
 }
@@ -141,32 +170,30 @@ function Limits({ connection: c }: { connection: Connection }) {
   );
 }
 
-function PauseDialog({ connection: c, onClose, onDone }: { connection: Connection; onClose: () => void; onDone: () => void }) {
-  const [reason, setReason] = useState("");
-  const pause = useMutation(ConnectionService.method.pauseConnection);
+/** Why nothing goes through it, since when, and what a person does about it. */
+function Held({ connection: c, onReconnect }: { connection: Connection; onReconnect?: () => void }) {
+  if (isCredential(c.stateCause))
+    return (
+      <Notice
+        kind="bad"
+        title={<>Held{c.authHoldTime && <> since <When at={dateOf(c.authHoldTime)} exact /></>}: {nameOf(ConnectionStateCause, c.stateCause).toLowerCase()}</>}
+        action={
+          onReconnect && (
+            <Button size="sm" look="primary" onClick={onReconnect}>
+              <KeyRound className="size-3.5" aria-hidden /> {c.stateCause === ConnectionStateCause.CREDENTIAL_MISSING ? "Connect" : "Reconnect"}
+            </Button>
+          )
+        }
+      >
+        {remedy(c.stateCause)}
+        {c.stateReason && <span className="mt-1 block opacity-80">{whole(c.stateReason)}</span>}
+      </Notice>
+    );
+  if (c.state === ConnectionState.ACTIVE || !c.stateReason) return null;
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
-      title={`Pause ${c.displayName || c.idempotencyKey}?`}
-      note="No job of it starts until it is resumed. What is on its way goes on. Jobs whose start window passes meanwhile expire."
-      footer={
-        <>
-          <Button onClick={onClose}>Leave it</Button>
-          <Button
-            look="danger"
-            busy={pause.isPending}
-            onClick={() => pause.mutate({ connection: { case: "connectionId", value: c.connectionId }, reason }, { onSuccess: () => (say("Paused."), onDone(), onClose()) })}
-          >
-            Pause it
-          </Button>
-        </>
-      }
-    >
-      <Field label="Reason" optional>
-        {(p) => <input {...p} className="field" maxLength={500} value={reason} onChange={(e) => setReason(e.target.value)} autoFocus />}
-      </Field>
-      {pause.error && <Notice kind="bad">{faultOf(pause.error).text}</Notice>}
-    </Dialog>
+    <Notice kind="warn" title={c.pauseTime ? <>Paused <When at={dateOf(c.pauseTime)} /></> : undefined}>
+      {whole(c.stateReason)}
+      {c.state === ConnectionState.RATE_LIMITED && c.rateLimitEndTime && <> It goes on by itself <When at={dateOf(c.rateLimitEndTime)} />.</>}
+    </Notice>
   );
 }

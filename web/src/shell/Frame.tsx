@@ -5,6 +5,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import { StatsService } from "@gen/admin/v1/stats_service_pb.js";
 import { JobState } from "@gen/v1/job_pb.js";
 import { useMay, useWho } from "@/api/session";
+import { HeldBanner } from "@/pauses/PauseBanner";
 import { IconButton } from "@/ui/basics";
 import { count } from "@/ui/format";
 import { Dialog } from "@/ui/dialog";
@@ -36,6 +37,7 @@ export function Frame({ children }: { children: ReactNode }) {
       </a>
       <NotLive />
       <Stopped />
+      <HeldBanner />
       <div className="flex min-h-0 flex-1">
         <aside className="flex w-[13.5rem] shrink-0 flex-col border-r bg-panel px-3 py-4 max-md:hidden">
           <Link to="/" className="mb-5 rounded-lg px-2 py-1" aria-label="Fireonce, to what needs you">

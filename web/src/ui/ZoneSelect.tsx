@@ -2,7 +2,7 @@ import { isZone, ownZone } from "./format";
 import { zones } from "./zones";
 
 /** A choice of a zone: type a part of its name. */
-export function ZoneSelect({ value, onChange, ...rest }: { value: string; onChange: (zone: string) => void; id?: string; "aria-invalid"?: true; "aria-describedby"?: string }) {
+export function ZoneSelect({ value, onChange, ...rest }: { value: string; onChange: (zone: string) => void; id?: string; "aria-label"?: string; "aria-invalid"?: true; "aria-describedby"?: string }) {
   return (
     <select {...rest} className="field" value={value} onChange={(e) => onChange(e.target.value)}>
       {!zones.includes(value) && isZone(value) && <option value={value}>{value}</option>}
