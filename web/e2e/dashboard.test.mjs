@@ -192,7 +192,7 @@ describe("without keys", () => {
   });
 
   test("axe finds nothing serious, in both themes, and no page is wider than a phone", async () => {
-    const paths = ["/", "/jobs", `/jobs/${ids["refund-900"]}`, `/jobs/${ids["reminder-7"]}`, "/new?connection=orders", "/overview", "/calendar", "/schedules", "/connections", "/settings", "/nowhere"];
+    const paths = ["/", "/jobs", `/jobs/${ids["refund-900"]}`, `/jobs/${ids["reminder-7"]}`, "/new?connection=orders", "/overview", "/calendar", "/calendar?view=week", "/schedules", "/connections", "/settings", "/settings?tab=pauses", "/settings?tab=subscriptions", "/settings?tab=keys", "/settings?tab=servers", "/nowhere"];
     const found = [];
     for (const colorScheme of ["light", "dark"]) {
       const { context, page } = await open({ colorScheme });

@@ -18,6 +18,20 @@ try {
   await server.call("fireonce.v1.JobService/GetJob", { jobId: ids["refund-905"] }).then(({ job }) =>
     server.call("fireonce.v1.JobService/ResolveJob", { jobId: job.jobId, etag: job.etag, decision: "DECISION_SENT", note: "Seen in the bank's ledger, 14:02.", externalId: "tx-88121" }),
   );
+  const { call } = server;
+  await call("fireonce.schedules.v1.ScheduleService/CreateSchedule", {
+    idempotencyKey: "daily-report",
+    displayName: "Daily report",
+    spec: { timeZone: "America/New_York", cronExpressions: ["30 2 * * *"] },
+    jobTemplate: { connectionKey: "orders", payload: { webhook: { url: `${receiver.url}/ok/report` } } },
+  });
+  await call("fireonce.connections.v1.ConnectionService/CreateConnection", { idempotencyKey: "pager", connection: { connector: "webhook", displayName: "Pager", webhook: { receiverDedupes: "RECEIVER_DEDUPES_YES", keyWindow: "86400s", callbackUrl: `${receiver.url}/ok/pager` } } });
+  await call("fireonce.subscriptions.v1.SubscriptionService/CreateSubscription", { idempotencyKey: "on-call", displayName: "On call", connectionKey: "pager", rules: { collect: "60s", recovered: true } });
+  await call("fireonce.subscriptions.v1.SubscriptionService/TestSubscription", { idempotencyKey: "on-call" });
+  await call("fireonce.admin.v1.AccessService/CreateApiKey", { projectId: "default", name: "checkout", scopes: ["jobs:read", "jobs:write"] });
+  await call("fireonce.admin.v1.AccessService/CreateApiKey", { projectId: "default", name: "ann", scopes: ["jobs:read", "payloads:read", "jobs:write", "jobs:resolve"], lifetime: "7776000s" });
+  await call("fireonce.admin.v1.PauseService/CreatePause", { target: { connectionKey: "warehouse" }, note: "Stock count until Monday" });
+  await call("fireonce.admin.v1.PauseService/CreatePause", { target: { destination: "https://api.example.com:443" }, note: "Their database moves", beginTime: new Date(Date.now() + 86_400_000).toISOString(), endTime: new Date(Date.now() + 90_000_000).toISOString() });
   const pages = {
     needs: "/",
     jobs: "/jobs",
@@ -28,9 +42,15 @@ try {
     new: "/new?connection=orders",
     overview: "/overview?range=hour",
     calendar: "/calendar",
+    week: "/calendar?view=week",
+    day: "/calendar?view=day",
     schedules: "/schedules",
     connections: "/connections",
     settings: "/settings",
+    pauses: "/settings?tab=pauses",
+    subscriptions: "/settings?tab=subscriptions",
+    keys: "/settings?tab=keys",
+    servers: "/settings?tab=servers",
   };
   const shapes = {
     light: { viewport: { width: 1440, height: 900 }, colorScheme: "light" },

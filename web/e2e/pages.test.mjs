@@ -145,7 +145,7 @@ describe("what needs a person", () => {
     await page.goto(server.url);
     await page.getByRole("article").filter({ hasText: "held back" }).getByRole("button", { name: "Reconnect" }).click();
     const dialog = page.getByRole("dialog");
-    if (await dialog.getByRole("radio", { name: "Token" }).count()) await dialog.getByRole("radio", { name: "Token" }).click();
+    await dialog.getByRole("radio", { name: "Token" }).click();
     await dialog.getByLabel("Token", { exact: true }).fill("bad");
     await dialog.getByRole("button", { name: "Reconnect" }).click();
     await dialog.getByText("Not reconnected").waitFor();
@@ -161,7 +161,7 @@ describe("what needs a person", () => {
   test("jobs about to miss their window are shown before they do", async () => {
     const { page, faults } = tab;
     const { pause } = await server.call("fireonce.admin.v1.PauseService/CreatePause", { target: { project: true }, note: "Move" });
-    await send("late-one", "/ok/late", { scheduleTime: new Date(Date.now() - 400_000).toISOString(), startWindow: "600s" });
+    await send("late-one", "/ok/late", { scheduleTime: new Date(Date.now() - 55_000).toISOString(), startWindow: "109s" });
     await send("early-one", "/ok/late", { startWindow: "600s" });
     await page.goto(server.url);
     const card = page.getByRole("article").filter({ hasText: "1 job about to miss its window" });
@@ -240,7 +240,7 @@ describe("schedules", () => {
     assert.equal(skipped.schedule.skippedNames.length, 1);
     await firings.getByRole("button", { name: /^Restore/ }).click();
     await firings.getByRole("button", { name: /^Restore/ }).waitFor({ state: "detached" });
-    await page.getByRole("radio", { name: /when the clocks change/ }).click();
+    await page.getByRole("radio", { name: /When the clocks change/ }).click();
     await page.getByText(/In New York the clocks go (forward|back) by 1 h/).waitFor();
     await firings.getByText(/The clocks skip it|Comes twice|Nov|Mar/).first().waitFor();
     assert.deepEqual(await serious(page), []);

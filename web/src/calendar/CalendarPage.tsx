@@ -5,7 +5,7 @@ import { useMemo } from "react";
 import { JobService } from "@gen/v1/job_service_pb.js";
 import { faultOf } from "@/api/errors";
 import { live } from "@/live/store";
-import { Button, IconButton, Notice, PageHead, Segments } from "@/ui/basics";
+import { Button, cx, IconButton, Notice, PageHead, Segments } from "@/ui/basics";
 import { isZone, ownZone, plural } from "@/ui/format";
 import { say } from "@/ui/toast";
 import { instantOf } from "@/ui/zones";
@@ -57,7 +57,7 @@ export default function CalendarPage() {
   const title = view === "month" ? monthName(date) : view === "day" ? longDay(date) : `${shortDay(days[0]!)} – ${shortDay(days[6]!)} ${days[6]!.slice(0, 4)}`;
 
   return (
-    <div className="flex min-h-full flex-col px-4 pt-5 pb-6 md:h-full md:px-8 md:pt-7">
+    <div className={cx("flex min-h-full flex-col px-4 pt-5 pb-6 md:px-8 md:pt-7", view !== "month" && "md:h-full")}>
       <PageHead title={title}>
         <div className="w-44 max-md:hidden" title="The zone of days and hours">
           <ZoneSelect aria-label="Zone" value={zone} onChange={(z) => set({ zone: z })} />

@@ -18,7 +18,7 @@ export function MonthGrid({ days, month, today, byDay, onDrop }: { days: string[
           </span>
         ))}
       </div>
-      <ol className="grid flex-1 overflow-hidden rounded-xl border bg-panel max-md:mt-5 max-md:flex-none max-md:divide-y md:auto-rows-[minmax(5.75rem,1fr)] md:grid-cols-7" aria-label="Days">
+      <ol className="grid flex-1 overflow-hidden rounded-xl border bg-panel max-md:mt-5 max-md:flex-none max-md:divide-y md:auto-rows-[minmax(max-content,1fr)] md:grid-cols-7" aria-label="Days">
         {days.map((d, i) => {
           const all = byDay.get(d) ?? [];
           return (
@@ -63,7 +63,7 @@ function Day({ day, i, isToday, other, onDrop, className, children }: { day: str
         const job = readDrag(e.dataTransfer.getData(dragType));
         if (job) onDrop(day, job.time, job);
       }}
-      className={cx("min-w-0 p-1.5 md:border-t md:border-l", i % 7 === 0 && "md:border-l-0", i < 7 && "md:border-t-0", other && "bg-sunken/60", over && "bg-accent-soft", className)}
+      className={cx("min-w-0 p-1.5 md:min-h-23 md:border-t md:border-l", i % 7 === 0 && "md:border-l-0", i < 7 && "md:border-t-0", other && "bg-sunken/60", over && "bg-accent-soft", className)}
     >
       <p className="mb-1 flex items-center gap-2 px-1">
         <span className={cx("num inline-flex size-6 items-center justify-center rounded-full text-[13px]", isToday ? "bg-accent font-semibold text-accent-ink" : other ? "text-faint" : "text-dim")}>{Number(day.slice(8))}</span>

@@ -24,7 +24,9 @@ export function TimeGrid({ days, today, zone, byDay, onDrop }: { days: string[];
   useEffect(() => {
     // The hour before now, or the morning.
     const at = days.includes(today) ? nowTime - 60 : 7 * 60;
-    scroller.current?.scrollTo(0, (Math.max(0, at) / 60) * hour);
+    const column = scroller.current?.querySelector<HTMLElement>(`ol[data-day="${today}"]`);
+    const left = column && !wide ? column.offsetLeft - 56 : 0;
+    scroller.current?.scrollTo(left, (Math.max(0, at) / 60) * hour);
     // Once for each range of days.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [first, days.length]);
@@ -33,8 +35,8 @@ export function TimeGrid({ days, today, zone, byDay, onDrop }: { days: string[];
       <div className={cx("grid", !wide && "min-w-[52rem]")} style={{ gridTemplateColumns: `3.5rem repeat(${days.length}, minmax(0, 1fr))` }}>
         <div className="sticky top-0 left-0 z-20 border-b bg-panel" />
         {days.map((d) => (
-          <div key={d} className="sticky top-0 z-10 flex items-center justify-center gap-1.5 border-b border-l bg-panel py-2 text-[13px] text-dim">
-            {wide ? longDay(d) : weekday(d)}
+          <div key={d} className={cx("sticky top-0 z-10 flex items-center justify-center gap-1.5 border-b border-l bg-panel text-[13px] text-dim", !wide && "py-2")}>
+            {wide ? <span className="sr-only">{longDay(d)}</span> : weekday(d)}
             {!wide && <span className={cx("num inline-flex size-6 items-center justify-center rounded-full", d === today ? "bg-accent font-semibold text-accent-ink" : "text-ink")}>{Number(d.slice(8))}</span>}
           </div>
         ))}
@@ -88,7 +90,7 @@ function Column({ day, entries, lanes, now, onDrop }: { day: string; entries: En
         const shown = all.length > lanes ? all.slice(0, Math.max(1, lanes - 1)) : all;
         const rest = all.length - shown.length;
         return (
-          <li key={slot} className="absolute inset-x-0.5 flex gap-0.5" style={{ top: (slot * hour) / 2 + 2 }}>
+          <li key={slot} className="absolute inset-x-0.5 z-[6] flex gap-0.5" style={{ top: (slot * hour) / 2 + 2 }}>
             {shown.map((e) => (
               <span key={e.id} className={cx("min-w-0", lanes > 1 ? "max-w-72 flex-1" : "flex-1")}>
                 <EntryLink entry={e} boxed />

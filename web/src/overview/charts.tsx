@@ -56,7 +56,7 @@ export function Line({ data, series, step }: Props) {
       <AreaChart accessibilityLayer={false} data={data} margin={{ top: 4, right: 0, bottom: 0, left: 0 }}>
         <CartesianGrid vertical={false} stroke="var(--line)" />
         <XAxis dataKey="at" tickFormatter={timeOf(step)} tick={axis} tickLine={false} axisLine={{ stroke: "var(--line)" }} minTickGap={28} />
-        <YAxis tick={axis} tickLine={false} axisLine={false} width={48} tickFormatter={span} />
+        <YAxis tick={axis} tickLine={false} axisLine={false} width={60} tickFormatter={span} />
         <Tooltip content={<Tip series={series} step={step} show={span} />} cursor={{ stroke: "var(--edge)" }} isAnimationActive={false} />
         {series.map((s) => (
           <Area key={s.key} dataKey={s.key} type="monotone" stroke={s.color} strokeWidth={2} fill={s.color} fillOpacity={0.1} connectNulls={false} isAnimationActive={false} dot={{ r: 2.5, strokeWidth: 0, fill: s.color }} activeDot={{ r: 4, strokeWidth: 0 }} />

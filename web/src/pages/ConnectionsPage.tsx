@@ -10,6 +10,7 @@ import { useMay, useOperator } from "@/api/session";
 import { Badge } from "@/jobs/StateBadge";
 import { isCredential, Reconnect, remedy } from "@/connections/Reconnect";
 import { classWords, nameOf, type Tone } from "@/jobs/words";
+import { PauseWords } from "@/pauses/PauseBanner";
 import { PauseDialog, ResumeDialog } from "@/pauses/PauseDialogs";
 import { covers, targetText, usePauses } from "@/pauses/usePauses";
 import { Button, Empty, Notice, PageHead, Skeleton, When } from "@/ui/basics";
@@ -93,7 +94,14 @@ function Card({ connection: c, onChange }: { connection: Connection; onChange: (
               )
             }
           >
-            {whole(c.pauseReason || pause?.note || "")}
+            {pause ? (
+              <>
+                {pause.target?.target.case === "connectionId" || pause.target?.target.case === "connectionKey" ? "This connection" : targetText(pause.target)}
+                <PauseWords pause={pause} />
+              </>
+            ) : (
+              whole(c.pauseReason)
+            )}
           </Notice>
         )}
         <dl className="grid grid-cols-[9rem_minmax(0,1fr)] gap-x-3 gap-y-1 text-[13px]">

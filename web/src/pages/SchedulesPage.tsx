@@ -171,7 +171,7 @@ function Next({ schedule: s, onChange }: { schedule: Schedule; onChange: () => v
             onChange={(v) => setAcross(v === "across")}
             options={[
               { value: "next", label: "The next ten" },
-              { value: "across", label: `Around ${day(change.at, zone)}, when the clocks change` },
+              { value: "across", label: `When the clocks change, ${day(change.at, zone)}` },
             ]}
           />
         ) : (
@@ -188,7 +188,7 @@ function Next({ schedule: s, onChange }: { schedule: Schedule; onChange: () => v
       <ol className="grid gap-x-8 lg:grid-cols-2" aria-label="Firings">
         {firings.map((f) => (
           <li key={f.name} className="flex min-h-9 items-center justify-between gap-3 border-b border-dashed py-1">
-            <span className={cx("num", f.skipped && "text-faint line-through")}>{f.fireTime && fullTime(dateOf(f.fireTime), zone)}</span>
+            <span className={cx("num", f.skipped && "text-faint line-through")}>{f.fireTime && `${weekday(dateOf(f.fireTime), zone)} ${fullTime(dateOf(f.fireTime), zone)}`}</span>
             {f.mark === TimeMark.SHIFTED && <Badge tone="unknown">The clocks skip it: moved</Badge>}
             {f.mark === TimeMark.FIRST_OF_TWO && <Badge tone="wait">Comes twice: the first</Badge>}
             {f.mark === TimeMark.REPEATED && <Badge tone="wait">Comes twice: again</Badge>}
@@ -215,6 +215,10 @@ function Next({ schedule: s, onChange }: { schedule: Schedule; onChange: () => v
       {firings.length === 0 && preview.data && <p className="text-dim">No firing {across ? "falls into these days" : "is left"}.</p>}
     </div>
   );
+}
+
+function weekday(d: Date, zone: string): string {
+  return new Intl.DateTimeFormat("en-GB", { timeZone: zone, weekday: "short" }).format(d);
 }
 
 function day(d: Date, zone: string): string {

@@ -93,7 +93,7 @@ function Line({ icon, strong, to, action, children }: { icon: ReactNode; strong?
   return (
     <div role="note" className={`flex items-center justify-center gap-2 px-4 py-1.5 text-[13px] ${strong ? "bg-unknown text-panel" : "bg-unknown-soft text-unknown"}`}>
       {icon}
-      <span className="min-w-0 break-words [&_b]:font-semibold">{children}</span>
+      <span className="min-w-0 break-words max-md:line-clamp-2 [&_b]:font-semibold">{children}</span>
       {to === "pauses" ? (
         <Link to="/settings" search={{ tab: "pauses" }} className="shrink-0 font-medium underline underline-offset-2">
           {action}

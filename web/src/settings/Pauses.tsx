@@ -33,7 +33,7 @@ export function Pauses() {
   return (
     <section className="space-y-4" aria-label="Pauses">
       <div className="flex flex-wrap items-center gap-3">
-        <p className="min-w-0 flex-1 basis-64 text-dim">While a pause is in force, no job that it covers starts. The time counts: start windows go on.</p>
+        <p className="min-w-0 flex-1 basis-64 text-dim">No job that a pause covers starts. Start windows go on meanwhile.</p>
         <label className="flex items-center gap-2 text-dim">
           <input type="checkbox" className="accent-accent" checked={ended} onChange={(e) => setEnded(e.target.checked)} /> Ended ones, too
         </label>
@@ -77,7 +77,7 @@ export function Pauses() {
                   </p>
                   {p.preview && (
                     <p className="mt-1.5 text-[13px] text-dim">
-                      {p.state === PauseState.ANNOUNCED ? "Would hold" : "Holds"} {plural(p.preview.waitingCount, "job")} back
+                      {p.state === PauseState.ANNOUNCED ? "Would hold" : "Holds"} {p.preview.waitingCount === 0n ? "no job that waits to start" : plural(p.preview.waitingCount, "job")} back
                       {p.preview.repeatCount > 0n && <>, and {plural(p.preview.repeatCount, "repeat")}</>}.
                       {p.preview.underWayCount > 0n && <> {plural(p.preview.underWayCount, "job")} on the way.</>}
                       {lost > 0n && <span className="font-medium text-unknown"> {plural(lost, "job")} {lost === 1n ? "runs" : "run"} out of time in it.</span>}
