@@ -185,7 +185,7 @@ describe("without keys", () => {
     await page.getByRole("heading", { name: "Jobs", exact: true }).waitFor();
     await page.keyboard.press("Control+k");
     await page.keyboard.type("order-4201");
-    await page.getByRole("option", { name: /order-4201:paid/ }).waitFor();
+    await page.getByRole("option", { name: /order-4201:paid/, selected: true }).waitFor();
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "order-4201:paid" }).waitFor();
     assert.deepEqual(faults, []);
