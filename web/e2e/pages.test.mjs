@@ -159,16 +159,18 @@ describe("what needs a person", () => {
   });
 
   test("jobs about to miss their window are shown before they do", async () => {
-    const { page, faults } = tab;
     const { pause } = await server.call("fireonce.admin.v1.PauseService/CreatePause", { target: { project: true }, note: "Move" });
-    await send("late-one", "/ok/late", { scheduleTime: new Date(Date.now() - 55_000).toISOString(), startWindow: "109s" });
-    await send("early-one", "/ok/late", { startWindow: "600s" });
+    await send("late-one", "/ok/late", { startWindow: "3000s" });
+    await send("early-one", "/ok/late", { startWindow: "7200s" });
+    const { context, page, faults } = await openTab(browser);
+    await page.clock.setFixedTime(Date.now() + 2_400_000); // 40 minutes later, to the page
     await page.goto(server.url);
     const card = page.getByRole("article").filter({ hasText: "1 job about to miss its window" });
     await card.getByRole("link", { name: "late-one" }).waitFor();
     await server.call("fireonce.admin.v1.PauseService/EndPause", { pauseId: pause.pauseId });
     await card.waitFor({ state: "detached" });
     assert.deepEqual(faults, []);
+    await context.close();
   });
 });
 
