@@ -344,8 +344,8 @@ func (t *recurringTrial) without(row LedgerRow, at time.Time) string {
 			return "no earlier job may be in its way"
 		}
 	case OutcomeMissed, OutcomeCoalesced:
-		if row.Outcome == OutcomeMissed && !late && t.pausedAt(row.Decided) {
-			return "" // it was undecided when the schedule was paused
+		if row.Outcome == OutcomeMissed && t.pausedAt(row.Decided) {
+			return "" // it was undecided when the schedule was paused, however late that was
 		}
 		if !late || t.CatchesUp {
 			return "it was in time, or every firing is caught up"

@@ -122,6 +122,12 @@ func TestSchedulesAsTheyShouldBe(t *testing.T) {
 		}(),
 		"late":                         func() *judge.Recurring { r := fired(); becomes(r, 2, judge.OutcomeMissed, 2*time.Minute); return r }(),
 		"undecided when it was paused": func() *judge.Recurring { r := fired(); becomes(r, 5, judge.OutcomeMissed, 7*time.Second); return r }(),
+		"late and undecided when it was paused, with ALL": func() *judge.Recurring {
+			r := fired()
+			r.CatchesUp = true
+			becomes(r, 4, judge.OutcomeMissed, 17*time.Second)
+			return r
+		}(),
 		"waiting while it ended": func() *judge.Recurring {
 			r := fired()
 			r.Buffers = true
@@ -165,6 +171,7 @@ func TestForgedSchedulesAreRefused(t *testing.T) {
 				becomes(r, 2, judge.OutcomeMissed, 0)
 			}
 		}},
+		"missed with ALL":                 {judge.Unfired, fired, func(r *judge.Recurring) { r.CatchesUp = true; becomes(r, 2, judge.OutcomeMissed, time.Hour) }},
 		"coalesced with ALL":              {judge.Unfired, fired, func(r *judge.Recurring) { r.CatchesUp = true; becomes(r, 2, judge.OutcomeCoalesced, time.Hour) }},
 		"refused":                         {judge.Unfired, fired, func(r *judge.Recurring) { becomes(r, 2, "REFUSED", 0) }},
 		"no content without a queue":      {judge.Unfired, fired, func(r *judge.Recurring) { becomes(r, 2, judge.OutcomeNoContent, 0) }},
