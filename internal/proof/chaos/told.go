@@ -362,7 +362,10 @@ func (t *telling) selections(finals []judge.Final) map[string]func(judge.Event) 
 	}
 	return map[string]func(judge.Event) bool{
 		toldAll: end, toldDigests: end,
-		toldFailures:   func(e judge.Event) bool { return of(e, job.Failed, job.Expired, job.NeedsResolution) },
+		toldFailures: func(e judge.Event) bool {
+			// A second effect that comes to light goes wrong without another state.
+			return of(e, job.Failed, job.Expired, job.NeedsResolution) || e.Cause == job.CauseDuplicateEffect.String() || e.Cause == job.CauseEffectShared.String()
+		},
 		toldLabeled:    func(e judge.Event) bool { return end(e) && labeled[e.JobID] },
 		toldConnection: func(e judge.Event) bool { return end(e) && there[e.JobID] },
 		toldCallback:   func(e judge.Event) bool { return end(e) && called[e.JobID] },

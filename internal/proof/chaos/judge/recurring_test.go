@@ -134,6 +134,12 @@ func TestSchedulesAsTheyShouldBe(t *testing.T) {
 			becomes(r, 5, judge.OutcomeMissed, 0)
 			return r
 		}(),
+		"waiting for minutes until the end": func() *judge.Recurring {
+			r := fired()
+			r.Buffers, r.CatchesUp = true, true
+			becomes(r, 2, judge.OutcomeMissed, 159*time.Second) // decided at 3:02
+			return r
+		}(),
 		"an empty queue": func() *judge.Recurring {
 			r := queued()
 			r.Kept[2] = judge.ItemFinal{ID: r.Kept[2].ID, Key: r.Kept[2].Key}
@@ -171,7 +177,11 @@ func TestForgedSchedulesAreRefused(t *testing.T) {
 				becomes(r, 2, judge.OutcomeMissed, 0)
 			}
 		}},
-		"missed with ALL":                 {judge.Unfired, fired, func(r *judge.Recurring) { r.CatchesUp = true; becomes(r, 2, judge.OutcomeMissed, time.Hour) }},
+		"missed with ALL": {judge.Unfired, fired, func(r *judge.Recurring) { r.CatchesUp = true; becomes(r, 2, judge.OutcomeMissed, time.Hour) }},
+		"dropped while nothing paused it": {judge.Unfired, fired, func(r *judge.Recurring) {
+			r.Buffers, r.CatchesUp = true, true
+			becomes(r, 2, judge.OutcomeMissed, 2*time.Minute)
+		}},
 		"coalesced with ALL":              {judge.Unfired, fired, func(r *judge.Recurring) { r.CatchesUp = true; becomes(r, 2, judge.OutcomeCoalesced, time.Hour) }},
 		"refused":                         {judge.Unfired, fired, func(r *judge.Recurring) { becomes(r, 2, "REFUSED", 0) }},
 		"no content without a queue":      {judge.Unfired, fired, func(r *judge.Recurring) { becomes(r, 2, judge.OutcomeNoContent, 0) }},
