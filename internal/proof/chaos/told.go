@@ -501,7 +501,7 @@ func wrongTold(out *judge.ToldReport) []string {
 	if out.Total > 0 {
 		why = append(why, fmt.Sprintf("%d violations of subscriptions", out.Total))
 	}
-	// What did not take place proves nothing.
+	// Zero violations prove nothing about what never happened.
 	for what, n := range map[string]int{
 		"event was told": out.Told, "notice came twice": out.Repeats, "event was counted": out.Counted, "notice met a fault": sum(out.Faults),
 		"notice was asked for again": out.Again, "subscription was paused": out.Pauses,
