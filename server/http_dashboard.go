@@ -14,6 +14,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Rules of this file: the dashboard is files, and shares its paths with the API.
@@ -43,8 +44,11 @@ type dashboard struct{ files map[string]*dashboardFile }
 
 // dashboardFile is one file, as it is sent.
 type dashboardFile struct {
-	content, zipped  []byte
+	content          []byte
 	kind, etag, keep string
+	// zipped compresses the file once, for the first request that takes it: a server that nobody
+	// looks at starts without. Nil: it is not worth it.
+	zipped func() []byte
 }
 
 // dashboardBase is the path below which browsers see the dashboard, with a slash at its end.
@@ -79,8 +83,8 @@ func newDashboard(cfg Config) (*dashboard, error) {
 			}
 			content = based
 		}
-		d.files[name], err = newDashboardFile(name, content)
-		return err
+		d.files[name] = newDashboardFile(name, content)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("server: dashboard: %w", err)
@@ -91,7 +95,7 @@ func newDashboard(cfg Config) (*dashboard, error) {
 	return d, nil
 }
 
-func newDashboardFile(name string, content []byte) (*dashboardFile, error) {
+func newDashboardFile(name string, content []byte) *dashboardFile {
 	sum := sha256.Sum256(content)
 	f := &dashboardFile{
 		content: content, kind: mime.TypeByExtension(path.Ext(name)),
@@ -103,22 +107,18 @@ func newDashboardFile(name string, content []byte) (*dashboardFile, error) {
 	if strings.HasPrefix(name, dashboardAssets) {
 		f.keep = "public, max-age=31536000, immutable"
 	}
-	if len(content) < compressAssetFrom {
-		return f, nil
+	if len(content) >= compressAssetFrom {
+		f.zipped = sync.OnceValue(func() []byte { return zip(content) })
 	}
-	var zipped bytes.Buffer
-	w, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(content); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	f.zipped = zipped.Bytes()
-	return f, nil
+	return f
+}
+
+func zip(content []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(content) // into memory, which takes everything
+	_ = w.Close()
+	return out.Bytes()
 }
 
 // orElse answers with a file, or with the page where a browser opens one, and leaves the rest to next.
@@ -181,7 +181,7 @@ func (f *dashboardFile) serve(w http.ResponseWriter, r *http.Request) {
 		h.Add("Vary", "Accept-Encoding")
 		if acceptsGzip(r) {
 			h.Set("Content-Encoding", "gzip")
-			content = f.zipped
+			content = f.zipped()
 		}
 	}
 	if known := r.Header.Get("If-None-Match"); known == f.etag || known == "W/"+f.etag {
