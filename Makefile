@@ -66,12 +66,12 @@ web-check: ## Fail if web/dist is not what the sources in web/ build to
 .PHONY: test-web
 test-web: ## Use the dashboard in Chromium, against a real server and real receivers
 	go build -o .tools/bin/fireonce ./cmd/fireonce
-	.ci/web test $(CURDIR)/.tools/bin/fireonce
+	.ci/web test .tools/bin/fireonce
 
 .PHONY: web-pictures
 web-pictures: ## Take pictures of each page: FOLDER=docs/dashboard
 	go build -o .tools/bin/fireonce ./cmd/fireonce
-	FIREONCE_BINARY=$(CURDIR)/.tools/bin/fireonce node web/e2e/look.mjs $(or $(FOLDER),.tools/pictures)
+	.ci/web pictures .tools/bin/fireonce $(abspath $(or $(FOLDER),.tools/pictures))
 
 # go.mod requires a version of clients/go that may have no tag yet, and `go mod tidy` knows no go.work.
 .PHONY: tidy
@@ -298,6 +298,7 @@ NEED_TEST := need-postgres need-postfix need-promtool need-sslscan clients $(PDS
 .PHONY: ready
 ready: ## Install what `make verify` needs
 	@$(MAKE) --no-print-directory -j 1 $(NEED_TEST)
+	@.ci/web ready
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".

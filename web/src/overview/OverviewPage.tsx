@@ -230,7 +230,7 @@ function Figure({ icon: Icon, label, value, note, tone }: { icon: LucideIcon; la
         <Icon className="size-4 text-faint" aria-hidden />
         {label}
       </p>
-      <p className={cx("num mt-2 text-[26px] leading-none font-semibold tracking-tight", tone)}>{value}</p>
+      <p className={cx("num mt-2 text-[22px] leading-none whitespace-nowrap md:text-[26px] font-semibold tracking-tight", tone)}>{value}</p>
       <p className="mt-2 text-[12.5px] text-faint">{note}</p>
     </div>
   );
@@ -266,7 +266,7 @@ function Settled({ sums }: { sums: Sums }) {
       ))}
       {rows.length === 0 && <li className="flex h-44 items-center justify-center text-dim">None of them is settled yet.</li>}
       <li className="border-t pt-3 text-[13px] text-dim">
-        {plural(sums.unknown, "outcome")} became unknown, {count(sums.recovered)} had their effect after all.
+        {plural(sums.unknown, "outcome")} became unknown, and Fireonce found the effect of {count(sums.recovered)}.
       </li>
     </ul>
   );
