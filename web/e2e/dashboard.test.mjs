@@ -183,9 +183,14 @@ describe("without keys", () => {
     await page.keyboard.press("g");
     await page.keyboard.press("j");
     await page.getByRole("heading", { name: "Jobs", exact: true }).waitFor();
-    await page.keyboard.press("Control+k");
-    await page.keyboard.type("order-4201");
-    await page.getByRole("option", { name: /order-4201:paid/, selected: true }).waitFor();
+    // Again and again: with answers that are there already, and ones that come late, something is always chosen.
+    for (let i = 0; i < 6; i++) {
+      if (i > 0) await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+      await page.keyboard.press("Control+k");
+      await page.keyboard.type("order-4201");
+      await page.getByRole("option", { name: /order-4201:paid/, selected: true }).waitFor({ timeout: 10_000 });
+    }
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "order-4201:paid" }).waitFor();
     assert.deepEqual(faults, []);

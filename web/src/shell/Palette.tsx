@@ -4,7 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
 import { Dialog } from "radix-ui";
 import { Moon, Plus, Search, Sun, SunMoon } from "lucide-react";
-import { useDeferredValue, useState, type ReactNode } from "react";
+import { useDeferredValue, useEffect, useRef, useState, type ReactNode } from "react";
 import { JobService } from "@gen/v1/job_service_pb.js";
 import { useMay } from "@/api/session";
 import { filterOf, stateName } from "@/jobs/search";
@@ -27,6 +27,16 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     { filter: filterOf({ q }), pageSize: 6 },
     { enabled: q.length >= 2 && /^[!-~]+$/.test(q) && may("jobs:read"), placeholderData: keepPreviousData },
   );
+  // What is chosen may go when jobs come, and then the list chooses nothing: Enter would do nothing.
+  const [chosen, setChosen] = useState("");
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const frame = requestAnimationFrame(() => {
+      const entries = list.current?.querySelectorAll("[cmdk-item]") ?? [];
+      if (![...entries].some((e) => e.getAttribute("aria-selected") === "true")) setChosen(entries[0]?.getAttribute("data-value") ?? "");
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [text, found.data, chosen]);
   const go = (then: () => unknown) => () => {
     onClose();
     void then();
@@ -40,12 +50,12 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           className="lifted rise fixed inset-x-2 top-2 z-50 flex max-h-[80dvh] flex-col overflow-hidden outline-none md:inset-x-auto md:top-[14vh] md:left-1/2 md:w-[36rem] md:-translate-x-1/2"
         >
           <Dialog.Title className="sr-only">Go to</Dialog.Title>
-          <Command label="Go to" loop className="flex min-h-0 flex-col">
+          <Command label="Go to" loop value={chosen} onValueChange={setChosen} className="flex min-h-0 flex-col">
             <div className="flex items-center gap-3 border-b px-4">
               <Search className="size-4 text-faint" aria-hidden />
               <Command.Input value={text} onValueChange={setText} placeholder="A page, an action, or the key of a job" className="h-12 w-full bg-transparent text-[15px] outline-none placeholder:text-faint" />
             </div>
-            <Command.List className="max-h-[60vh] overflow-y-auto p-2">
+            <Command.List ref={list} className="max-h-[60vh] overflow-y-auto p-2">
               <Command.Empty className="px-3 py-8 text-center text-dim">Nothing fits.</Command.Empty>
               {q.length >= 2 && (found.data?.jobs.length ?? 0) > 0 && (
                 <Command.Group heading="Jobs" className={group}>
