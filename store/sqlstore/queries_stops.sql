@@ -9,6 +9,19 @@ SELECT * FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY
 UNION ALL
 SELECT * FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY (@hold_keys::text[]);
 
+-- name: HoldingStops :many
+-- Those that hold windows, may be over these connections and hold keys, and had not ended at @since.
+SELECT * FROM stops
+WHERE hold_windows AND (ended_at IS NULL OR ended_at >= @since::timestamptz) AND (end_at IS NULL OR end_at >= @since)
+    AND (
+        scope NOT IN (4, 5) OR scope = 4 AND connection_id = ANY (@connections::uuid[])
+        OR scope = 5 AND hold_key = ANY (@hold_keys::text[])
+    );
+
+-- name: BeginWindow :exec
+-- No change of the job: no version, no event.
+UPDATE /* SQLite: UPDATE OR FAIL */ job_state SET start_deadline = @start_deadline WHERE job_id = @job_id;
+
 -- name: StopTargets :many
 -- Jobs as stops see them.
 SELECT s.job_id, s.project, s.connection_id, s.hold_key, c.connector, j.labels
@@ -37,10 +50,10 @@ WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > @now::timestamptz) AND (s
 -- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by
+    begin_at, end_at, planned, created_at, created_by, hold_windows
 ) VALUES (
     @id, @scope, @project, @connector, @connection_id, @hold_key, @label, @value, @cause, @note,
-    @begin_at, @end_at, @planned, @created_at, @created_by
+    @begin_at, @end_at, @planned, @created_at, @created_by, @hold_windows
 )
 ON CONFLICT (id) DO NOTHING;
 
