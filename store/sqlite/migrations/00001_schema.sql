@@ -1291,7 +1291,7 @@ CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NO
 CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
 CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5;
 CREATE INDEX stops_list ON stops (created_at, id);
-CREATE INDEX stops_holding ON stops (id) WHERE hold_windows = 1;
+CREATE INDEX stops_holding ON stops (id) WHERE hold_windows;
 
 --
 -- Plans: changes of many jobs
