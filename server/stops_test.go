@@ -154,11 +154,47 @@ func TestPauseDryRun(t *testing.T) {
 	if got.GetCreated() || got.GetPause().GetPauseId() != "" {
 		t.Errorf("made %v", got)
 	}
+	held, err := ask[adminv1.CreatePauseResponse](t, c, createPause, &adminv1.CreatePauseRequest{Target: pauseEverything(), HoldWindows: true, DryRun: true})
+	f.must(err)
+	if !held.GetPause().GetHoldWindows() || got.GetPause().GetHoldWindows() || held.GetPreview().GetWindowEndCount() != 1 {
+		t.Errorf("a pause that holds windows: %v", held)
+	}
 	list, err := ask[adminv1.ListPausesResponse](t, c, listPauses, &adminv1.ListPausesRequest{ShowEnded: true})
 	f.must(err)
 	if len(list.GetPauses()) > 0 {
 		t.Errorf("stored %v", list)
 	}
+}
+
+// TestPauseHoldsWindows: a pause that holds windows is beside one that does not, and says so
+// wherever it is shown.
+func TestPauseHoldsWindows(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		shown := func(p *adminv1.Pause) bool { return p.GetHoldWindows() }
+		made := make(map[bool]*adminv1.Pause)
+		for _, hold := range []bool{false, true} {
+			got, err := ask[adminv1.CreatePauseResponse](t, c, createPause, &adminv1.CreatePauseRequest{Target: pauseEverything(), HoldWindows: hold})
+			f.must(err)
+			if !got.GetCreated() || shown(got.GetPause()) != hold {
+				t.Errorf("hold_windows %v: made %v", hold, got)
+			}
+			again, err := ask[adminv1.CreatePauseResponse](t, c, createPause, &adminv1.CreatePauseRequest{Target: pauseEverything(), HoldWindows: hold})
+			f.must(err)
+			if made[hold] = got.GetPause(); again.GetCreated() || again.GetPause().GetPauseId() != made[hold].GetPauseId() {
+				t.Errorf("hold_windows %v: made again %v", hold, again)
+			}
+		}
+		list, err := ask[adminv1.ListPausesResponse](t, c, listPauses, &adminv1.ListPausesRequest{})
+		f.must(err)
+		if p := list.GetPauses(); len(p) != 2 || shown(p[0]) == shown(p[1]) {
+			t.Errorf("listed %v", p)
+		}
+		ended, err := ask[adminv1.EndPauseResponse](t, c, endPause, &adminv1.EndPauseRequest{PauseId: made[true].GetPauseId()})
+		f.must(err)
+		if !shown(ended.GetPause()) {
+			t.Errorf("ended %v", ended)
+		}
+	})
 }
 
 // TestPausesShowWhatTheyHoldBack: a list has what ends in a pause from now on, and a connection has
