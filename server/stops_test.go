@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,6 +225,54 @@ func TestPausesShowWhatTheyHoldBack(t *testing.T) {
 	if len(conns.GetConnections()) == 0 {
 		t.Error("no connection")
 	}
+}
+
+// TestPausesThatCannotBeRead: a connection is not shown without them, and the answer to a change that
+// is stored does not fail for them.
+func TestPausesThatCannotBeRead(t *testing.T) {
+	var away atomic.Bool
+	f := start(t, func(c *server.Config) { c.Store = stopless{c.Store, &away} })
+	overEvery := &adminv1.CreatePauseRequest{Target: pauseEverything()}
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			away.Store(false)
+			c := dial(f)
+			made, err := ask[adminv1.CreatePauseResponse](t, c, createPause, overEvery)
+			f.must(err)
+			away.Store(true)
+			of := &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: f.conn}}
+			_, err = ask[connectionsv1.GetConnectionResponse](t, c, connsPath+"GetConnection", of)
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
+			_, err = ask[connectionsv1.ListConnectionsResponse](t, c, connsPath+"ListConnections", &connectionsv1.ListConnectionsRequest{})
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
+			changed, err := ask[connectionsv1.PauseConnectionResponse](t, c, connsPath+"PauseConnection", &connectionsv1.PauseConnectionRequest{
+				Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: f.conn}, Reason: name,
+			})
+			f.must(err)
+			if changed.GetConnection().GetPauseTime() == nil || changed.GetConnection().GetPauseId() != "" {
+				t.Errorf("changed: %v", changed)
+			}
+			away.Store(false)
+			got, err := ask[connectionsv1.GetConnectionResponse](t, c, connsPath+"GetConnection", of)
+			f.must(err)
+			if got.GetConnection().GetPauseId() != made.GetPause().GetPauseId() {
+				t.Errorf("read: %v", got)
+			}
+		})
+	}
+}
+
+// stopless is a store that cannot read what stops cover while away is set.
+type stopless struct {
+	server.Store
+	away *atomic.Bool
+}
+
+func (s stopless) StopsOver(ctx context.Context, targets []store.StopTarget) ([]*store.Stop, error) {
+	if s.away.Load() {
+		return nil, store.ErrUnavailable
+	}
+	return s.Store.StopsOver(ctx, targets)
 }
 
 // TestPausesOfOthers: a key pauses its own project alone, and ends no pause of the operator's.
