@@ -341,7 +341,8 @@ type PreviewUnderWayParams struct {
 	Most          int32
 }
 
-// Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none.
+// Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none. The
+// first condition is that of the index on jobs under way, which SQLite uses only if it is stated.
 func (q *Queries) PreviewUnderWay(ctx context.Context, arg PreviewUnderWayParams) (int64, error) {
 	row := q.db.QueryRow(ctx, previewUnderWay,
 		arg.Project,

@@ -127,7 +127,8 @@ WHERE (@project::text = '' OR s.project = @project) AND (@connector::text = '' O
 ORDER BY s.next_at LIMIT @max_rows;
 
 -- name: PreviewUnderWay :one
--- Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none.
+-- Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none. The
+-- first condition is that of the index on jobs under way, which SQLite uses only if it is stated.
 SELECT count(*) FROM (
     SELECT s.job_id FROM job_state AS s
     JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
