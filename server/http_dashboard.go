@@ -46,8 +46,8 @@ type dashboard struct{ files map[string]*dashboardFile }
 type dashboardFile struct {
 	content          []byte
 	kind, etag, keep string
-	// zipped compresses the file once, for the first request that takes it: a server that nobody
-	// looks at starts without. Nil: it is not worth it.
+	// zipped compresses the file once, for the first request that takes it: a server
+	// without a viewer starts without. Nil: it is not worth it.
 	zipped func() []byte
 }
 

@@ -158,6 +158,27 @@ describe("what needs a person", () => {
     assert.deepEqual(faults, []);
   });
 
+  test("a schedule that has paused itself is resumed where it is seen to stand still", async () => {
+    const { page, faults } = tab;
+    const { schedule } = await server.call(`${schedules}/CreateSchedule`, {
+      idempotencyKey: "failing",
+      displayName: "Failing report",
+      spec: { timeZone: "UTC", intervals: [{ every: "10s" }] },
+      policies: { pauseAfterFailures: 1 },
+      jobTemplate: { connectionKey: "payments", payload: { httpRequest: { url: `${receiver.url}/refused-first/report` } } },
+    });
+    const state = () => server.call(`${schedules}/GetSchedule`, { scheduleId: schedule.scheduleId }).then((r) => r.schedule.state);
+    await until("it pauses itself", async () => (await state()) === "SCHEDULE_STATE_PAUSED", 60);
+    await page.goto(server.url);
+    const card = page.getByRole("article").filter({ hasText: "Failing report stands still" });
+    await card.getByRole("button", { name: "Resume" }).click();
+    await page.getByText("Failing report fires again.").waitFor();
+    await card.waitFor({ state: "detached" });
+    assert.equal(await state(), "SCHEDULE_STATE_ACTIVE");
+    await server.call(`${schedules}/DeleteSchedule`, { scheduleId: schedule.scheduleId });
+    assert.deepEqual(faults, []);
+  });
+
   test("jobs about to miss their window are shown before they do", async () => {
     const { pause } = await server.call("fireonce.admin.v1.PauseService/CreatePause", { target: { project: true }, note: "Move" });
     await send("late-one", "/ok/late", { startWindow: "3000s" });

@@ -60,9 +60,10 @@ export function caller(url, key) {
   };
 }
 
-/** A receiver that does what the path says: /ok, /reset after it acted, /down, /refused, /slow, /mastodon. */
+/** A receiver that does what the path says: /ok, /reset after it acted, /down, /refused, /refused-first, /slow, /mastodon. */
 export async function startReceiver() {
   const effects = new Map();
+  const refused = new Set();
   const tokens = new Set(["good", "better"]);
   const server = createServer((req, res) => {
     const chunks = [];
@@ -73,7 +74,8 @@ export async function startReceiver() {
       const path = new URL(req.url, "http://x").pathname;
       if (path.startsWith("/reset")) return req.socket.destroy();
       if (path.startsWith("/down")) return void res.writeHead(503).end("down for maintenance");
-      if (path.startsWith("/refused")) return void res.writeHead(422, { "Content-Type": "application/json" }).end('{"error":"amount must be positive"}');
+      if (path.startsWith("/refused-first") && !refused.has(path)) return void (refused.add(path), res.writeHead(422).end("not yet"));
+      if (path.startsWith("/refused/")) return void res.writeHead(422, { "Content-Type": "application/json" }).end('{"error":"amount must be positive"}');
       if (path.startsWith("/mastodon/")) return mastodon(req, res, path, tokens);
       if (path.startsWith("/slow")) return void setTimeout(() => res.writeHead(200).end("ok"), 4000);
       res.writeHead(200, { "Content-Type": "application/json" }).end('{"ok":true}');

@@ -1,6 +1,6 @@
-import { useQuery } from "@connectrpc/connect-query";
+import { useMutation, useQuery } from "@connectrpc/connect-query";
 import { Link, useSearch } from "@tanstack/react-router";
-import { ChevronDown, CircleCheck, Clock, Repeat, Timer } from "lucide-react";
+import { ChevronDown, CircleCheck, Clock, Play, Repeat, Timer } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { IncidentKind, IncidentService, type Incident } from "@gen/admin/v1/incident_service_pb.js";
 import { SchedulePauseCause, ScheduleState, type Schedule } from "@gen/schedules/v1/schedule_pb.js";
@@ -13,6 +13,7 @@ import { toneSoft } from "@/jobs/words";
 import { Button, cx, Empty, Notice, PageHead, Skeleton, When } from "@/ui/basics";
 import { clockTime, dateOf, shortTime } from "@/ui/format";
 import { useNow } from "@/ui/now";
+import { say } from "@/ui/toast";
 import { Card } from "./Card";
 import { Closing, useClosing } from "./Closing";
 import { incidentTitle, kindWords, looksWords } from "./words";
@@ -48,7 +49,7 @@ export default function AttentionPage() {
         <IncidentCard key={i.incidentId} incident={i} linked={i.incidentId === linked} onDecide={() => setDeciding(i)} onReconnect={() => setReconnecting(i.connectionKey)} />
       ))}
       {still.map((s) => (
-        <Still key={s.scheduleId} schedule={s} />
+        <Still key={s.scheduleId} schedule={s} onChange={() => void schedules.refetch()} />
       ))}
       {reconnecting && (
         <Suspense fallback={null}>
@@ -213,8 +214,13 @@ function IncidentCard({ incident: i, linked, onDecide, onReconnect }: { incident
   );
 }
 
-function Still({ schedule: s }: { schedule: Schedule }) {
-  const Icon = s.overdueTime ? Clock : Repeat;
+/** A schedule that makes no jobs any more. It is resumed here, as it is seen: its etag. */
+function Still({ schedule: s, onChange }: { schedule: Schedule; onChange: () => void }) {
+  const may = useMay();
+  const resume = useMutation(ScheduleService.method.resumeSchedule);
+  const paused = s.state === ScheduleState.PAUSED;
+  const Icon = paused ? Repeat : Clock;
+  const name = s.displayName || s.idempotencyKey;
   return (
     <Card
       icon={
@@ -222,12 +228,33 @@ function Still({ schedule: s }: { schedule: Schedule }) {
           <Icon className="size-5" aria-hidden />
         </span>
       }
-      title={<>{s.displayName || s.idempotencyKey} stands still</>}
-      note={s.note ? whole(s.note) : s.overdueTime ? <>A firing is overdue since <When at={dateOf(s.overdueTime)} />.</> : "It paused itself."}
+      title={<>{name} stands still</>}
+      note={
+        <>
+          <p>{s.note ? whole(s.note) : s.overdueTime ? <>A firing is overdue since <When at={dateOf(s.overdueTime)} />.</> : "It paused itself."}</p>
+          {paused && (
+            <p className="text-[13px] text-faint">
+              {s.pauseTime && <>paused <When at={dateOf(s.pauseTime)} />; </>}resumed, it fires from then on, and what fell into the pause is not caught up
+            </p>
+          )}
+          {resume.error && <Notice kind="bad">{faultOf(resume.error).text}</Notice>}
+        </>
+      }
       action={
-        <Button asChild>
-          <Link to="/schedules" search={{ open: s.idempotencyKey }}>See the schedule</Link>
-        </Button>
+        <>
+          <Button asChild>
+            <Link to="/schedules" search={{ open: s.idempotencyKey }}>See the schedule</Link>
+          </Button>
+          {paused && may("schedules:write") && (
+            <Button
+              look="primary"
+              busy={resume.isPending}
+              onClick={() => resume.mutate({ schedule: { case: "scheduleId", value: s.scheduleId }, etag: s.etag }, { onSuccess: () => say(`${name} fires again.`), onSettled: onChange })}
+            >
+              <Play className="size-4" aria-hidden /> Resume
+            </Button>
+          )}
+        </>
       }
     />
   );
