@@ -54,6 +54,10 @@ const StopHeadStart = 5 * time.Second
 // stop makes it due earlier.
 const StopSetAside = 10 * time.Minute
 
+// StopNoticeLook bounds that for work with a notice under way that passes the stop: it may be due
+// again at any time.
+const StopNoticeLook = 5 * time.Second
+
 // StopScope is what a stop covers.
 type StopScope int
 
@@ -62,7 +66,8 @@ const (
 	_ StopScope = iota
 	// StopEverything covers every job of every project.
 	StopEverything
-	// StopProject covers a project.
+	// StopProject covers a project, and not its notices: they report what a person does not see
+	// while it is paused.
 	StopProject
 	// StopConnector covers the jobs of one connector, of a project or of all.
 	StopConnector
@@ -183,14 +188,17 @@ func (s *Stop) Open(now time.Time) bool {
 }
 
 // Covers reports whether the stop is about a target. A stop of a label covers jobs, and no
-// hold key as a whole. A stop of a project, or of what is in it, covers the project's notices.
+// hold key as a whole. A stop of what is in a project covers the project's notices, too.
 func (s *Stop) Covers(t *StopTarget) bool {
-	if owner, _ := job.NoticesOf(t.Project); s.Project != "" && s.Project != owner {
+	owner, notices := job.NoticesOf(t.Project)
+	if s.Project != "" && s.Project != owner {
 		return false
 	}
 	switch s.Scope {
-	case StopEverything, StopProject:
+	case StopEverything:
 		return true
+	case StopProject:
+		return !notices
 	case StopConnector:
 		return s.Connector == t.Connector
 	case StopConnection:
@@ -290,6 +298,21 @@ func (s *Stop) SetAside(now time.Time) time.Time {
 		return s.End
 	}
 	return until
+}
+
+// SetAsideUntil is SetAside, of work with a notice under way that passes the stop if notices is true.
+func (s *Stop) SetAsideUntil(now time.Time, notices bool) time.Time {
+	until := s.SetAside(now)
+	if soon := now.Add(StopNoticeLook); notices && soon.Before(until) {
+		return soon
+	}
+	return until
+}
+
+// Notices returns the notices among the jobs of a connection of a project.
+func (t StopTarget) Notices() StopTarget {
+	t.Project, t.Labels = job.NoticeProject(t.Project), nil
+	return t
 }
 
 // StopTargetOf returns a job as stops see it.

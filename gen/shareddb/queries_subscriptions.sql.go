@@ -734,3 +734,27 @@ func (q *Queries) TakeNoticePlace(ctx context.Context, arg TakeNoticePlaceParams
 	}
 	return result.RowsAffected(), nil
 }
+
+const wakeNotice = `-- name: WakeNotice :exec
+UPDATE connection_ready SET stopped_until = $1::timestamptz
+WHERE connection_id = $2 AND hold_key = $3 AND stopped_until > $4::timestamptz
+`
+
+type WakeNoticeParams struct {
+	Now          time.Time
+	ConnectionID job.ID
+	HoldKey      string
+	Later        time.Time
+}
+
+// A row that a stop has set aside is looked at again: the notice may pass the stop. Those that wait
+// only for the head start of repeats go on waiting.
+func (q *Queries) WakeNotice(ctx context.Context, arg WakeNoticeParams) error {
+	_, err := q.db.Exec(ctx, wakeNotice,
+		arg.Now,
+		arg.ConnectionID,
+		arg.HoldKey,
+		arg.Later,
+	)
+	return err
+}

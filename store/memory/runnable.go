@@ -59,6 +59,10 @@ type queue struct {
 	key  runnableKey
 	conn *connection
 	jobs []*record
+	// stop is in force over the row; nil: none is. passes reports that jobs has only the notices, which
+	// pass it.
+	stop   *store.Stop
+	passes bool
 }
 
 // queues returns the runnable rows with jobs, in the order of their keys.
@@ -83,11 +87,25 @@ func (t *tx) queues() []*queue {
 	}
 	for _, q := range out {
 		slices.SortStableFunc(q.jobs, byDue)
+		t.stopQueue(q)
 	}
 	slices.SortFunc(out, func(a, b *queue) int {
 		return cmp.Or(bytes.Compare(a.key.conn[:], b.key.conn[:]), cmp.Compare(a.key.hold, b.key.hold))
 	})
 	return out
+}
+
+// stopQueue finds the stop over a queue, and leaves only the notices in it that pass the stop, if there
+// are any.
+func (t *tx) stopQueue(q *queue) {
+	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
+	if q.stop = store.StopOver(t.stops, target, t.now); q.stop == nil || store.StopOver(t.stops, target.Notices(), t.now) != nil {
+		return
+	}
+	notices := slices.DeleteFunc(slices.Clone(q.jobs), func(r *record) bool { return !r.job.IsNotice() })
+	if q.passes = len(notices) > 0; q.passes {
+		q.jobs = notices
+	}
 }
 
 func byDue(a, b *record) int { return a.job.NextAt.Compare(b.job.NextAt) }
@@ -104,9 +122,10 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
-	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
-	if stop := store.StopOver(t.stops, target, t.now); stop != nil {
-		at = later(at, stop.SetAside(t.now))
+	if aside := q.stop; aside != nil && !q.passes {
+		at = later(at, aside.SetAside(t.now))
+	} else if aside != nil { // the others are looked at then
+		at = earlier(at, aside.SetAside(t.now))
 	}
 	for _, other := range []time.Time{q.rateLimitedUntil, q.stoppedUntil, t.pacedUntil(q.conn), q.servedAt} {
 		if other.After(at) {

@@ -24,7 +24,8 @@ import (
 //   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
 //     one: claims do not read it until that changes;
 //   - a row that a stop covers is set aside until a time, under a lock of the stop, so that its
-//     end finds the row;
+//     end finds the row. Notices in it that pass the stop are claimed, and it is looked at again
+//     soon while one is under way;
 //   - the use of a connection's bounds is read and written under its claim lock, a row of
 //     connection_claims, which claims take if it is free. A claim that finds none free waits
 //     for one, so that no claim stays without jobs forever;
@@ -60,6 +61,9 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		}
 		active, err := c.unstopped(ctx)
 		if err != nil {
+			return nil, err
+		}
+		if err := c.passNotices(ctx); err != nil {
 			return nil, err
 		}
 		for len(active) > 0 && c.left > 0 {
@@ -130,8 +134,10 @@ type runnableRow struct {
 	runnableKey
 	lock   *claimLock
 	served bool
-	// stop is in force over all of its jobs; nil: none is.
-	stop *store.Stop
+	// stop is in force over all of its jobs; nil: none is. notices reports that notices are under way
+	// which pass it.
+	stop    *store.Stop
+	notices bool
 }
 
 // claimLock is a connection, and how many more of its jobs this claim may take.
@@ -232,10 +238,68 @@ func (c *claimer) findStops(ctx context.Context, keys []runnableKey) (err error)
 
 // stopOver returns the stop that is in force over all jobs of a row; nil: none is.
 func (c *claimer) stopOver(k runnableKey) *store.Stop {
+	return store.StopOver(c.stops, c.target(k), c.now)
+}
+
+// target returns the jobs of a row as stops see them.
+func (c *claimer) target(k runnableKey) store.StopTarget {
 	conn := c.conns[k.conn]
-	return store.StopOver(c.stops, store.StopTarget{
-		Project: conn.Project, Connector: conn.Connector, Connection: k.conn, HoldKey: k.hold,
-	}, c.now)
+	return store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: k.conn, HoldKey: k.hold}
+}
+
+// findNotices finds the rows set aside by a stop that notices under way pass.
+func (c *claimer) findNotices(ctx context.Context) error {
+	var conns []job.ID
+	for _, r := range c.rows {
+		if r.stop != nil && store.StopOver(c.stops, c.target(r.runnableKey).Notices(), c.now) == nil {
+			conns = append(conns, r.conn)
+		}
+	}
+	if len(conns) == 0 {
+		return nil
+	}
+	open, err := c.shared().Q.OpenNotices(ctx, distinct(conns))
+	if err != nil {
+		return fmt.Errorf("open notices: %w", err)
+	}
+	in := make(map[runnableKey]bool, len(open))
+	for _, o := range open {
+		in[runnableKey{o.ConnectionID, o.HoldKey}] = true
+	}
+	for _, r := range c.rows {
+		r.notices = in[r.runnableKey] && r.stop != nil && store.StopOver(c.stops, c.target(r.runnableKey).Notices(), c.now) == nil
+	}
+	return nil
+}
+
+// passNotices claims the notices that pass the stops of their rows.
+func (c *claimer) passNotices(ctx context.Context) error {
+	for _, r := range c.rows {
+		project := c.conns[r.conn].Project
+		n := c.room.Left(project, r.conn, min(c.left, r.lock.capacity))
+		if !r.notices || n <= 0 {
+			continue
+		}
+		var rows []pgdb.LockDueNoticesRow
+		c.queue(ctx, query("due notices", (*pgdb.Queries).LockDueNotices, pgdb.LockDueNoticesParams{
+			ConnectionID: r.conn, HoldKey: r.hold, Now: c.now, Base: c.base, MaxRows: int32(n),
+		}, &rows))
+		if err := c.flushHolds(ctx, []job.ID{r.conn}, []string{r.hold}); err != nil {
+			return err
+		}
+		due := make([]pgdb.LockDueRow, len(rows))
+		for i, row := range rows {
+			due[i] = pgdb.LockDueRow(row)
+		}
+		if err := c.take(ctx, due); err != nil {
+			return err
+		}
+		took := int64(len(due))
+		c.room.Take(project, r.conn, took)
+		c.left -= took
+		r.lock.capacity, r.lock.took, r.served = r.lock.capacity-took, r.lock.took+took, took > 0
+	}
+	return nil
 }
 
 // unstopped returns the rows that no stop covers.
@@ -253,7 +317,7 @@ func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 			active = append(active, r)
 		}
 	}
-	return active, nil
+	return active, c.findNotices(ctx)
 }
 
 // keepStops locks the stops by which rows are set aside. A row whose stop has ended meanwhile is
@@ -330,16 +394,21 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 // lockDue sends the writes of the round before and locks jobs.
 func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb.LockDueRow, err error) {
 	c.queue(ctx, query("due jobs", (*pgdb.Queries).LockDue, p, &due))
+	return due, c.flushHolds(ctx, p.Connections, p.HoldKeys)
+}
+
+// flushHolds reads which rows are held, if jobs may be armed, together with what is queued.
+func (c *claimer) flushHolds(ctx context.Context, conns []job.ID, holds []string) error {
 	var held []pgdb.HeldRowsRow
 	if c.p.Intent != nil {
-		keys := pgdb.HeldRowsParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
+		keys := pgdb.HeldRowsParams{Connections: conns, HoldKeys: holds}
 		c.queue(ctx, query("holds", (*pgdb.Queries).HeldRows, keys, &held))
 	}
 	if err := c.flush(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	c.holds(held)
-	return due, nil
+	return nil
 }
 
 // take leases the locked jobs, arms those that have an intent, and queues the writes.
@@ -460,7 +529,7 @@ func (c *claimer) leave(ctx context.Context) error {
 		}
 		var until, stopped time.Time
 		if r.stop != nil {
-			stopped = r.stop.SetAside(c.now)
+			stopped = r.stop.SetAsideUntil(c.now, r.notices)
 		}
 		if paced {
 			until = time.UnixMicro(r.lock.bucket.At).UTC()

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
@@ -18,7 +19,9 @@ import (
 //     equal share, then the rows that have more jobs;
 //   - a row that was served goes behind the others, so that small claims alternate too;
 //   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
-//     one: claims do not read it until that changes.
+//     one: claims do not read it until that changes;
+//   - a row that a stop covers is set aside until a time. Notices in it that pass the stop are
+//     claimed, and it is looked at again soon while one is under way.
 
 // Claim implements store.Store.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
@@ -125,19 +128,17 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 		return 0, err
 	}
 	of := store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: conn.ID, HoldKey: r.HoldKey}
-	if stop := store.StopOver(stops, of, c.now); stop != nil {
-		c.aside++
-		return 0, named("runnable row", c.q.SetAside(ctx, sqlitedb.SetAsideParams{
-			ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: stop.SetAside(c.now),
-		}))
+	stop, notices := store.StopOver(stops, of, c.now), false
+	if stop != nil {
+		if notices, err = c.setAside(ctx, r, of, stops, stop); err != nil || !notices {
+			return 0, err
+		}
 	}
 	n = c.room.Left(conn.Project, conn.ID, min(n, conn.capacity))
 	if n <= 0 {
 		return 0, nil
 	}
-	due, err := c.w.sq.DueJobs(ctx, shareddb.DueJobsParams{
-		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, MaxRows: int32(n),
-	})
+	due, err := c.due(ctx, shareddb.DueJobsParams{ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, MaxRows: int32(n)}, notices)
 	if err != nil {
 		return 0, fmt.Errorf("due jobs: %w", err)
 	}
@@ -157,6 +158,37 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 	conn.capacity -= took
 	c.room.Take(conn.Project, conn.ID, took)
 	return took, c.bound(ctx, conn, took)
+}
+
+// setAside sets a row aside that a stop covers. It reports whether the row has notices under way that
+// pass the stop.
+func (c *claimer) setAside(
+	ctx context.Context, r sqlitedb.RunnableRowsRow, of store.StopTarget, stops []store.Stop, stop *store.Stop,
+) (notices bool, err error) {
+	if store.StopOver(stops, of.Notices(), c.now) == nil {
+		open, err := c.w.sq.OpenNotices(ctx, []job.ID{r.ConnectionID})
+		if err != nil {
+			return false, fmt.Errorf("open notices: %w", err)
+		}
+		notices = slices.ContainsFunc(open, func(o shareddb.OpenNoticesRow) bool { return o.HoldKey == r.HoldKey })
+	}
+	c.aside++
+	return notices, named("runnable row", c.q.SetAside(ctx, sqlitedb.SetAsideParams{
+		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: stop.SetAsideUntil(c.now, notices),
+	}))
+}
+
+// due reads the jobs of a row that are due, or only the notices among them.
+func (c *claimer) due(ctx context.Context, p shareddb.DueJobsParams, notices bool) ([]shareddb.DueJobsRow, error) {
+	if !notices {
+		return c.w.sq.DueJobs(ctx, p)
+	}
+	rows, err := c.w.sq.DueNotices(ctx, shareddb.DueNoticesParams(p))
+	out := make([]shareddb.DueJobsRow, len(rows))
+	for i, row := range rows {
+		out[i] = shareddb.DueJobsRow(row)
+	}
+	return out, err
 }
 
 // take leases a job, and arms it, if that is wanted and every guard of an arm holds.

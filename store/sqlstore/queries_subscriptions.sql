@@ -79,6 +79,12 @@ WHERE subscription_id = @subscription_id AND number = @number AND ended_at IS NO
 UPDATE notices SET ended_at = @ended_at::timestamptz, outcome = @outcome
 WHERE subscription_id = @subscription_id AND number = @number AND ended_at IS NULL;
 
+-- name: WakeNotice :exec
+-- A row that a stop has set aside is looked at again: the notice may pass the stop. Those that wait
+-- only for the head start of repeats go on waiting.
+UPDATE connection_ready SET stopped_until = @now::timestamptz
+WHERE connection_id = @connection_id AND hold_key = @hold_key AND stopped_until > @later::timestamptz;
+
 -- name: RemoveNotices :exec
 -- Those that are no longer kept, a few with each new one.
 DELETE FROM notices WHERE notices.subscription_id = @subscription_id AND notices.number IN (

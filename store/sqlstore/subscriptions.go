@@ -210,7 +210,9 @@ func (t Tx) carryNotice(ctx context.Context, next store.Subscription, step store
 	case !out[0].Created:
 		return fmt.Errorf("%w: the key %s is bound", store.ErrIllegal, made.Spec.Key)
 	default:
-		return nil
+		return named("runnable row", t.Q.WakeNotice(ctx, shareddb.WakeNoticeParams{
+			Now: t.Now, ConnectionID: made.Spec.Connection, HoldKey: made.Spec.HoldKey, Later: t.Now.Add(store.StopHeadStart),
+		}))
 	}
 }
 

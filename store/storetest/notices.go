@@ -17,7 +17,8 @@ var noticeTests = []test{
 	{"who reads a project reads none", noticesUnread},
 	{"an operator's measurements have none that need a person", noticesInVitals},
 	{"a connection with a notice under way is in use", noticesInUse},
-	{"a stop holds them", noticesStopped},
+	{"a stop holds them, but for one of their project", noticesStopped},
+	{"they pass a stop of their project", noticesPass},
 }
 
 // treatment is how a method treats notices.
@@ -223,12 +224,15 @@ func noticesInUse(f *fixture) {
 	f.fails(err, store.ErrInUse)
 }
 
-// noticesStopped: a stop of a project, or of what is in it, covers notices that were claimed before
-// it. One of a label does not: a notice has none.
+// passes reports whether notices pass a stop: one of their project, and of a label, which they have not.
+func passes(s store.Stop) bool { return s.Scope == store.StopProject || s.Scope == store.StopLabel }
+
+// noticesStopped: a stop of everything, or of what is in a project, covers notices that were claimed
+// before it.
 func noticesStopped(f *fixture) {
 	l := f.leasedNotice()
 	for _, s := range f.everyScope() {
-		if s.Scope == store.StopLabel {
+		if passes(s) {
 			continue
 		}
 		stop := f.stop(s)
@@ -238,4 +242,39 @@ func noticesStopped(f *fixture) {
 	another := f.stop(store.Stop{Scope: store.StopProject, Project: "another"})
 	f.arm(l)
 	f.endStop(another)
+}
+
+// noticesPass: a stop of their project holds no try of a notice back, although it has set the row of its
+// jobs aside; any other stop does.
+func noticesPass(f *fixture) {
+	s := f.subscribe()
+	waits := f.submit()
+	stop := f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	f.is(len(f.claimN(store.MaxBatch)), 0, "claimed in the stop")
+	s = f.step(s, f.telling(f.logEnd()))
+	claimed := func(what string) store.Leased {
+		f.Helper()
+		l := f.claim()
+		f.is(l.ID, s.OpenJob, "%s", what)
+		f.is(l.Stopped == nil, true, "%s: stopped", what)
+		return l
+	}
+	a := f.arm(claimed("a notice that was made in the stop"))
+	f.applied(a.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
+	f.clock.advance(time.Minute)
+	for name, other := range f.everyScope() {
+		if passes(other) {
+			continue
+		}
+		beside := f.stop(other)
+		f.is(len(f.claimN(store.MaxBatch)), 0, "%s beside it: claimed", name)
+		f.endStop(beside)
+	}
+	f.clock.advance(store.StopNoticeLook)
+	a = f.arm(claimed("a later try"))
+	f.is(len(f.claimN(store.MaxBatch)), 0, "claimed beside it")
+	f.applied(a.Snapshot, succeeded(a.Snapshot, "object"))
+	f.endStop(stop)
+	f.clock.advance(store.StopHeadStart)
+	f.is(f.claim().ID, waits.ID, "claimed after the stop")
 }
