@@ -478,7 +478,7 @@ func (q *Queries) Observations(ctx context.Context, arg ObservationsParams) ([]O
 }
 
 const openNotices = `-- name: OpenNotices :many
-SELECT DISTINCT s.connection_id, s.hold_key FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
+SELECT s.connection_id, s.hold_key FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
 WHERE n.connection_id = ANY ($1::uuid[]) AND n.open_job IS NOT NULL AND s.state < 7
 `
 

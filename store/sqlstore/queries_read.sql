@@ -98,5 +98,5 @@ ORDER BY s.next_at LIMIT @max_rows;
 
 -- name: OpenNotices :many
 -- The runnable rows of connections that have a notice under way.
-SELECT DISTINCT s.connection_id, s.hold_key FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
+SELECT s.connection_id, s.hold_key FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
 WHERE n.connection_id = ANY (@connections::uuid[]) AND n.open_job IS NOT NULL AND s.state < 7;
