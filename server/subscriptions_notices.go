@@ -51,7 +51,7 @@ func (s *Server) NoticeConnections(
 	}
 	var out []*subscriptionsv1.ConnectionChange
 	for _, c := range page.Connections {
-		wire, err := s.connectionWire(c)
+		wire, err := connectionToWire(c, s.cfg.Now(), s.credentialRequired)
 		if err != nil {
 			return nil, err
 		}
