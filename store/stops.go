@@ -302,19 +302,41 @@ func (s *Stop) SetAside(now time.Time) time.Time {
 	return until
 }
 
-// SetAsideUntil is SetAside, of work with a notice under way that passes the stop if notices is true.
-func (s *Stop) SetAsideUntil(now time.Time, notices bool) time.Time {
-	until := s.SetAside(now)
-	if soon := now.Add(StopNoticeLook); notices && soon.Before(until) {
-		return soon
+// RowStops are the stops that are in force over all jobs of a connection under a hold key, and over the
+// notices among them; nil: none is. What covers the notices covers the others, too.
+type RowStops struct{ All, Notices *Stop }
+
+// StopsOverRow returns the stops over a target without labels.
+func StopsOverRow(stops []Stop, t StopTarget, now time.Time) (s RowStops) {
+	if s.All = StopOver(stops, t, now); s.All != nil {
+		t.Project = job.NoticeProject(t.Project)
+		s.Notices = StopOver(stops, t, now)
 	}
-	return until
+	return s
 }
 
-// Notices returns the notices among the jobs of a connection of a project.
-func (t StopTarget) Notices() StopTarget {
-	t.Project, t.Labels = job.NoticeProject(t.Project), nil
-	return t
+// Passed reports whether notices pass the stops.
+func (s RowStops) Passed() bool { return s.All != nil && s.Notices == nil }
+
+// SetAside returns until when a claim at now leaves the row alone, if there is a stop. notices reports
+// whether one is under way.
+func (s RowStops) SetAside(now time.Time, notices bool) time.Time {
+	until := s.All.SetAside(now)
+	switch {
+	case s.Notices != nil:
+		return earlier(until, s.Notices.SetAside(now))
+	case notices:
+		return earlier(until, now.Add(StopNoticeLook))
+	default:
+		return until
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // StopTargetOf returns a job as stops see it.

@@ -400,7 +400,7 @@ FROM (
     FROM job_state AS s
     WHERE s.connection_id = $1 AND s.hold_key = $2
         AND s.job_id IN (SELECT n.open_job FROM subscriptions AS n WHERE n.connection_id = $1 AND n.open_job IS NOT NULL)
-        AND s.state IN (1, 6) AND s.waits_for IS NULL
+        AND +s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= $3 AND s.start_deadline > $3 AND s.position < $4
     ORDER BY s.next_at LIMIT $5 FOR NO KEY UPDATE OF s SKIP LOCKED
 ) AS d JOIN jobs AS j ON j.id = d.job_id
@@ -460,7 +460,8 @@ type LockDueNoticesRow struct {
 	Trace          string
 }
 
-// As LockDue, of one row the notices alone.
+// As LockDue, of one row the notices alone. The sign keeps the planner from the index of all runnable
+// jobs: many others may be due in the row, and few notices are under way.
 func (q *Queries) LockDueNotices(ctx context.Context, arg LockDueNoticesParams) ([]LockDueNoticesRow, error) {
 	rows, err := q.db.Query(ctx, lockDueNotices,
 		arg.ConnectionID,

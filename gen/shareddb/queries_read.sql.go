@@ -257,7 +257,7 @@ SELECT
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.connection_id = $1 AND s.hold_key = $2
-    AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= $3 AND s.start_deadline > $3
+    AND +s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= $3 AND s.start_deadline > $3
     AND s.job_id IN (SELECT n.open_job FROM subscriptions AS n WHERE n.connection_id = $1 AND n.open_job IS NOT NULL)
 ORDER BY s.next_at LIMIT $4
 `
@@ -314,7 +314,8 @@ type DueNoticesRow struct {
 	Trace          string
 }
 
-// As DueJobs, the notices alone. PostgreSQL locks them (see its LockDueNotices).
+// As DueJobs, the notices alone, and without the index of all runnable jobs. PostgreSQL locks them (see
+// its LockDueNotices).
 func (q *Queries) DueNotices(ctx context.Context, arg DueNoticesParams) ([]DueNoticesRow, error) {
 	rows, err := q.db.Query(ctx, dueNotices,
 		arg.ConnectionID,

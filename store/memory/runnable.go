@@ -59,9 +59,8 @@ type queue struct {
 	key  runnableKey
 	conn *connection
 	jobs []*record
-	// stop is in force over the row; nil: none is. passes reports that jobs has only the notices, which
-	// pass it.
-	stop   *store.Stop
+	// stops are over the row. passes reports that jobs has only the notices, which pass them.
+	stops  store.RowStops
 	passes bool
 }
 
@@ -95,11 +94,11 @@ func (t *tx) queues() []*queue {
 	return out
 }
 
-// stopQueue finds the stop over a queue, and leaves only the notices in it that pass the stop, if there
+// stopQueue finds the stops over a queue, and leaves only the notices in it that pass them, if there
 // are any.
 func (t *tx) stopQueue(q *queue) {
 	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
-	if q.stop = store.StopOver(t.stops, target, t.now); q.stop == nil || store.StopOver(t.stops, target.Notices(), t.now) != nil {
+	if q.stops = store.StopsOverRow(t.stops, target, t.now); !q.stops.Passed() {
 		return
 	}
 	notices := slices.DeleteFunc(slices.Clone(q.jobs), func(r *record) bool { return !r.job.IsNotice() })
@@ -122,10 +121,10 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
-	if aside := q.stop; aside != nil && !q.passes {
-		at = later(at, aside.SetAside(t.now))
-	} else if aside != nil { // the others are looked at then
-		at = earlier(at, aside.SetAside(t.now))
+	if q.stops.All != nil && !q.passes {
+		at = later(at, q.stops.SetAside(t.now, false))
+	} else if q.stops.All != nil { // the others are looked at then
+		at = earlier(at, q.stops.SetAside(t.now, false))
 	}
 	for _, other := range []time.Time{q.rateLimitedUntil, q.stoppedUntil, t.pacedUntil(q.conn), q.servedAt} {
 		if other.After(at) {

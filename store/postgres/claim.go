@@ -134,9 +134,8 @@ type runnableRow struct {
 	runnableKey
 	lock   *claimLock
 	served bool
-	// stop is in force over all of its jobs; nil: none is. notices reports that notices are under way
-	// which pass it.
-	stop    *store.Stop
+	// stops are in force over all of its jobs. notices reports that notices are under way which pass them.
+	stops   store.RowStops
 	notices bool
 }
 
@@ -247,16 +246,19 @@ func (c *claimer) target(k runnableKey) store.StopTarget {
 	return store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: k.conn, HoldKey: k.hold}
 }
 
-// findNotices finds the rows set aside by a stop that notices under way pass.
+// findNotices finds the rows with notices under way that pass the stops of the row.
 func (c *claimer) findNotices(ctx context.Context) error {
 	var conns []job.ID
 	for _, r := range c.rows {
-		if r.stop != nil && store.StopOver(c.stops, c.target(r.runnableKey).Notices(), c.now) == nil {
+		if r.stops.Passed() {
 			conns = append(conns, r.conn)
 		}
 	}
 	if len(conns) == 0 {
 		return nil
+	}
+	if err := c.flush(ctx); err != nil {
+		return err
 	}
 	open, err := c.shared().Q.OpenNotices(ctx, distinct(conns))
 	if err != nil {
@@ -267,7 +269,7 @@ func (c *claimer) findNotices(ctx context.Context) error {
 		in[runnableKey{o.ConnectionID, o.HoldKey}] = true
 	}
 	for _, r := range c.rows {
-		r.notices = in[r.runnableKey] && r.stop != nil && store.StopOver(c.stops, c.target(r.runnableKey).Notices(), c.now) == nil
+		r.notices = in[r.runnableKey] && r.stops.Passed()
 	}
 	return nil
 }
@@ -275,9 +277,12 @@ func (c *claimer) findNotices(ctx context.Context) error {
 // passNotices claims the notices that pass the stops of their rows.
 func (c *claimer) passNotices(ctx context.Context) error {
 	for _, r := range c.rows {
+		if !r.notices {
+			continue
+		}
 		project := c.conns[r.conn].Project
 		n := c.room.Left(project, r.conn, min(c.left, r.lock.capacity))
-		if !r.notices || n <= 0 {
+		if n <= 0 {
 			continue
 		}
 		var rows []pgdb.LockDueNoticesRow
@@ -313,7 +318,7 @@ func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 	}
 	var active []*runnableRow
 	for _, r := range c.rows {
-		if r.stop = c.stopOver(r.runnableKey); r.stop == nil {
+		if r.stops = store.StopsOverRow(c.stops, c.target(r.runnableKey), c.now); r.stops.All == nil {
 			active = append(active, r)
 		}
 	}
@@ -325,8 +330,10 @@ func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 func (c *claimer) keepStops(ctx context.Context) error {
 	var ids []job.ID
 	for _, r := range c.rows {
-		if r.stop != nil {
-			ids = append(ids, r.stop.ID)
+		for _, stop := range []*store.Stop{r.stops.All, r.stops.Notices} {
+			if stop != nil {
+				ids = append(ids, stop.ID)
+			}
 		}
 	}
 	if len(ids) == 0 {
@@ -338,10 +345,13 @@ func (c *claimer) keepStops(ctx context.Context) error {
 	}
 	in := setOf(kept)
 	for _, r := range c.rows {
-		if r.stop != nil && !in[r.stop.ID] {
-			r.stop = nil
+		if s := r.stops.Notices; s != nil && !in[s.ID] {
+			r.stops.Notices = nil
 		}
-		c.aside = c.aside || r.stop != nil
+		if s := r.stops.All; s != nil && !in[s.ID] {
+			r.stops = store.RowStops{}
+		}
+		c.aside = c.aside || r.stops.All != nil
 	}
 	return nil
 }
@@ -522,28 +532,36 @@ func (c *claimer) leave(ctx context.Context) error {
 		return err
 	}
 	p := pgdb.ServedParams{Now: c.now}
+	var left []*runnableRow
 	for _, r := range c.rows {
 		paced := r.lock.capacity <= 0 && rules.Paced(r.lock.bucket, now)
-		if !r.served && !paced && !r.lock.saturated && r.stop == nil {
+		if !r.served && !paced && !r.lock.saturated && r.stops.All == nil {
 			continue
 		}
-		var until, stopped time.Time
-		if r.stop != nil {
-			stopped = r.stop.SetAsideUntil(c.now, r.notices)
-		}
+		var until time.Time
 		if paced {
 			until = time.UnixMicro(r.lock.bucket.At).UTC()
 		}
+		left = append(left, r)
 		p.Connections = append(p.Connections, r.conn)
 		p.HoldKeys = append(p.HoldKeys, r.hold)
 		p.Served = append(p.Served, r.served)
 		p.Saturated = append(p.Saturated, r.lock.saturated)
 		p.PacedUntils = append(p.PacedUntils, until)
-		p.StoppedUntils = append(p.StoppedUntils, stopped)
 	}
 	lock := pgdb.LockRunnableParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
-	c.execRows(ctx, len(p.Connections), statement("runnable rows", (*pgdb.Queries).LockRunnable, lock))
-	c.execRows(ctx, len(p.Connections), statement("runnable rows", (*pgdb.Queries).Served, p))
+	c.execRows(ctx, len(left), statement("runnable rows", (*pgdb.Queries).LockRunnable, lock))
+	// A notice that was made meanwhile is found now, or it waits for this lock and then wakes the row.
+	if err := c.findNotices(ctx); err != nil {
+		return err
+	}
+	p.StoppedUntils = make([]time.Time, len(left))
+	for i, r := range left {
+		if r.stops.All != nil {
+			p.StoppedUntils[i] = r.stops.SetAside(c.now, r.notices)
+		}
+	}
+	c.execRows(ctx, len(left), statement("runnable rows", (*pgdb.Queries).Served, p))
 	return nil
 }
 

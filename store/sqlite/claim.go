@@ -128,9 +128,9 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 		return 0, err
 	}
 	of := store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: conn.ID, HoldKey: r.HoldKey}
-	stop, notices := store.StopOver(stops, of, c.now), false
-	if stop != nil {
-		if notices, err = c.setAside(ctx, r, of, stops, stop); err != nil || !notices {
+	over, notices := store.StopsOverRow(stops, of, c.now), false
+	if over.All != nil {
+		if notices, err = c.setAside(ctx, r, over); err != nil || !notices {
 			return 0, err
 		}
 	}
@@ -162,10 +162,8 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 
 // setAside sets a row aside that a stop covers. It reports whether the row has notices under way that
 // pass the stop.
-func (c *claimer) setAside(
-	ctx context.Context, r sqlitedb.RunnableRowsRow, of store.StopTarget, stops []store.Stop, stop *store.Stop,
-) (notices bool, err error) {
-	if store.StopOver(stops, of.Notices(), c.now) == nil {
+func (c *claimer) setAside(ctx context.Context, r sqlitedb.RunnableRowsRow, over store.RowStops) (notices bool, err error) {
+	if over.Passed() {
 		open, err := c.w.sq.OpenNotices(ctx, []job.ID{r.ConnectionID})
 		if err != nil {
 			return false, fmt.Errorf("open notices: %w", err)
@@ -174,7 +172,7 @@ func (c *claimer) setAside(
 	}
 	c.aside++
 	return notices, named("runnable row", c.q.SetAside(ctx, sqlitedb.SetAsideParams{
-		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: stop.SetAsideUntil(c.now, notices),
+		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: over.SetAside(c.now, notices),
 	}))
 }
 

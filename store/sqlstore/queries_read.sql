@@ -83,7 +83,8 @@ WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
 ORDER BY s.next_at LIMIT @max_rows;
 
 -- name: DueNotices :many
--- As DueJobs, the notices alone. PostgreSQL locks them (see its LockDueNotices).
+-- As DueJobs, the notices alone, and without the index of all runnable jobs. PostgreSQL locks them (see
+-- its LockDueNotices).
 SELECT
     s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
     s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
@@ -92,7 +93,7 @@ SELECT
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
-    AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= @now AND s.start_deadline > @now
+    AND +s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= @now AND s.start_deadline > @now
     AND s.job_id IN (SELECT n.open_job FROM subscriptions AS n WHERE n.connection_id = @connection_id AND n.open_job IS NOT NULL)
 ORDER BY s.next_at LIMIT @max_rows;
 

@@ -19,6 +19,7 @@ var noticeTests = []test{
 	{"a connection with a notice under way is in use", noticesInUse},
 	{"a stop holds them, but for one of their project", noticesStopped},
 	{"they pass a stop of their project", noticesPass},
+	{"they pass it when another stop has ended by itself", noticesPassLater},
 }
 
 // treatment is how a method treats notices.
@@ -277,4 +278,17 @@ func noticesPass(f *fixture) {
 	f.endStop(stop)
 	f.clock.advance(store.StopHeadStart)
 	f.is(f.claim().ID, waits.ID, "claimed after the stop")
+}
+
+// noticesPassLater: a stop that ends by itself beside one of their project, which lasts longer, holds notices
+// no longer than it lasts.
+func noticesPassLater(f *fixture) {
+	s := f.subscribe()
+	f.submit()
+	f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	f.stop(store.Stop{Scope: store.StopConnection, Project: project, Connection: f.conn.ID, End: f.clock.now().Add(time.Minute)})
+	s = f.step(s, f.telling(f.logEnd()))
+	f.is(len(f.claimN(store.MaxBatch)), 0, "claimed in both")
+	f.clock.advance(time.Minute + store.StopHeadStart)
+	f.is(f.claim().ID, s.OpenJob, "claimed after the other")
 }
