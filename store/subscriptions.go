@@ -76,7 +76,7 @@ const (
 	SubscriptionActive SubscriptionState = iota + 1
 	// SubscriptionPaused makes no notices of events. A notice under way goes on.
 	SubscriptionPaused
-	// SubscriptionDeleted is left by no change.
+	// SubscriptionDeleted is left by no change. Its step cancels a notice under way.
 	SubscriptionDeleted
 )
 
