@@ -161,7 +161,7 @@ func (p *people) mailbox(t *testing.T) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var body io.Reader = in.Body
+		body := in.Body
 		switch encoding := in.Header.Get("Content-Transfer-Encoding"); encoding {
 		case "quoted-printable":
 			body = quotedprintable.NewReader(body)
