@@ -355,30 +355,28 @@ soak-neighbors: need-postgres ## A bystander beside each attack of one other pro
 MUTANTS := inline-retry unknown-is-rejected ttl-reset
 OVERLAYS := .tools/overlays
 
+# broken runs a campaign for each mutant of $(1), with the flags $(2). Each must fail it, with a line of $(3).
+define broken
+	rm -rf $(OVERLAYS)
+	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(1))))$$'
+	@for mutant in $(1); do \
+		echo "== $$mutant"; \
+		if go run ./internal/proof/chaos -engine sqlite -jobs 300 $(2) -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
+		then echo "$$mutant was not noticed"; exit 1; fi; \
+		grep -a '$(3)' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
+	done
+endef
+
 .PHONY: chaos-platforms-mutants
 chaos-platforms-mutants: $(CHAOS_SITES) ## That with broken rules, which must be seen to duplicate; or MUTANTS="one-look no-grace"
-	rm -rf $(OVERLAYS)
-	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(MUTANTS))))$$'
-	@for mutant in $(MUTANTS); do \
-		echo "== $$mutant"; \
-		if go run ./internal/proof/chaos -platforms -engine sqlite -jobs 300 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
-		then echo "$$mutant was not noticed"; exit 1; fi; \
-		grep -a '×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
-	done
+	$(call broken,$(MUTANTS),-platforms,×)
 
 # Rules of schedules that are broken likewise.
 FIRED_MUTANTS := key-without-the-name cursor-stays
 
 .PHONY: chaos-schedules-mutants
 chaos-schedules-mutants: ## The campaign with broken rules of schedules, which must fail it; or FIRED_MUTANTS="overlap-ignored"
-	rm -rf $(OVERLAYS)
-	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(FIRED_MUTANTS))))$$'
-	@for mutant in $(FIRED_MUTANTS); do \
-		echo "== $$mutant"; \
-		if go run ./internal/proof/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
-		then echo "$$mutant was not noticed"; exit 1; fi; \
-		grep -a 'schedules: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
-	done
+	$(call broken,$(FIRED_MUTANTS),-faults 8,schedules: .* ×)
 
 .PHONY: storm
 storm: need-postgres ## Tell a subscription of 100,000 failures on each engine, and compare with no subscription; or JOBS=10000
@@ -390,14 +388,7 @@ TOLD_MUTANTS := notice-cursor-without-the-notice notice-before-the-outcome notic
 
 .PHONY: chaos-notices-mutants
 chaos-notices-mutants: ## The campaign with broken rules of notices, which must fail it; or TOLD_MUTANTS="notice-cursor-stays"
-	rm -rf $(OVERLAYS)
-	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(TOLD_MUTANTS))))$$'
-	@for mutant in $(TOLD_MUTANTS); do \
-		echo "== $$mutant"; \
-		if go run ./internal/proof/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
-		then echo "$$mutant was not noticed"; exit 1; fi; \
-		grep -a 'notices: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
-	done
+	$(call broken,$(TOLD_MUTANTS),-faults 8,notices: .* ×)
 
 .PHONY: recovery
 recovery: need-postgres ## Kill a server in mid-send, and print how long its jobs wait after the restart, for each class

@@ -83,7 +83,7 @@ func (s *Server) connectionWire(ctx context.Context, c store.Connection) (*conne
 }
 
 // connectionWires converts connections, with the pauses over them. Pauses that cannot be read are
-// left out.
+// left out: the answer to a change that is stored must not fail for them.
 func (s *Server) connectionWires(ctx context.Context, list []store.Connection) ([]*connectionsv1.Connection, error) {
 	out := make([]*connectionsv1.Connection, len(list))
 	targets := make([]store.StopTarget, len(list))
@@ -96,7 +96,7 @@ func (s *Server) connectionWires(ctx context.Context, list []store.Connection) (
 	}
 	meta, err := s.meta(ctx)
 	if err != nil || meta.Stops == 0 || len(list) == 0 {
-		return out, nil //nolint:nilerr // what is said of jobs does not depend on it
+		return out, nil //nolint:nilerr // see above
 	}
 	over, err := s.store.StopsOver(ctx, targets)
 	for i, c := range list {
