@@ -385,152 +385,6 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 	return items, nil
 }
 
-const lockDueNotices = `-- name: LockDueNotices :many
-SELECT
-    d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
-    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.keep_trying, d.class, d.cancel_asked_at,
-    d.error_kind, d.error_message, d.error_status, d.error_at, coalesce(d.resolution_id, 0)::bigint AS resolution_id,
-    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
-FROM (
-    SELECT
-        s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
-        s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
-    FROM job_state AS s
-    WHERE s.connection_id = $1 AND s.hold_key = $2
-        AND s.job_id IN (SELECT n.open_job FROM subscriptions AS n WHERE n.connection_id = $1 AND n.open_job IS NOT NULL)
-        AND +s.state IN (1, 6) AND s.waits_for IS NULL
-        AND s.next_at <= $3 AND s.start_deadline > $3 AND s.position < $4
-    ORDER BY s.next_at LIMIT $5 FOR NO KEY UPDATE OF s SKIP LOCKED
-) AS d JOIN jobs AS j ON j.id = d.job_id
-JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version
-`
-
-type LockDueNoticesParams struct {
-	ConnectionID job.ID
-	HoldKey      string
-	Now          time.Time
-	Base         int64
-	MaxRows      int32
-}
-
-type LockDueNoticesRow struct {
-	JobID          job.ID
-	Project        string
-	ConnectionID   job.ID
-	ScheduleID     column.OptionalID
-	HoldKey        string
-	State          job.State
-	Version        int64
-	Attempt        int
-	Round          int
-	Failures       int
-	Claims         int
-	Looks          int
-	Negatives      int
-	Misses         int
-	ScheduleTime   time.Time
-	Unasked        bool
-	StartWindow    column.Micros
-	WaitWindow     column.Micros
-	StartDeadline  time.Time
-	KeepTrying     column.Micros
-	Class          job.Class
-	CancelAskedAt  time.Time
-	ErrorKind      job.FailureKind
-	ErrorMessage   string
-	ErrorStatus    int
-	ErrorAt        time.Time
-	ResolutionID   int64
-	IdemKey        string
-	PayloadKind    string
-	Retry          string
-	AttemptTimeout column.Micros
-	Delivery       job.Delivery
-	Labels         column.Labels
-	TimeZone       string
-	ReplyTo        column.OptionalID
-	Fingerprint    []byte
-	CreatedAt      time.Time
-	Payload        []byte
-	OwnEffectKey   string
-	CoolDown       column.Micros
-	SkipIfPresent  column.Micros
-	Trace          string
-}
-
-// As LockDue, of one row the notices alone. The sign keeps the planner from the index of all runnable
-// jobs: many others may be due in the row, and few notices are under way.
-func (q *Queries) LockDueNotices(ctx context.Context, arg LockDueNoticesParams) ([]LockDueNoticesRow, error) {
-	rows, err := q.db.Query(ctx, lockDueNotices,
-		arg.ConnectionID,
-		arg.HoldKey,
-		arg.Now,
-		arg.Base,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LockDueNoticesRow
-	for rows.Next() {
-		var i LockDueNoticesRow
-		if err := rows.Scan(
-			&i.JobID,
-			&i.Project,
-			&i.ConnectionID,
-			&i.ScheduleID,
-			&i.HoldKey,
-			&i.State,
-			&i.Version,
-			&i.Attempt,
-			&i.Round,
-			&i.Failures,
-			&i.Claims,
-			&i.Looks,
-			&i.Negatives,
-			&i.Misses,
-			&i.ScheduleTime,
-			&i.Unasked,
-			&i.StartWindow,
-			&i.WaitWindow,
-			&i.StartDeadline,
-			&i.KeepTrying,
-			&i.Class,
-			&i.CancelAskedAt,
-			&i.ErrorKind,
-			&i.ErrorMessage,
-			&i.ErrorStatus,
-			&i.ErrorAt,
-			&i.ResolutionID,
-			&i.IdemKey,
-			&i.PayloadKind,
-			&i.Retry,
-			&i.AttemptTimeout,
-			&i.Delivery,
-			&i.Labels,
-			&i.TimeZone,
-			&i.ReplyTo,
-			&i.Fingerprint,
-			&i.CreatedAt,
-			&i.Payload,
-			&i.OwnEffectKey,
-			&i.CoolDown,
-			&i.SkipIfPresent,
-			&i.Trace,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const lockFree = `-- name: LockFree :many
 SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, keep_trying, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
@@ -683,6 +537,141 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, 
 			&i.Result,
 			&i.PeerEnded,
 			&i.RoundArmedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockNotices = `-- name: LockNotices :many
+SELECT
+    d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
+    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.keep_trying, d.class, d.cancel_asked_at,
+    d.error_kind, d.error_message, d.error_status, d.error_at, coalesce(d.resolution_id, 0)::bigint AS resolution_id,
+    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
+FROM (
+    SELECT
+        s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
+        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
+        s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
+    FROM job_state AS s
+    WHERE s.job_id = ANY ($1::uuid[]) AND +s.state IN (1, 6) AND s.waits_for IS NULL
+        AND s.next_at <= $2 AND s.start_deadline > $2 AND s.position < $3
+    ORDER BY s.next_at FOR NO KEY UPDATE SKIP LOCKED
+) AS d JOIN jobs AS j ON j.id = d.job_id
+JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version
+`
+
+type LockNoticesParams struct {
+	Jobs []job.ID
+	Now  time.Time
+	Base int64
+}
+
+type LockNoticesRow struct {
+	JobID          job.ID
+	Project        string
+	ConnectionID   job.ID
+	ScheduleID     column.OptionalID
+	HoldKey        string
+	State          job.State
+	Version        int64
+	Attempt        int
+	Round          int
+	Failures       int
+	Claims         int
+	Looks          int
+	Negatives      int
+	Misses         int
+	ScheduleTime   time.Time
+	Unasked        bool
+	StartWindow    column.Micros
+	WaitWindow     column.Micros
+	StartDeadline  time.Time
+	KeepTrying     column.Micros
+	Class          job.Class
+	CancelAskedAt  time.Time
+	ErrorKind      job.FailureKind
+	ErrorMessage   string
+	ErrorStatus    int
+	ErrorAt        time.Time
+	ResolutionID   int64
+	IdemKey        string
+	PayloadKind    string
+	Retry          string
+	AttemptTimeout column.Micros
+	Delivery       job.Delivery
+	Labels         column.Labels
+	TimeZone       string
+	ReplyTo        column.OptionalID
+	Fingerprint    []byte
+	CreatedAt      time.Time
+	Payload        []byte
+	OwnEffectKey   string
+	CoolDown       column.Micros
+	SkipIfPresent  column.Micros
+	Trace          string
+}
+
+// As LockDue, of these jobs. The sign keeps the planner from the index of all runnable jobs.
+func (q *Queries) LockNotices(ctx context.Context, arg LockNoticesParams) ([]LockNoticesRow, error) {
+	rows, err := q.db.Query(ctx, lockNotices, arg.Jobs, arg.Now, arg.Base)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockNoticesRow
+	for rows.Next() {
+		var i LockNoticesRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Project,
+			&i.ConnectionID,
+			&i.ScheduleID,
+			&i.HoldKey,
+			&i.State,
+			&i.Version,
+			&i.Attempt,
+			&i.Round,
+			&i.Failures,
+			&i.Claims,
+			&i.Looks,
+			&i.Negatives,
+			&i.Misses,
+			&i.ScheduleTime,
+			&i.Unasked,
+			&i.StartWindow,
+			&i.WaitWindow,
+			&i.StartDeadline,
+			&i.KeepTrying,
+			&i.Class,
+			&i.CancelAskedAt,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+			&i.ResolutionID,
+			&i.IdemKey,
+			&i.PayloadKind,
+			&i.Retry,
+			&i.AttemptTimeout,
+			&i.Delivery,
+			&i.Labels,
+			&i.TimeZone,
+			&i.ReplyTo,
+			&i.Fingerprint,
+			&i.CreatedAt,
+			&i.Payload,
+			&i.OwnEffectKey,
+			&i.CoolDown,
+			&i.SkipIfPresent,
+			&i.Trace,
 		); err != nil {
 			return nil, err
 		}

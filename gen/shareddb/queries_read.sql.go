@@ -248,142 +248,6 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 	return items, nil
 }
 
-const dueNotices = `-- name: DueNotices :many
-SELECT
-    s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-    s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
-    s.error_kind, s.error_message, s.error_status, s.error_at, coalesce(s.resolution_id, 0)::bigint AS resolution_id,
-    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
-FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
-WHERE s.connection_id = $1 AND s.hold_key = $2
-    AND +s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= $3 AND s.start_deadline > $3
-    AND s.job_id IN (SELECT n.open_job FROM subscriptions AS n WHERE n.connection_id = $1 AND n.open_job IS NOT NULL)
-ORDER BY s.next_at LIMIT $4
-`
-
-type DueNoticesParams struct {
-	ConnectionID job.ID
-	HoldKey      string
-	Now          time.Time
-	MaxRows      int32
-}
-
-type DueNoticesRow struct {
-	JobID          job.ID
-	Project        string
-	ConnectionID   job.ID
-	ScheduleID     column.OptionalID
-	HoldKey        string
-	State          job.State
-	Version        int64
-	Attempt        int
-	Round          int
-	Failures       int
-	Claims         int
-	Looks          int
-	Negatives      int
-	Misses         int
-	ScheduleTime   time.Time
-	Unasked        bool
-	StartWindow    column.Micros
-	WaitWindow     column.Micros
-	StartDeadline  time.Time
-	KeepTrying     column.Micros
-	Class          job.Class
-	CancelAskedAt  time.Time
-	ErrorKind      job.FailureKind
-	ErrorMessage   string
-	ErrorStatus    int
-	ErrorAt        time.Time
-	ResolutionID   int64
-	IdemKey        string
-	PayloadKind    string
-	Retry          string
-	AttemptTimeout column.Micros
-	Delivery       job.Delivery
-	Labels         column.Labels
-	TimeZone       string
-	ReplyTo        column.OptionalID
-	Fingerprint    []byte
-	CreatedAt      time.Time
-	Payload        []byte
-	OwnEffectKey   string
-	CoolDown       column.Micros
-	SkipIfPresent  column.Micros
-	Trace          string
-}
-
-// As DueJobs, the notices alone, and without the index of all runnable jobs. PostgreSQL locks them (see
-// its LockDueNotices).
-func (q *Queries) DueNotices(ctx context.Context, arg DueNoticesParams) ([]DueNoticesRow, error) {
-	rows, err := q.db.Query(ctx, dueNotices,
-		arg.ConnectionID,
-		arg.HoldKey,
-		arg.Now,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []DueNoticesRow
-	for rows.Next() {
-		var i DueNoticesRow
-		if err := rows.Scan(
-			&i.JobID,
-			&i.Project,
-			&i.ConnectionID,
-			&i.ScheduleID,
-			&i.HoldKey,
-			&i.State,
-			&i.Version,
-			&i.Attempt,
-			&i.Round,
-			&i.Failures,
-			&i.Claims,
-			&i.Looks,
-			&i.Negatives,
-			&i.Misses,
-			&i.ScheduleTime,
-			&i.Unasked,
-			&i.StartWindow,
-			&i.WaitWindow,
-			&i.StartDeadline,
-			&i.KeepTrying,
-			&i.Class,
-			&i.CancelAskedAt,
-			&i.ErrorKind,
-			&i.ErrorMessage,
-			&i.ErrorStatus,
-			&i.ErrorAt,
-			&i.ResolutionID,
-			&i.IdemKey,
-			&i.PayloadKind,
-			&i.Retry,
-			&i.AttemptTimeout,
-			&i.Delivery,
-			&i.Labels,
-			&i.TimeZone,
-			&i.ReplyTo,
-			&i.Fingerprint,
-			&i.CreatedAt,
-			&i.Payload,
-			&i.OwnEffectKey,
-			&i.CoolDown,
-			&i.SkipIfPresent,
-			&i.Trace,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const effectKeyTaken = `-- name: EffectKeyTaken :one
 SELECT EXISTS (SELECT 1 FROM effect_keys WHERE digest = $1)
 `
@@ -479,16 +343,22 @@ func (q *Queries) Observations(ctx context.Context, arg ObservationsParams) ([]O
 }
 
 const openNotices = `-- name: OpenNotices :many
-SELECT s.connection_id, s.hold_key FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
+SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.next_at, s.start_deadline
+FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
 WHERE n.connection_id = ANY ($1::uuid[]) AND n.open_job IS NOT NULL AND s.state < 7
+ORDER BY s.next_at
 `
 
 type OpenNoticesRow struct {
-	ConnectionID job.ID
-	HoldKey      string
+	JobID         job.ID
+	ConnectionID  job.ID
+	HoldKey       string
+	State         job.State
+	NextAt        time.Time
+	StartDeadline time.Time
 }
 
-// The runnable rows of connections that have a notice under way.
+// The notices under way by connections, those that are due first before others.
 func (q *Queries) OpenNotices(ctx context.Context, connections []job.ID) ([]OpenNoticesRow, error) {
 	rows, err := q.db.Query(ctx, openNotices, connections)
 	if err != nil {
@@ -498,7 +368,14 @@ func (q *Queries) OpenNotices(ctx context.Context, connections []job.ID) ([]Open
 	var items []OpenNoticesRow
 	for rows.Next() {
 		var i OpenNoticesRow
-		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
+		if err := rows.Scan(
+			&i.JobID,
+			&i.ConnectionID,
+			&i.HoldKey,
+			&i.State,
+			&i.NextAt,
+			&i.StartDeadline,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -24,8 +24,8 @@ import (
 //   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
 //     one: claims do not read it until that changes;
 //   - a row that a stop covers is set aside until a time, under a lock of the stop, so that its
-//     end finds the row. Notices in it that pass the stop are claimed, and it is looked at again
-//     soon while one is under way;
+//     end finds the row. Notices in it that pass the stop are claimed: the row is not set aside
+//     while one is due, and is looked at again soon while one is under way;
 //   - the use of a connection's bounds is read and written under its claim lock, a row of
 //     connection_claims, which claims take if it is free. A claim that finds none free waits
 //     for one, so that no claim stays without jobs forever;
@@ -134,9 +134,11 @@ type runnableRow struct {
 	runnableKey
 	lock   *claimLock
 	served bool
-	// stops are in force over all of its jobs. notices reports that notices are under way which pass them.
+	// stops are in force over all of its jobs. notices reports that notices are under way which pass them,
+	// and due has those that are due.
 	stops   store.RowStops
 	notices bool
+	due     []job.ID
 }
 
 // claimLock is a connection, and how many more of its jobs this claim may take.
@@ -246,7 +248,7 @@ func (c *claimer) target(k runnableKey) store.StopTarget {
 	return store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: k.conn, HoldKey: k.hold}
 }
 
-// findNotices finds the rows with notices under way that pass the stops of the row.
+// findNotices finds the notices under way that pass the stops of their rows.
 func (c *claimer) findNotices(ctx context.Context) error {
 	var conns []job.ID
 	for _, r := range c.rows {
@@ -260,51 +262,67 @@ func (c *claimer) findNotices(ctx context.Context) error {
 	if err := c.flush(ctx); err != nil {
 		return err
 	}
-	open, err := c.shared().Q.OpenNotices(ctx, distinct(conns))
+	all, err := c.shared().Q.OpenNotices(ctx, distinct(conns))
 	if err != nil {
 		return fmt.Errorf("open notices: %w", err)
 	}
-	in := make(map[runnableKey]bool, len(open))
-	for _, o := range open {
-		in[runnableKey{o.ConnectionID, o.HoldKey}] = true
+	open, due := make(map[runnableKey]bool, len(all)), make(map[runnableKey][]job.ID)
+	for _, n := range all {
+		k := runnableKey{n.ConnectionID, n.HoldKey}
+		if open[k] = true; sqlstore.NoticeDue(n, c.now) {
+			due[k] = append(due[k], n.JobID)
+		}
 	}
 	for _, r := range c.rows {
-		r.notices = in[r.runnableKey] && r.stops.Passed()
+		if r.notices, r.due = false, nil; r.stops.Passed() {
+			r.notices, r.due = open[r.runnableKey], due[r.runnableKey]
+		}
 	}
 	return nil
 }
 
-// passNotices claims the notices that pass the stops of their rows.
+// passNotices claims the notices that pass the stops of their rows, of each row no more than its share.
 func (c *claimer) passNotices(ctx context.Context) error {
+	part := rules.Share(c.left, int64(max(1, len(c.rows))))
+	want := make(map[runnableKey]int64)
+	p := pgdb.LockNoticesParams{Now: c.now, Base: c.base}
+	var conns []job.ID
+	var holds []string
 	for _, r := range c.rows {
-		if !r.notices {
-			continue
-		}
-		project := c.conns[r.conn].Project
-		n := c.room.Left(project, r.conn, min(c.left, r.lock.capacity))
+		n := c.room.Left(c.conns[r.conn].Project, r.conn, min(part, c.left, r.lock.capacity, int64(len(r.due))))
 		if n <= 0 {
 			continue
 		}
-		var rows []pgdb.LockDueNoticesRow
-		c.queue(ctx, query("due notices", (*pgdb.Queries).LockDueNotices, pgdb.LockDueNoticesParams{
-			ConnectionID: r.conn, HoldKey: r.hold, Now: c.now, Base: c.base, MaxRows: int32(n),
-		}, &rows))
-		if err := c.flushHolds(ctx, []job.ID{r.conn}, []string{r.hold}); err != nil {
-			return err
-		}
-		due := make([]pgdb.LockDueRow, len(rows))
-		for i, row := range rows {
-			due[i] = pgdb.LockDueRow(row)
-		}
-		if err := c.take(ctx, due); err != nil {
-			return err
-		}
-		took := int64(len(due))
-		c.room.Take(project, r.conn, took)
-		c.left -= took
-		r.lock.capacity, r.lock.took, r.served = r.lock.capacity-took, r.lock.took+took, took > 0
+		c.reserve(r, n)
+		want[r.runnableKey] = n
+		p.Jobs = append(p.Jobs, r.due[:n]...)
+		conns, holds = append(conns, r.conn), append(holds, r.hold)
 	}
-	return nil
+	if len(want) == 0 {
+		return nil
+	}
+	var rows []pgdb.LockNoticesRow
+	c.queue(ctx, query("due notices", (*pgdb.Queries).LockNotices, p, &rows))
+	if err := c.flushHolds(ctx, conns, holds); err != nil {
+		return err
+	}
+	due := make([]pgdb.LockDueRow, len(rows))
+	got := make(map[runnableKey]int64)
+	for i, r := range rows {
+		due[i] = pgdb.LockDueRow(r)
+		got[runnableKey{r.ConnectionID, r.HoldKey}]++
+	}
+	for _, r := range c.rows {
+		c.reserve(r, got[r.runnableKey]-want[r.runnableKey])
+		r.served = got[r.runnableKey] > 0
+	}
+	return c.take(ctx, due)
+}
+
+// reserve counts n jobs of a row as taken; a negative n puts them back.
+func (c *claimer) reserve(r *runnableRow, n int64) {
+	c.room.Take(c.conns[r.conn].Project, r.conn, n)
+	c.left, r.lock.capacity, r.lock.took = c.left-n, r.lock.capacity-n, r.lock.took+n
 }
 
 // unstopped returns the rows that no stop covers.
@@ -351,7 +369,6 @@ func (c *claimer) keepStops(ctx context.Context) error {
 		if s := r.stops.All; s != nil && !in[s.ID] {
 			r.stops = store.RowStops{}
 		}
-		c.aside = c.aside || r.stops.All != nil
 	}
 	return nil
 }
@@ -557,8 +574,8 @@ func (c *claimer) leave(ctx context.Context) error {
 	}
 	p.StoppedUntils = make([]time.Time, len(left))
 	for i, r := range left {
-		if r.stops.All != nil {
-			p.StoppedUntils[i] = r.stops.SetAside(c.now, r.notices)
+		if r.stops.All != nil && len(r.due) == 0 {
+			p.StoppedUntils[i], c.aside = r.stops.SetAside(c.now, r.notices), true
 		}
 	}
 	c.execRows(ctx, len(left), statement("runnable rows", (*pgdb.Queries).Served, p))

@@ -128,9 +128,8 @@ FROM want AS w CROSS JOIN LATERAL (
 ) AS d JOIN jobs AS j ON j.id = d.job_id
 JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
 
--- name: LockDueNotices :many
--- As LockDue, of one row the notices alone. The sign keeps the planner from the index of all runnable
--- jobs: many others may be due in the row, and few notices are under way.
+-- name: LockNotices :many
+-- As LockDue, of these jobs. The sign keeps the planner from the index of all runnable jobs.
 SELECT
     d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
     d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.keep_trying, d.class, d.cancel_asked_at,
@@ -143,11 +142,9 @@ FROM (
         s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
         s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
     FROM job_state AS s
-    WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
-        AND s.job_id IN (SELECT n.open_job FROM subscriptions AS n WHERE n.connection_id = @connection_id AND n.open_job IS NOT NULL)
-        AND +s.state IN (1, 6) AND s.waits_for IS NULL
+    WHERE s.job_id = ANY (@jobs::uuid[]) AND +s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= @now AND s.start_deadline > @now AND s.position < @base
-    ORDER BY s.next_at LIMIT @max_rows FOR NO KEY UPDATE OF s SKIP LOCKED
+    ORDER BY s.next_at FOR NO KEY UPDATE SKIP LOCKED
 ) AS d JOIN jobs AS j ON j.id = d.job_id
 JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
 

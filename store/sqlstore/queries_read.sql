@@ -82,22 +82,9 @@ WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
     AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= @now AND s.start_deadline > @now
 ORDER BY s.next_at LIMIT @max_rows;
 
--- name: DueNotices :many
--- As DueJobs, the notices alone, and without the index of all runnable jobs. PostgreSQL locks them (see
--- its LockDueNotices).
-SELECT
-    s.job_id, s.project, s.connection_id, j.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-    s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window /* SQLite: j.start_window */, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
-    s.error_kind, s.error_message, s.error_status, s.error_at, coalesce(s.resolution_id, 0)::bigint AS resolution_id,
-    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
-FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
-WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
-    AND +s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= @now AND s.start_deadline > @now
-    AND s.job_id IN (SELECT n.open_job FROM subscriptions AS n WHERE n.connection_id = @connection_id AND n.open_job IS NOT NULL)
-ORDER BY s.next_at LIMIT @max_rows;
-
 -- name: OpenNotices :many
--- The runnable rows of connections that have a notice under way.
-SELECT s.connection_id, s.hold_key FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
-WHERE n.connection_id = ANY (@connections::uuid[]) AND n.open_job IS NOT NULL AND s.state < 7;
+-- The notices under way by connections, those that are due first before others.
+SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.next_at, s.start_deadline
+FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
+WHERE n.connection_id = ANY (@connections::uuid[]) AND n.open_job IS NOT NULL AND s.state < 7
+ORDER BY s.next_at;

@@ -367,3 +367,8 @@ func fromSubscription(s store.Subscription) shareddb.Subscription {
 		UpdatedAt: s.Updated, DeletedAt: s.Deleted, CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
 	}
 }
+
+// NoticeDue reports whether the job of a notice under way may be claimed at a time.
+func NoticeDue(n shareddb.OpenNoticesRow, now time.Time) bool {
+	return n.State.Runnable() && !n.NextAt.After(now) && n.StartDeadline.After(now)
+}

@@ -19,6 +19,8 @@ var noticeTests = []test{
 	{"a connection with a notice under way is in use", noticesInUse},
 	{"a stop holds them, but for one of their project", noticesStopped},
 	{"they pass a stop of their project", noticesPass},
+	{"they are not started for a job that was just made", noticesNotStarted},
+	{"they share claims with others", noticesShare},
 	{"they pass it when another stop has ended by itself", noticesPassLater},
 }
 
@@ -291,4 +293,41 @@ func noticesPassLater(f *fixture) {
 	f.is(len(f.claimN(store.MaxBatch)), 0, "claimed in both")
 	f.clock.advance(time.Minute + store.StopHeadStart)
 	f.is(f.claim().ID, s.OpenJob, "claimed after the other")
+}
+
+// noticesNotStarted: a job that is made in a stop of its project is not started, and no notice in its place.
+func noticesNotStarted(f *fixture) {
+	s := f.subscribe()
+	f.submit()
+	sent := f.arm(f.claim())
+	f.applied(sent.Snapshot, succeeded(sent.Snapshot, "object"))
+	f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	s = f.step(s, f.telling(f.logEnd()))
+	f.notStarted(f.started(at(f.clock.now().Add(-time.Second))), "made in the stop")
+	f.is(f.claim().ID, s.OpenJob, "claimed after it")
+}
+
+// noticesShare: claims that have less room than there are notices take of each row in turn, and wait for
+// nothing between them.
+func noticesShare(f *fixture) {
+	const each = 4
+	notices := make(map[job.ID]bool)
+	other := f.connect(store.Connection{Key: "other"})
+	f.submit()
+	f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	for range each {
+		for _, conn := range []job.ID{f.conn.ID, other.ID} {
+			s := f.subscribe(func(s *store.Subscription) { s.Connection = conn })
+			notices[f.step(s, f.telling(max(s.Position, f.logEnd()))).OpenJob] = true
+		}
+	}
+	free := f.submit(on(f.connect(store.Connection{Project: "other"})), func(n *store.NewJob) { n.Spec.Project = "other" })
+	of := make(map[job.ID]int)
+	for range each {
+		for _, l := range f.claimN(3) {
+			f.is(notices[l.ID] || l.ID == free.ID, true, "claimed what passes")
+			of[l.Job.Connection]++
+		}
+	}
+	f.is([]int{of[f.conn.ID], of[other.ID], of[free.Connection]}, []int{each, each, 1}, "claimed of each connection")
 }
