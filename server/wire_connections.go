@@ -82,29 +82,54 @@ func (s *Server) connectionWire(ctx context.Context, c store.Connection) (*conne
 	return out[0], nil
 }
 
-// connectionWires converts connections, with the pauses over them. Pauses that cannot be read are
-// left out: the answer to a change that is stored must not fail for them.
+// changedWire converts a connection whose change is stored. The answer must not fail because the
+// pauses over it cannot be read: it leaves them out then.
+func (s *Server) changedWire(ctx context.Context, c store.Connection) (*connectionsv1.Connection, error) {
+	out, err := connectionToWire(c, s.cfg.Now(), s.credentialRequired)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.showPauses(ctx, []*connectionsv1.Connection{out}, []store.Connection{c}); err != nil {
+		s.log.WarnContext(ctx, "an answer leaves out the pauses over a connection that was changed", "connection_id", c.ID.String(), "err", err)
+	}
+	return out, nil
+}
+
+// connectionWires converts connections, with the pauses over them.
 func (s *Server) connectionWires(ctx context.Context, list []store.Connection) ([]*connectionsv1.Connection, error) {
 	out := make([]*connectionsv1.Connection, len(list))
-	targets := make([]store.StopTarget, len(list))
 	for i, c := range list {
 		var err error
 		if out[i], err = connectionToWire(c, s.cfg.Now(), s.credentialRequired); err != nil {
 			return nil, err
 		}
+	}
+	return out, s.showPauses(ctx, out, list)
+}
+
+// showPauses fills in the pauses that are in force over connections.
+func (s *Server) showPauses(ctx context.Context, out []*connectionsv1.Connection, list []store.Connection) error {
+	meta, err := s.meta(ctx)
+	if err != nil {
+		return fmt.Errorf("pauses over connections: %w", err)
+	}
+	if meta.Stops == 0 || len(list) == 0 {
+		return nil
+	}
+	targets := make([]store.StopTarget, len(list))
+	for i, c := range list {
 		targets[i] = store.StopTarget{Project: c.Project, Connector: c.Connector, Connection: c.ID}
 	}
-	meta, err := s.meta(ctx)
-	if err != nil || meta.Stops == 0 || len(list) == 0 {
-		return out, nil //nolint:nilerr // see above
-	}
 	over, err := s.store.StopsOver(ctx, targets)
-	for i, c := range list {
-		if err == nil && i < len(over) && over[i] != nil && c.Deleted.IsZero() {
-			out[i].PauseId, out[i].PauseReason = over[i].ID.String(), stopWords(*over[i])
+	if err != nil {
+		return fmt.Errorf("pauses over connections: %w", err)
+	}
+	for i, stop := range over {
+		if stop != nil && list[i].Deleted.IsZero() {
+			out[i].PauseId, out[i].PauseReason = stop.ID.String(), stopWords(*stop)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 func limitsFromWire(l *connectionsv1.ConnectionLimits) store.ConnectionLimits {

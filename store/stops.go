@@ -27,8 +27,7 @@ const StopsKept = 30 * 24 * time.Hour
 // transaction begins after the stop is durable: the transaction that writes an intent reads the
 // stops itself. A quarantine and a suspect clock are stronger and are reported first.
 type Stops interface {
-	// CreateStop stores a stop. If a stop of the same cause for the same target and with the
-	// same stated times has not ended, that one gets the new note, keeps the rest, and is returned
+	// CreateStop stores a stop. If the same one has not ended (see Stop.Same), that one gets the new note, keeps the rest, and is returned
 	// with created=false. ErrNotFound: no such connection in the project. ErrQuota: there are as many as may be.
 	// ErrIllegal: the target or the times contradict themselves.
 	CreateStop(ctx context.Context, n NewStop) (stop Stop, created bool, err error)
@@ -57,6 +56,9 @@ const StopSetAside = 10 * time.Minute
 // StopNoticeLook bounds that for work with a notice under way that passes the stop: it may be due
 // again at any time.
 const StopNoticeLook = 5 * time.Second
+
+// WindowsHeldAfter is for how long after a stop that holds windows a window still begins again.
+const WindowsHeldAfter = time.Hour
 
 // StopScope is what a stop covers.
 type StopScope int
@@ -124,16 +126,18 @@ type Stop struct {
 	// End is when it ends by itself; zero: when EndStop ends it.
 	End time.Time
 	// Planned reports whether a caller stated Begin or End.
-	Planned   bool
-	Created   time.Time
-	CreatedBy string
+	Planned bool
+	// HoldWindows: windows that end in it begin again (see WindowHeld).
+	HoldWindows bool
+	Created     time.Time
+	CreatedBy   string
 	// Ended is when EndStop ended it; zero: it has not.
 	Ended   time.Time
 	EndedBy string
 }
 
-// NewStop is a stop to store. Its ID, scope, target, cause, note and CreatedBy are used, and
-// Begin and End, if they are set: they are stated times.
+// NewStop is a stop to store. Its ID, scope, target, cause, note, HoldWindows and CreatedBy are
+// used, and Begin and End, if they are set: they are stated times.
 type NewStop struct {
 	Stop
 }
@@ -215,10 +219,11 @@ func (s *Stop) Covers(t *StopTarget) bool {
 	}
 }
 
-// Same reports whether two stops have one target, one cause and the same stated times.
+// Same reports whether two stops have one target, one cause, the same stated times and the same
+// rule for windows.
 func (s *Stop) Same(o *Stop) bool {
 	return s.Scope == o.Scope && s.Project == o.Project && s.Connector == o.Connector && s.Connection == o.Connection &&
-		s.Destination == o.Destination && s.Label == o.Label && s.Value == o.Value && s.Cause == o.Cause &&
+		s.Destination == o.Destination && s.Label == o.Label && s.Value == o.Value && s.Cause == o.Cause && s.HoldWindows == o.HoldWindows &&
 		s.Planned == o.Planned && (!s.Planned || s.Begin.Equal(o.Begin) && s.End.Equal(o.End))
 }
 
@@ -277,6 +282,34 @@ func StopOver(stops []Stop, t StopTarget, now time.Time) *Stop {
 	}
 	out := *longest
 	return &out
+}
+
+// WindowHeld reports whether the window of a job that is over begins again, because a stop that
+// holds windows covers the job: the window ended while that was in force, or it began before the
+// stop's end and ended in the hour after it. The stop counts from its creation, if it was to begin
+// earlier. Once a window is over, no later stop and no end of a stop changes the answer.
+//
+// It is the one rule of windows that a stop holds. Recovery.Overdue asks it about jobs that wait to
+// start, and Work.ClaimLooks about those that have.
+func WindowHeld(stops []Stop, t StopTarget, j *job.Job) bool {
+	return slices.ContainsFunc(stops, func(s Stop) bool {
+		return s.HoldWindows && s.Covers(&t) && s.holds(j.WindowBegan(), j.StartDeadline)
+	})
+}
+
+func (s *Stop) holds(begin, end time.Time) bool {
+	from, over := s.Begin, s.Over()
+	if s.Planned && s.Created.After(from) {
+		from = s.Created
+	}
+	switch {
+	case !end.After(from):
+		return false
+	case over.IsZero():
+		return true
+	default:
+		return over.After(from) && begin.Before(over) && !end.After(over.Add(WindowsHeldAfter))
+	}
 }
 
 // outlasts reports whether a stop ends after another one, or began before it if both end at the same time.

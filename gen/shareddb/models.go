@@ -352,6 +352,7 @@ type Stop struct {
 	CreatedBy    string
 	EndedAt      time.Time
 	EndedBy      string
+	HoldWindows  bool
 }
 
 type Subscription struct {

@@ -14,6 +14,21 @@ import (
 	"github.com/fireonce/fireonce/store/column"
 )
 
+const beginWindow = `-- name: BeginWindow :exec
+UPDATE /* SQLite: UPDATE OR FAIL */ job_state SET start_deadline = $1 WHERE job_id = $2
+`
+
+type BeginWindowParams struct {
+	StartDeadline time.Time
+	JobID         job.ID
+}
+
+// No change of the job: no version, no event.
+func (q *Queries) BeginWindow(ctx context.Context, arg BeginWindowParams) error {
+	_, err := q.db.Exec(ctx, beginWindow, arg.StartDeadline, arg.JobID)
+	return err
+}
+
 const countStops = `-- name: CountStops :one
 SELECT count(*) FROM stops
 WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > $1::timestamptz) AND (scope NOT IN (4, 5)) = $2::boolean
@@ -47,13 +62,68 @@ func (q *Queries) EndSetAside(ctx context.Context, until time.Time) error {
 	return err
 }
 
+const holdingStops = `-- name: HoldingStops :many
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops
+WHERE hold_windows AND (ended_at IS NULL OR ended_at >= $1::timestamptz) AND (end_at IS NULL OR end_at >= $1)
+    AND (
+        scope NOT IN (4, 5) OR scope = 4 AND connection_id = ANY ($2::uuid[])
+        OR scope = 5 AND hold_key = ANY ($3::text[])
+    )
+`
+
+type HoldingStopsParams struct {
+	Since       time.Time
+	Connections []job.ID
+	HoldKeys    []string
+}
+
+// Those that hold windows, may be over these connections and hold keys, and had not ended at @since.
+func (q *Queries) HoldingStops(ctx context.Context, arg HoldingStopsParams) ([]Stop, error) {
+	rows, err := q.db.Query(ctx, holdingStops, arg.Since, arg.Connections, arg.HoldKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Stop
+	for rows.Next() {
+		var i Stop
+		if err := rows.Scan(
+			&i.ID,
+			&i.Scope,
+			&i.Project,
+			&i.Connector,
+			&i.ConnectionID,
+			&i.HoldKey,
+			&i.Label,
+			&i.Value,
+			&i.Cause,
+			&i.Note,
+			&i.BeginAt,
+			&i.EndAt,
+			&i.Planned,
+			&i.CreatedAt,
+			&i.CreatedBy,
+			&i.EndedAt,
+			&i.EndedBy,
+			&i.HoldWindows,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertStop = `-- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by
+    begin_at, end_at, planned, created_at, created_by, hold_windows
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-    $11, $12, $13, $14, $15
+    $11, $12, $13, $14, $15, $16
 )
 ON CONFLICT (id) DO NOTHING
 `
@@ -74,6 +144,7 @@ type InsertStopParams struct {
 	Planned      bool
 	CreatedAt    time.Time
 	CreatedBy    string
+	HoldWindows  bool
 }
 
 func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, error) {
@@ -93,6 +164,7 @@ func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, 
 		arg.Planned,
 		arg.CreatedAt,
 		arg.CreatedBy,
+		arg.HoldWindows,
 	)
 	if err != nil {
 		return 0, err
@@ -101,7 +173,7 @@ func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, 
 }
 
 const listStops = `-- name: ListStops :many
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops
 WHERE (created_at, id) < ($1::timestamptz, $2::uuid)
     AND ($3::text = '' OR project = '' OR project = $3)
     AND ($4::boolean OR ended_at IS NULL AND (end_at IS NULL OR end_at > $5::timestamptz))
@@ -151,6 +223,7 @@ func (q *Queries) ListStops(ctx context.Context, arg ListStopsParams) ([]Stop, e
 			&i.CreatedBy,
 			&i.EndedAt,
 			&i.EndedBy,
+			&i.HoldWindows,
 		); err != nil {
 			return nil, err
 		}
@@ -163,7 +236,7 @@ func (q *Queries) ListStops(ctx context.Context, arg ListStopsParams) ([]Stop, e
 }
 
 const lockStop = `-- name: LockStop :one
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops WHERE id = $1 FOR UPDATE
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops WHERE id = $1 FOR UPDATE
 `
 
 // Waits for claims that set work aside by it.
@@ -188,6 +261,7 @@ func (q *Queries) LockStop(ctx context.Context, id job.ID) (Stop, error) {
 		&i.CreatedBy,
 		&i.EndedAt,
 		&i.EndedBy,
+		&i.HoldWindows,
 	)
 	return i, err
 }
@@ -267,7 +341,8 @@ type PreviewUnderWayParams struct {
 	Most          int32
 }
 
-// Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none.
+// Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none. The
+// first condition is that of the index on jobs under way, which SQLite uses only if it is stated.
 func (q *Queries) PreviewUnderWay(ctx context.Context, arg PreviewUnderWayParams) (int64, error) {
 	row := q.db.QueryRow(ctx, previewUnderWay,
 		arg.Project,
@@ -567,11 +642,11 @@ func (q *Queries) StoppedJobs(ctx context.Context, arg StoppedJobsParams) ([]Sto
 
 const stopsFor = `-- name: StopsFor :many
 
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY ($2::text[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY ($2::text[])
 `
 
 type StopsForParams struct {
@@ -609,6 +684,7 @@ func (q *Queries) StopsFor(ctx context.Context, arg StopsForParams) ([]Stop, err
 			&i.CreatedBy,
 			&i.EndedAt,
 			&i.EndedBy,
+			&i.HoldWindows,
 		); err != nil {
 			return nil, err
 		}

@@ -104,6 +104,11 @@ func (t *tx) stopOver(s *job.Spec) *store.Stop {
 	return store.StopOver(t.stops, store.StopTargetOf(s, t.conns[s.Connection].Connector), t.now)
 }
 
+// windowHeld reports whether the window of a job is over and begins again.
+func (t *tx) windowHeld(j *job.Job) bool {
+	return !j.StartDeadline.After(t.now) && store.WindowHeld(t.stops, store.StopTargetOf(&j.Spec, t.conns[j.Connection].Connector), j)
+}
+
 // ListStops implements store.Store.
 func (s *Store) ListStops(ctx context.Context, q store.StopQuery) (store.StopPage, error) {
 	return call(ctx, s, "list stops", func(t *tx) (store.StopPage, error) {

@@ -197,8 +197,9 @@ func TestPlansOfEmptyTables(t *testing.T) {
 		for name, index := range map[string]string{
 			"LockDue": "job_state_runnable", "Served": "job_state_runnable",
 			"DueLooks": "job_state_look", "LockEnded": "job_state_ended", "WindowOverIDs": "job_state_deadline", "OverdueIDs": "job_state_fence",
+			"PreviewUnderWay": "job_state_(fence|in_flight)",
 		} {
-			if plan := planOf(t, conn, name, queries[name]); !strings.Contains(plan, index) {
+			if plan := planOf(t, conn, name, queries[name]); !regexp.MustCompile(index).MatchString(plan) {
 				t.Errorf("%s: %s does not use %s:\n%s", when, name, index, plan)
 			}
 		}

@@ -32,7 +32,7 @@ var drops = map[string]drop{
 
 	"SetContent": dropJob, "SetStart": dropJob, "SaveHandle": dropJob, "NotifyReply": dropReply,
 	"SetPredecessorEnd": dropJobs, "WakeLooks": dropJobs, "WakeStopped": dropJobs, "EndClaimLeases": dropJobs, "EndLookLeases": dropJobs,
-	"RaiseFences": dropJobs, "LeaseLooks": dropJobs,
+	"RaiseFences": dropJobs, "LeaseLooks": dropJobs, "BeginWindow": dropJob,
 }
 
 // dropOf returns what a query drops, by the name that begins its text; nil: nothing.

@@ -9,6 +9,19 @@ SELECT * FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY
 UNION ALL
 SELECT * FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY (@hold_keys::text[]);
 
+-- name: HoldingStops :many
+-- Those that hold windows, may be over these connections and hold keys, and had not ended at @since.
+SELECT * FROM stops
+WHERE hold_windows AND (ended_at IS NULL OR ended_at >= @since::timestamptz) AND (end_at IS NULL OR end_at >= @since)
+    AND (
+        scope NOT IN (4, 5) OR scope = 4 AND connection_id = ANY (@connections::uuid[])
+        OR scope = 5 AND hold_key = ANY (@hold_keys::text[])
+    );
+
+-- name: BeginWindow :exec
+-- No change of the job: no version, no event.
+UPDATE /* SQLite: UPDATE OR FAIL */ job_state SET start_deadline = @start_deadline WHERE job_id = @job_id;
+
 -- name: StopTargets :many
 -- Jobs as stops see them.
 SELECT s.job_id, s.project, s.connection_id, s.hold_key, c.connector, j.labels
@@ -37,10 +50,10 @@ WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > @now::timestamptz) AND (s
 -- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by
+    begin_at, end_at, planned, created_at, created_by, hold_windows
 ) VALUES (
     @id, @scope, @project, @connector, @connection_id, @hold_key, @label, @value, @cause, @note,
-    @begin_at, @end_at, @planned, @created_at, @created_by
+    @begin_at, @end_at, @planned, @created_at, @created_by, @hold_windows
 )
 ON CONFLICT (id) DO NOTHING;
 
@@ -114,7 +127,8 @@ WHERE (@project::text = '' OR s.project = @project) AND (@connector::text = '' O
 ORDER BY s.next_at LIMIT @max_rows;
 
 -- name: PreviewUnderWay :one
--- Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none.
+-- Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none. The
+-- first condition is that of the index on jobs under way, which SQLite uses only if it is stated.
 SELECT count(*) FROM (
     SELECT s.job_id FROM job_state AS s
     JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id

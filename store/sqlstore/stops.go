@@ -85,7 +85,7 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 		ID: made.ID, Scope: made.Scope, Project: made.Project, Connector: made.Connector,
 		ConnectionID: column.OptionalID(made.Connection), HoldKey: made.Destination, Label: made.Label, Value: made.Value,
 		Cause: made.Cause, Note: made.Note, BeginAt: made.Begin, EndAt: made.End, Planned: made.Planned,
-		CreatedAt: made.Created, CreatedBy: made.CreatedBy,
+		CreatedAt: made.Created, CreatedBy: made.CreatedBy, HoldWindows: made.HoldWindows,
 	})
 	if err == nil && stored != 1 {
 		err = fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, made.ID)
@@ -186,17 +186,9 @@ func (v View) StopsFor(ctx context.Context, conns []job.ID, holds []string) ([]s
 // StopsOverJobs returns the stop that is in force over each of these jobs, for those that have
 // one.
 func (v View) StopsOverJobs(ctx context.Context, ids []job.ID) (map[job.ID]*store.Stop, error) {
-	rows, err := v.Q.StopTargets(ctx, ids)
+	ids, targets, err := v.stopTargets(ctx, ids)
 	if err != nil {
-		return nil, fmt.Errorf("stops: %w", err)
-	}
-	targets := make([]store.StopTarget, len(rows))
-	for i, r := range rows {
-		labels, _, err := store.DecodeTerms(r.Labels, nil)
-		if err != nil {
-			return nil, fmt.Errorf("job %s: %w", r.JobID, err)
-		}
-		targets[i] = store.StopTarget{Project: r.Project, Connector: r.Connector, Connection: r.ConnectionID, HoldKey: r.HoldKey, Labels: labels}
+		return nil, err
 	}
 	over, err := v.stopsOver(ctx, targets)
 	if err != nil {
@@ -205,7 +197,7 @@ func (v View) StopsOverJobs(ctx context.Context, ids []job.ID) (map[job.ID]*stor
 	out := make(map[job.ID]*store.Stop)
 	for i, s := range over {
 		if s != nil {
-			out[rows[i].JobID] = s
+			out[ids[i]] = s
 		}
 	}
 	return out, nil
@@ -225,6 +217,58 @@ func (v View) stopsOver(ctx context.Context, targets []store.StopTarget) ([]*sto
 		out[i] = store.StopOver(stops, targets[i], v.Now)
 	}
 	return out, nil
+}
+
+// markHeld marks those of the jobs whose window is over and begins again (store.WindowHeld). Stops
+// are read only if there is one.
+func (v View) markHeld(ctx context.Context, jobs []*job.Snapshot) error {
+	var ids, conns []job.ID
+	var holds []string
+	since := v.Now
+	byID := make(map[job.ID]*job.Snapshot)
+	for _, s := range jobs {
+		if s.StartDeadline.After(v.Now) {
+			continue
+		}
+		ids, conns, holds = append(ids, s.ID), append(conns, s.Connection), append(holds, s.HoldKey)
+		byID[s.ID] = s
+		if s.StartDeadline.Before(since) {
+			since = s.StartDeadline
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := v.Q.HoldingStops(ctx, shareddb.HoldingStopsParams{
+		Since: since.Add(-store.WindowsHeldAfter), Connections: Listed(conns), HoldKeys: Listed(holds),
+	})
+	stops, err := store.Converted(rows, named("stops that hold windows", err), toStop)
+	if err != nil || len(stops) == 0 {
+		return err
+	}
+	ids, targets, err := v.stopTargets(ctx, ids)
+	for i, id := range ids {
+		byID[id].WindowHeld = store.WindowHeld(stops, targets[i], &byID[id].Job)
+	}
+	return err
+}
+
+// stopTargets returns jobs as stops see them, with their ids.
+func (v View) stopTargets(ctx context.Context, of []job.ID) ([]job.ID, []store.StopTarget, error) {
+	rows, err := v.Q.StopTargets(ctx, of)
+	if err != nil {
+		return nil, nil, fmt.Errorf("stops: %w", err)
+	}
+	ids, targets := make([]job.ID, len(rows)), make([]store.StopTarget, len(rows))
+	for i, r := range rows {
+		labels, _, err := store.DecodeTerms(r.Labels, nil)
+		if err != nil {
+			return nil, nil, fmt.Errorf("job %s: %w", r.JobID, err)
+		}
+		ids[i] = r.JobID
+		targets[i] = store.StopTarget{Project: r.Project, Connector: r.Connector, Connection: r.ConnectionID, HoldKey: r.HoldKey, Labels: labels}
+	}
+	return ids, targets, nil
 }
 
 // StopsOver implements store.Store.
@@ -321,6 +365,6 @@ func toStop(r shareddb.Stop) store.Stop {
 		ID: r.ID, Scope: r.Scope, Project: r.Project, Connector: r.Connector, Connection: job.ID(r.ConnectionID),
 		Destination: r.HoldKey, Label: r.Label, Value: r.Value, Cause: r.Cause, Note: r.Note,
 		Begin: r.BeginAt, End: r.EndAt, Planned: r.Planned, Created: r.CreatedAt, CreatedBy: r.CreatedBy,
-		Ended: r.EndedAt, EndedBy: r.EndedBy,
+		Ended: r.EndedAt, EndedBy: r.EndedBy, HoldWindows: r.HoldWindows,
 	}
 }

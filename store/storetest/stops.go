@@ -331,9 +331,14 @@ func stopSame(f *fixture) {
 		breaker, created, err := f.tryStop(s)
 		f.ok(err)
 		f.is(created, true, "%s: of another cause", name)
+		s.Cause, s.HoldWindows = 0, true
+		held, created, err := f.tryStop(s)
+		f.ok(err)
+		f.is([]bool{created, held.HoldWindows}, []bool{true, true}, "%s: of another rule for windows", name)
+		f.endStop(held)
 		f.endStop(breaker)
 		f.endStop(stop)
-		s.Cause = 0
+		s.HoldWindows = false
 		f.endStop(f.stop(s))
 	}
 }

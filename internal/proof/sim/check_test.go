@@ -151,6 +151,7 @@ func (w *simWorld) history(j *simJob, r memory.Record) {
 		w.connectionRules(j, e, r)
 		w.senderIsLost(j, e, r)
 		w.nothingInADoubt(j, e)
+		w.windowIsHeld(j, e, r.Snapshot)
 		if e.To == job.NeedsResolution || e.Cause == job.CauseResolved {
 			j.doubted = true
 		}

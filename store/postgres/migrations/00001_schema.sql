@@ -1527,6 +1527,8 @@ CREATE TABLE stops (
     -- When a caller ended it, and which; NULL: no one has.
     ended_at      timestamptz,
     ended_by      text        NOT NULL DEFAULT '',
+    -- A window that ends in it begins again (store.Stop.HoldWindows).
+    hold_windows  boolean     NOT NULL,
     CHECK (end_at > begin_at)
 );
 
@@ -1534,6 +1536,7 @@ CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NO
 CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
 CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5;
 CREATE INDEX stops_list ON stops (created_at, id);
+CREATE INDEX stops_holding ON stops (id) WHERE hold_windows;
 
 --
 -- Plans: changes of many jobs

@@ -1286,6 +1286,8 @@ CREATE TABLE stops (
     -- When a caller ended it, and which; NULL: no one has.
     ended_at      INTEGER,
     ended_by      TEXT    NOT NULL DEFAULT '',
+    -- A window that ends in it begins again (store.Stop.HoldWindows).
+    hold_windows  INTEGER NOT NULL CHECK (hold_windows IN (0, 1)),
     CHECK (end_at > begin_at)
 ) STRICT, WITHOUT ROWID;
 
@@ -1293,6 +1295,7 @@ CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NO
 CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
 CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5;
 CREATE INDEX stops_list ON stops (created_at, id);
+CREATE INDEX stops_holding ON stops (id) WHERE hold_windows;
 
 --
 -- Plans: changes of many jobs

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/admin/v1/pause_service.proto.
  */
 export const file_fireonce_admin_v1_pause_service: GenFile = /*@__PURE__*/
-  fileDesc("CiVmaXJlb25jZS9hZG1pbi92MS9wYXVzZV9zZXJ2aWNlLnByb3RvEhFmaXJlb25jZS5hZG1pbi52MSLlAQoLUGF1c2VUYXJnZXQSFAoKZXZlcnl0aGluZxgBIAEoCEgAEhEKB3Byb2plY3QYAiABKAhIABITCgljb25uZWN0b3IYAyABKAlIABIXCg1jb25uZWN0aW9uX2lkGAQgASgJSAASGAoOY29ubmVjdGlvbl9rZXkYBSABKAlIABIVCgtkZXN0aW5hdGlvbhgGIAEoCUgAEi4KBWxhYmVsGAcgASgLMh0uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VMYWJlbEgAEhQKDGFsbF9wcm9qZWN0cxgIIAEoCEIICgZ0YXJnZXQiKQoKUGF1c2VMYWJlbBIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIt4DCgVQYXVzZRIQCghwYXVzZV9pZBgBIAEoCRIsCgVzdGF0ZRgCIAEoDjIdLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlU3RhdGUSLgoGdGFyZ2V0GAMgASgLMh4uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VUYXJnZXQSLAoFY2F1c2UYBCABKA4yHS5maXJlb25jZS5hZG1pbi52MS5QYXVzZUNhdXNlEgwKBG5vdGUYBSABKAkSLgoKYmVnaW5fdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAkgASgJEi4KCmVuZGVkX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGVuZGVkX2J5GAsgASgJEhIKCnByb2plY3RfaWQYDCABKAkSMAoHcHJldmlldxgNIAEoCzIfLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlUHJldmlldyLBAQoSQ3JlYXRlUGF1c2VSZXF1ZXN0Ei4KBnRhcmdldBgBIAEoCzIeLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlVGFyZ2V0EgwKBG5vdGUYAiABKAkSLgoKYmVnaW5fdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2RyeV9ydW4YBSABKAgigQEKE0NyZWF0ZVBhdXNlUmVzcG9uc2USJwoFcGF1c2UYASABKAsyGC5maXJlb25jZS5hZG1pbi52MS5QYXVzZRIPCgdjcmVhdGVkGAIgASgIEjAKB3ByZXZpZXcYAyABKAsyHy5maXJlb25jZS5hZG1pbi52MS5QYXVzZVByZXZpZXciYgoJUGF1c2VkSm9iEhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIOCgZqb2JfaWQYAiABKAkSLAoIZW5kX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIugBCgxQYXVzZVByZXZpZXcSFQoNd2FpdGluZ19jb3VudBgBIAEoAxIUCgxyZXBlYXRfY291bnQYAiABKAMSMQoLd2luZG93X2VuZHMYAyADKAsyHC5maXJlb25jZS5hZG1pbi52MS5QYXVzZWRKb2ISLgoIa2V5X2VuZHMYBCADKAsyHC5maXJlb25jZS5hZG1pbi52MS5QYXVzZWRKb2ISGAoQd2luZG93X2VuZF9jb3VudBgFIAEoAxIVCg1rZXlfZW5kX2NvdW50GAYgASgDEhcKD3VuZGVyX3dheV9jb3VudBgHIAEoAyIjCg9FbmRQYXVzZVJlcXVlc3QSEAoIcGF1c2VfaWQYASABKAkiOwoQRW5kUGF1c2VSZXNwb25zZRInCgVwYXVzZRgBIAEoCzIYLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlImQKEUxpc3RQYXVzZXNSZXF1ZXN0EhIKCnNob3dfZW5kZWQYASABKAgSFAoMc2hvd19wcmV2aWV3GAQgASgIEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlcKEkxpc3RQYXVzZXNSZXNwb25zZRIoCgZwYXVzZXMYASADKAsyGC5maXJlb25jZS5hZG1pbi52MS5QYXVzZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqQQoKUGF1c2VDYXVzZRIbChdQQVVTRV9DQVVTRV9VTlNQRUNJRklFRBAAEhYKElBBVVNFX0NBVVNFX0NBTExFUhABKnUKClBhdXNlU3RhdGUSGwoXUEFVU0VfU1RBVEVfVU5TUEVDSUZJRUQQABIZChVQQVVTRV9TVEFURV9BTk5PVU5DRUQQARIYChRQQVVTRV9TVEFURV9JTl9GT1JDRRACEhUKEVBBVVNFX1NUQVRFX0VOREVEEAMyqwIKDFBhdXNlU2VydmljZRJhCgtDcmVhdGVQYXVzZRIlLmZpcmVvbmNlLmFkbWluLnYxLkNyZWF0ZVBhdXNlUmVxdWVzdBomLmZpcmVvbmNlLmFkbWluLnYxLkNyZWF0ZVBhdXNlUmVzcG9uc2UiA5ACAhJYCghFbmRQYXVzZRIiLmZpcmVvbmNlLmFkbWluLnYxLkVuZFBhdXNlUmVxdWVzdBojLmZpcmVvbmNlLmFkbWluLnYxLkVuZFBhdXNlUmVzcG9uc2UiA5ACAhJeCgpMaXN0UGF1c2VzEiQuZmlyZW9uY2UuYWRtaW4udjEuTGlzdFBhdXNlc1JlcXVlc3QaJS5maXJlb25jZS5hZG1pbi52MS5MaXN0UGF1c2VzUmVzcG9uc2UiA5ACAUKnAQobaW8uZ2l0aHViLmZpcmVvbmNlLmFkbWluLnYxQhFQYXVzZVNlcnZpY2VQcm90b1ABWi9naXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vYWRtaW52MaICA0ZPQaoCEUZpcmVvbmNlLkFkbWluLlYxygIRRmlyZW9uY2VcQWRtaW5cVjHqAhNGaXJlb25jZTo6QWRtaW46OlYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("CiVmaXJlb25jZS9hZG1pbi92MS9wYXVzZV9zZXJ2aWNlLnByb3RvEhFmaXJlb25jZS5hZG1pbi52MSLlAQoLUGF1c2VUYXJnZXQSFAoKZXZlcnl0aGluZxgBIAEoCEgAEhEKB3Byb2plY3QYAiABKAhIABITCgljb25uZWN0b3IYAyABKAlIABIXCg1jb25uZWN0aW9uX2lkGAQgASgJSAASGAoOY29ubmVjdGlvbl9rZXkYBSABKAlIABIVCgtkZXN0aW5hdGlvbhgGIAEoCUgAEi4KBWxhYmVsGAcgASgLMh0uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VMYWJlbEgAEhQKDGFsbF9wcm9qZWN0cxgIIAEoCEIICgZ0YXJnZXQiKQoKUGF1c2VMYWJlbBIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIvQDCgVQYXVzZRIQCghwYXVzZV9pZBgBIAEoCRIsCgVzdGF0ZRgCIAEoDjIdLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlU3RhdGUSLgoGdGFyZ2V0GAMgASgLMh4uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VUYXJnZXQSLAoFY2F1c2UYBCABKA4yHS5maXJlb25jZS5hZG1pbi52MS5QYXVzZUNhdXNlEgwKBG5vdGUYBSABKAkSLgoKYmVnaW5fdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAkgASgJEi4KCmVuZGVkX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGVuZGVkX2J5GAsgASgJEhIKCnByb2plY3RfaWQYDCABKAkSMAoHcHJldmlldxgNIAEoCzIfLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlUHJldmlldxIUCgxob2xkX3dpbmRvd3MYDiABKAgi1wEKEkNyZWF0ZVBhdXNlUmVxdWVzdBIuCgZ0YXJnZXQYASABKAsyHi5maXJlb25jZS5hZG1pbi52MS5QYXVzZVRhcmdldBIMCgRub3RlGAIgASgJEi4KCmJlZ2luX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdkcnlfcnVuGAUgASgIEhQKDGhvbGRfd2luZG93cxgGIAEoCCKBAQoTQ3JlYXRlUGF1c2VSZXNwb25zZRInCgVwYXVzZRgBIAEoCzIYLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlEg8KB2NyZWF0ZWQYAiABKAgSMAoHcHJldmlldxgDIAEoCzIfLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlUHJldmlldyJiCglQYXVzZWRKb2ISFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJEg4KBmpvYl9pZBgCIAEoCRIsCghlbmRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi6AEKDFBhdXNlUHJldmlldxIVCg13YWl0aW5nX2NvdW50GAEgASgDEhQKDHJlcGVhdF9jb3VudBgCIAEoAxIxCgt3aW5kb3dfZW5kcxgDIAMoCzIcLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlZEpvYhIuCghrZXlfZW5kcxgEIAMoCzIcLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlZEpvYhIYChB3aW5kb3dfZW5kX2NvdW50GAUgASgDEhUKDWtleV9lbmRfY291bnQYBiABKAMSFwoPdW5kZXJfd2F5X2NvdW50GAcgASgDIiMKD0VuZFBhdXNlUmVxdWVzdBIQCghwYXVzZV9pZBgBIAEoCSI7ChBFbmRQYXVzZVJlc3BvbnNlEicKBXBhdXNlGAEgASgLMhguZmlyZW9uY2UuYWRtaW4udjEuUGF1c2UiZAoRTGlzdFBhdXNlc1JlcXVlc3QSEgoKc2hvd19lbmRlZBgBIAEoCBIUCgxzaG93X3ByZXZpZXcYBCABKAgSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVwoSTGlzdFBhdXNlc1Jlc3BvbnNlEigKBnBhdXNlcxgBIAMoCzIYLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSpBCgpQYXVzZUNhdXNlEhsKF1BBVVNFX0NBVVNFX1VOU1BFQ0lGSUVEEAASFgoSUEFVU0VfQ0FVU0VfQ0FMTEVSEAEqdQoKUGF1c2VTdGF0ZRIbChdQQVVTRV9TVEFURV9VTlNQRUNJRklFRBAAEhkKFVBBVVNFX1NUQVRFX0FOTk9VTkNFRBABEhgKFFBBVVNFX1NUQVRFX0lOX0ZPUkNFEAISFQoRUEFVU0VfU1RBVEVfRU5ERUQQAzKrAgoMUGF1c2VTZXJ2aWNlEmEKC0NyZWF0ZVBhdXNlEiUuZmlyZW9uY2UuYWRtaW4udjEuQ3JlYXRlUGF1c2VSZXF1ZXN0GiYuZmlyZW9uY2UuYWRtaW4udjEuQ3JlYXRlUGF1c2VSZXNwb25zZSIDkAICElgKCEVuZFBhdXNlEiIuZmlyZW9uY2UuYWRtaW4udjEuRW5kUGF1c2VSZXF1ZXN0GiMuZmlyZW9uY2UuYWRtaW4udjEuRW5kUGF1c2VSZXNwb25zZSIDkAICEl4KCkxpc3RQYXVzZXMSJC5maXJlb25jZS5hZG1pbi52MS5MaXN0UGF1c2VzUmVxdWVzdBolLmZpcmVvbmNlLmFkbWluLnYxLkxpc3RQYXVzZXNSZXNwb25zZSIDkAIBQqcBChtpby5naXRodWIuZmlyZW9uY2UuYWRtaW4udjFCEVBhdXNlU2VydmljZVByb3RvUAFaL2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9hZG1pbnYxogIDRk9BqgIRRmlyZW9uY2UuQWRtaW4uVjHKAhFGaXJlb25jZVxBZG1pblxWMeoCE0ZpcmVvbmNlOjpBZG1pbjo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * The jobs that a pause covers.
@@ -204,6 +204,13 @@ export type Pause = Message<"fireonce.admin.v1.Pause"> & {
    * @generated from field: fireonce.admin.v1.PausePreview preview = 13;
    */
   preview?: PausePreview;
+
+  /**
+   * Windows that end in it begin again (CreatePauseRequest.hold_windows).
+   *
+   * @generated from field: bool hold_windows = 14;
+   */
+  holdWindows: boolean;
 };
 
 /**
@@ -249,6 +256,16 @@ export type CreatePauseRequest = Message<"fireonce.admin.v1.CreatePauseRequest">
    * @generated from field: bool dry_run = 5;
    */
   dryRun: boolean;
+
+  /**
+   * A start window, wait window or time to keep trying that ends in the pause begins again then, and
+   * once more if it ends in the hour after the pause; for at least 10 minutes. So no job ends
+   * because it was paused too long, and jobs may start that much later. The time in which a key may
+   * be repeated is the target's, and counts on.
+   *
+   * @generated from field: bool hold_windows = 6;
+   */
+  holdWindows: boolean;
 };
 
 /**
@@ -341,7 +358,8 @@ export type PausePreview = Message<"fireonce.admin.v1.PausePreview"> & {
 
   /**
    * Jobs whose start window, or whose time to keep trying, would end before the pause does, or
-   * within 24 hours if it has no end; at most 100, the first to end first.
+   * within 24 hours if it has no end; at most 100, the first to end first. With hold_windows they
+   * begin again then.
    *
    * @generated from field: repeated fireonce.admin.v1.PausedJob window_ends = 3;
    */
@@ -551,8 +569,9 @@ export const PauseStateSchema: GenEnum<PauseState> = /*@__PURE__*/
  * While a pause is in force, no job that it covers is started, and none is repeated under its
  * key. A request that was under way when the pause began is finished. Looks, polls, answers and
  * decisions of persons go on. Jobs stay in their state, and blocked_reason names the pause. The
- * time of a pause counts: a job whose start window ends in it becomes EXPIRED, and one that has
- * begun FAILED when its time to keep trying is over. A dry run shows them before.
+ * time of a pause counts, unless it has hold_windows: a job whose start window ends in it becomes
+ * EXPIRED, and one that has begun FAILED when its time to keep trying is over. A dry run shows them
+ * before.
  *
  * Errors that any RPC may return, and the rule for repeating calls, are those of JobService.
  *
@@ -561,8 +580,8 @@ export const PauseStateSchema: GenEnum<PauseState> = /*@__PURE__*/
 export const PauseService: GenService<{
   /**
    * Pauses a target from now on, or in a window of time. A pause that has not ended and has the
-   * same target and the same times gets the new note, and is returned with created = false. Needs
-   * the scope "connections:write"; for everything, and for a target in all projects, the operator.
+   * same target, times and hold_windows gets the new note, and is returned with created = false.
+   * Needs the scope "connections:write"; for everything, and for a target in all projects, the operator.
    * With dry_run it changes nothing.
    *
    * * PERMISSION_DENIED / OPERATOR_REQUIRED.
