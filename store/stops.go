@@ -53,6 +53,10 @@ const StopHeadStart = 5 * time.Second
 // stop makes it due earlier.
 const StopSetAside = 10 * time.Minute
 
+// StopNoticeLook bounds that for work with a notice under way that passes the stop: it may be due
+// again at any time.
+const StopNoticeLook = 5 * time.Second
+
 // WindowsHeldAfter is for how long after a stop that holds windows a window still begins again.
 const WindowsHeldAfter = time.Hour
 
@@ -64,7 +68,8 @@ const (
 	_ StopScope = iota
 	// StopEverything covers every job of every project.
 	StopEverything
-	// StopProject covers a project.
+	// StopProject covers a project, and not its notices: they report what a person does not see
+	// while it is paused.
 	StopProject
 	// StopConnector covers the jobs of one connector, of a project or of all.
 	StopConnector
@@ -189,14 +194,17 @@ func (s *Stop) Open(now time.Time) bool {
 }
 
 // Covers reports whether the stop is about a target. A stop of a label covers jobs, and no
-// hold key as a whole. A stop of a project, or of what is in it, covers the project's notices.
+// hold key as a whole. A stop of what is in a project covers the project's notices, too.
 func (s *Stop) Covers(t *StopTarget) bool {
-	if owner, _ := job.NoticesOf(t.Project); s.Project != "" && s.Project != owner {
+	owner, notices := job.NoticesOf(t.Project)
+	if s.Project != "" && s.Project != owner {
 		return false
 	}
 	switch s.Scope {
-	case StopEverything, StopProject:
+	case StopEverything:
 		return true
+	case StopProject:
+		return !notices
 	case StopConnector:
 		return s.Connector == t.Connector
 	case StopConnection:
@@ -325,6 +333,43 @@ func (s *Stop) SetAside(now time.Time) time.Time {
 		return s.End
 	}
 	return until
+}
+
+// RowStops are the stops that are in force over all jobs of a connection under a hold key, and over the
+// notices among them; nil: none is. What covers the notices covers the others, too.
+type RowStops struct{ All, Notices *Stop }
+
+// StopsOverRow returns the stops over a target without labels.
+func StopsOverRow(stops []Stop, t StopTarget, now time.Time) (s RowStops) {
+	if s.All = StopOver(stops, t, now); s.All != nil {
+		t.Project = job.NoticeProject(t.Project)
+		s.Notices = StopOver(stops, t, now)
+	}
+	return s
+}
+
+// Passed reports whether notices pass the stops.
+func (s RowStops) Passed() bool { return s.All != nil && s.Notices == nil }
+
+// SetAside returns until when a claim at now leaves the row alone, if there is a stop. notices reports
+// whether one is under way.
+func (s RowStops) SetAside(now time.Time, notices bool) time.Time {
+	until := s.All.SetAside(now)
+	switch {
+	case s.Notices != nil:
+		return earlier(until, s.Notices.SetAside(now))
+	case notices:
+		return earlier(until, now.Add(StopNoticeLook))
+	default:
+		return until
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // StopTargetOf returns a job as stops see it.

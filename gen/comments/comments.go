@@ -129,7 +129,7 @@ var Of = map[string]string{
 	"fireonce.admin.v1.PauseTarget.destination":                           "The jobs to a scheme, host and port (\"https://example.com:443\"), whichever connection leads there. A path and a query are ignored. An account is paused by its connection.",
 	"fireonce.admin.v1.PauseTarget.everything":                            "Every job of every project. For the operator.",
 	"fireonce.admin.v1.PauseTarget.label":                                 "The jobs that have a label with a value.",
-	"fireonce.admin.v1.PauseTarget.project":                               "Every job of the caller's project.",
+	"fireonce.admin.v1.PauseTarget.project":                               "Every job of the caller's project. Its notices go on.",
 	"fireonce.admin.v1.PausedJob.end_time":                                "When.",
 	"fireonce.admin.v1.PhaseCount.capped":                                 "The count is a lower bound.",
 	"fireonce.admin.v1.Plan.changed_count":                                "Of these, changed by now, and left out after all.",

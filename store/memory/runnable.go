@@ -59,6 +59,9 @@ type queue struct {
 	key  runnableKey
 	conn *connection
 	jobs []*record
+	// stops are over the row. passes reports that jobs has only the notices, which pass them.
+	stops  store.RowStops
+	passes bool
 }
 
 // queues returns the runnable rows with jobs, in the order of their keys.
@@ -83,11 +86,25 @@ func (t *tx) queues() []*queue {
 	}
 	for _, q := range out {
 		slices.SortStableFunc(q.jobs, byDue)
+		t.stopQueue(q)
 	}
 	slices.SortFunc(out, func(a, b *queue) int {
 		return cmp.Or(bytes.Compare(a.key.conn[:], b.key.conn[:]), cmp.Compare(a.key.hold, b.key.hold))
 	})
 	return out
+}
+
+// stopQueue finds the stops over a queue, and leaves only the notices in it that pass them, if there
+// are any.
+func (t *tx) stopQueue(q *queue) {
+	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
+	if q.stops = store.StopsOverRow(t.stops, target, t.now); !q.stops.Passed() {
+		return
+	}
+	notices := slices.DeleteFunc(slices.Clone(q.jobs), func(r *record) bool { return !r.job.IsNotice() })
+	if q.passes = len(notices) > 0; q.passes {
+		q.jobs = notices
+	}
 }
 
 func byDue(a, b *record) int { return a.job.NextAt.Compare(b.job.NextAt) }
@@ -104,9 +121,10 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
-	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
-	if stop := store.StopOver(t.stops, target, t.now); stop != nil {
-		at = later(at, stop.SetAside(t.now))
+	if q.stops.All != nil && !q.passes {
+		at = later(at, q.stops.SetAside(t.now, false))
+	} else if q.stops.All != nil { // the others are looked at then
+		at = earlier(at, q.stops.SetAside(t.now, false))
 	}
 	for _, other := range []time.Time{q.rateLimitedUntil, q.stoppedUntil, t.pacedUntil(q.conn), q.servedAt} {
 		if other.After(at) {

@@ -263,7 +263,7 @@ type PauseTarget_Everything struct {
 }
 
 type PauseTarget_Project struct {
-	// Every job of the caller's project.
+	// Every job of the caller's project. Its notices go on.
 	Project bool `protobuf:"varint,2,opt,name=project,proto3,oneof"`
 }
 

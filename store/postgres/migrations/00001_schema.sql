@@ -1442,6 +1442,10 @@ CREATE UNIQUE INDEX subscriptions_key ON subscriptions (key_digest);
 CREATE INDEX subscriptions_list ON subscriptions (project, created_at, id);
 -- Those that may have a step to make.
 CREATE INDEX subscriptions_live ON subscriptions (id) WHERE state = 1 OR open_job IS NOT NULL OR asked <> 0;
+-- Counts of those that are not deleted (store.Vitals).
+CREATE INDEX subscriptions_counted ON subscriptions (state, pause_cause, failed_number) WHERE state < 3;
+-- The notices under way, which pass a stop of their project.
+CREATE INDEX subscriptions_open ON subscriptions (connection_id) WHERE open_job IS NOT NULL;
 
 CREATE TRIGGER subscriptions_update BEFORE UPDATE ON subscriptions FOR EACH ROW
 WHEN (NEW.revision <> OLD.revision + 1

@@ -33,7 +33,7 @@ export type PauseTarget = Message<"fireonce.admin.v1.PauseTarget"> & {
     case: "everything";
   } | {
     /**
-     * Every job of the caller's project.
+     * Every job of the caller's project. Its notices go on.
      *
      * @generated from field: bool project = 2;
      */
