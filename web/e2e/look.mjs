@@ -34,6 +34,7 @@ try {
   await call("fireonce.admin.v1.PauseService/CreatePause", { target: { destination: "https://api.example.com:443" }, note: "Their database moves", beginTime: new Date(Date.now() + 86_400_000).toISOString(), endTime: new Date(Date.now() + 90_000_000).toISOString() });
   const pages = {
     needs: "/",
+    compare: "/",
     jobs: "/jobs",
     unknown: `/jobs/${ids["refund-900"]}`,
     job: `/jobs/${ids["order-4201:paid"]}`,
@@ -67,6 +68,7 @@ try {
       await page.goto(server.url + path);
       await page.waitForLoadState("domcontentloaded");
       await page.waitForFunction(() => document.querySelector("h1") && !document.querySelector('[aria-label="Loading"]'), undefined, { timeout: 8000 }).catch(() => console.log(name, "did not load"));
+      if (name === "compare") await page.getByRole("button", { name: /^Compare/ }).first().click().then(() => page.getByRole("region", { name: "What is known of it" }).waitFor());
       if (name === "overview") await page.waitForTimeout(1500);
       await page.waitForTimeout(400);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

@@ -131,6 +131,14 @@ describe("what needs a person", () => {
     await page.getByRole("note").filter({ hasText: "3 unknown at" }).getByRole("link", { name: "See the incident" }).click();
     await page.getByRole("button", { name: "Decide all 3" }).waitFor();
     assert.match(page.url(), /incident=inc_/);
+    await page.getByRole("button", { name: "Compare same-1" }).click();
+    await page.getByRole("region", { name: "What was to be sent" }).getByText(`${receiver.url}/reset/same`).waitFor();
+    const known = page.getByRole("region", { name: "What is known of it" });
+    await known.getByText("There was no look at the target.").waitFor();
+    await known.getByText(/no complete answer/).waitFor();
+    assert.deepEqual(await serious(page), []);
+    await known.getByRole("button", { name: "Decide this one" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: /Not now|Keep|Leave/ }).click();
     assert.deepEqual(faults, []);
   });
 

@@ -51,6 +51,14 @@ describe("settings", () => {
     await dialog.getByLabel("Note").fill("Moving the database");
     await dialog.getByRole("button", { name: "Show what it holds back" }).click();
     await dialog.getByText("1 job would run out of time within 24 hours").waitFor();
+    await dialog.getByRole("button", { name: "Back" }).click();
+    await dialog.getByLabel(/Windows that end in it begin again/).check();
+    await dialog.getByRole("button", { name: "Show what it holds back" }).click();
+    await dialog.getByText("Their windows begin again").waitFor();
+    await dialog.getByRole("button", { name: "Back" }).click();
+    await dialog.getByLabel(/Windows that end in it begin again/).uncheck();
+    await dialog.getByRole("button", { name: "Show what it holds back" }).click();
+    await dialog.getByText("1 job would run out of time within 24 hours").waitFor();
     await dialog.getByRole("link", { name: "later" }).waitFor();
     assert.deepEqual(await inForce(), [], "a dry run pauses nothing");
     await dialog.getByRole("button", { name: "Pause", exact: true }).click();
@@ -77,7 +85,7 @@ describe("settings", () => {
     const dialog = page.getByRole("dialog");
     assert.equal(await dialog.getByLabel("Connection", { exact: true }).inputValue(), "orders");
     await dialog.getByRole("radiogroup", { name: "From" }).getByRole("radio", { name: "A time" }).click();
-    await dialog.getByLabel("Begin").fill("2027-05-01T02:00");
+    await dialog.getByLabel("Begin", { exact: true }).fill("2027-05-01T02:00");
     await dialog.getByRole("radiogroup", { name: "Until" }).getByRole("radio", { name: "A time" }).click();
     await dialog.getByLabel("End", { exact: true }).fill("2027-05-01T01:00");
     await dialog.getByRole("button", { name: "Show what it holds back" }).click();

@@ -20,6 +20,7 @@ import { incidentTitle, kindWords, looksWords } from "./words";
 
 // The windows come when they are opened: the first page is small.
 const Reconnect = lazy(() => import("@/connections/Reconnect").then((m) => ({ default: m.Reconnect })));
+const Evidence = lazy(() => import("./Evidence"));
 const DecisionDialog = lazy(() => import("./Decision").then((m) => ({ default: m.DecisionDialog })));
 
 /** What nobody but a person can do. */
@@ -95,6 +96,7 @@ function IncidentCard({ incident: i, linked, onDecide, onReconnect }: { incident
   const may = useMay();
   const now = useNow();
   const [open, setOpen] = useState(false);
+  const [shown, setShown] = useState<string>();
   const more = useQuery(IncidentService.method.getIncident, { incidentId: i.incidentId }, { enabled: open });
   const { tone, icon: Icon } = kindWords(i.kind);
   const decides = i.kind === IncidentKind.UNKNOWN ? may("jobs:resolve") : i.kind === IncidentKind.FAILED && may("jobs:write");
@@ -184,15 +186,33 @@ function IncidentCard({ incident: i, linked, onDecide, onReconnect }: { incident
     >
       <ul className="divide-y border-t">
         {examples.map((e) => (
-          <li key={e.jobId} className="relative px-5 py-2.5 hover:bg-sunken">
-            <span className="flex items-center gap-3">
-              <Link to="/jobs/$jobId" params={{ jobId: e.jobId }} data-focus="inside" className="mono min-w-0 flex-1 truncate after:absolute after:inset-0">
-                {e.idempotencyKey}
-              </Link>
-              {e.beginTime && <When at={dateOf(e.beginTime)} className="text-[13px] text-faint" />}
-              {i.stateCounts.length > 1 && <StateBadge state={e.state} />}
-            </span>
-            {e.lastError?.message && <span className="block truncate text-[13px] text-faint">{sentence(e.lastError.message)}</span>}
+          <li key={e.jobId}>
+            <div className="relative px-5 py-2.5 hover:bg-sunken">
+              <span className="flex items-center gap-3">
+                <Link to="/jobs/$jobId" params={{ jobId: e.jobId }} data-focus="inside" className="mono min-w-0 flex-1 truncate after:absolute after:inset-0">
+                  {e.idempotencyKey}
+                </Link>
+                {e.beginTime && <When at={dateOf(e.beginTime)} className="text-[13px] text-faint" />}
+                {i.stateCounts.length > 1 && <StateBadge state={e.state} />}
+                {i.kind === IncidentKind.UNKNOWN && (
+                  <button
+                    type="button"
+                    aria-expanded={shown === e.jobId}
+                    aria-label={`Compare ${e.idempotencyKey}`}
+                    onClick={() => setShown(shown === e.jobId ? undefined : e.jobId)}
+                    className="relative z-10 inline-flex items-center gap-1 rounded-md px-1.5 py-0.5 text-[13px] text-dim hover:text-ink"
+                  >
+                    Compare <ChevronDown className={cx("size-3.5 transition-transform", shown === e.jobId && "rotate-180")} aria-hidden />
+                  </button>
+                )}
+              </span>
+              {e.lastError?.message && <span className="block truncate text-[13px] text-faint">{sentence(e.lastError.message)}</span>}
+            </div>
+            {shown === e.jobId && (
+              <Suspense fallback={<Skeleton rows={2} className="px-5 pb-4" />}>
+                <Evidence jobId={e.jobId} />
+              </Suspense>
+            )}
           </li>
         ))}
         {i.jobCount > examples.length && (

@@ -7,12 +7,13 @@ import { sentence } from "@/api/errors";
 import { useMay } from "@/api/session";
 import { toneSoft } from "@/jobs/words";
 import { useLive } from "@/live/store";
+import { usePauses } from "@/pauses/usePauses";
 import { cx, When } from "@/ui/basics";
 import { dateOf, plural, timestampOf } from "@/ui/format";
 import { useNow } from "@/ui/now";
 import { Card } from "./Card";
 
-// Rules of this file: a job is about to miss its window if it is due, has not begun, and its window ends within an
+// Rules of this file: a job that a pause with held windows covers misses none. Any other is about to miss its window if it is due, has not begun, and its window ends within an
 // hour and after less than half of it is left. Before its time nothing is late, however short the window.
 
 const soon = 3_600_000;
@@ -30,10 +31,14 @@ export function useClosing(): { jobs: Job[]; error: Error | null } {
     { enabled: may("jobs:read"), placeholderData: (old) => old, refetchInterval: 15_000 },
   );
   const live = useLive();
+  const { inForce } = usePauses();
+  const allHold = inForce.length > 0 && inForce.every((p) => p.holdWindows);
   const jobs = (due.data?.jobs ?? [])
     .map((j) => live.newest(j))
     .filter((j) => {
       if (j.phase !== Phase.WAITING || !j.startDeadline || !j.scheduleTime || j.attemptCount > 0) return false;
+      const paused = j.blockedReason?.kind === BlockedReason_Kind.PAUSED || j.blockedReason?.kind === BlockedReason_Kind.CONNECTION_PAUSED;
+      if (paused && allHold) return false;
       const end = dateOf(j.startDeadline).getTime();
       const begin = dateOf(j.scheduleTime).getTime();
       return begin <= now && end > now && end - now <= soon && end - now < (end - begin) / 2;

@@ -61,6 +61,7 @@ export function PauseDialog({ start, onClose }: { start?: PauseStart; onClose: (
   const [until, setUntil] = useState<"open" | "time">("open");
   const [begin, setBegin] = useState("");
   const [end, setEnd] = useState("");
+  const [holds, setHolds] = useState(false);
   const connections = useQuery(ConnectionService.method.listConnections, { pageSize: 500 }, { enabled: may("connections:read") });
   const known = connections.data?.connections ?? [];
   const dry = useMutation(PauseService.method.createPause);
@@ -69,6 +70,7 @@ export function PauseDialog({ start, onClose }: { start?: PauseStart; onClose: (
     target: { target: targetOf(kind, value.trim()) },
     note,
     dryRun,
+    holdWindows: holds,
     ...(from === "later" && begin ? { beginTime: timestampOf(new Date(begin)) } : {}),
     ...(until === "time" && end ? { endTime: timestampOf(new Date(end)) } : {}),
   });
@@ -106,7 +108,7 @@ export function PauseDialog({ start, onClose }: { start?: PauseStart; onClose: (
         }
       >
         <div className="space-y-4">
-          {preview && <Preview preview={preview} open={until === "open"} />}
+          {preview && <Preview preview={preview} open={until === "open"} holds={holds} />}
           {create.error && <Notice kind="bad">{faultOf(create.error).text}</Notice>}
         </div>
       </Dialog>
@@ -191,6 +193,13 @@ export function PauseDialog({ start, onClose }: { start?: PauseStart; onClose: (
           {until === "time" && <input type="datetime-local" aria-label="End" className="field" value={end} onChange={(e) => setEnd(e.target.value)} required />}
         </Choice>
         {(from === "later" || until === "time") && <p className="text-[13px] text-faint">Times are those of your zone, {ownZone}.</p>}
+        <label className="flex items-start gap-3">
+          <input type="checkbox" className="mt-1 accent-accent" checked={holds} onChange={(e) => setHolds(e.target.checked)} />
+          <span>
+            Windows that end in it begin again
+            <span className="block text-[13px] text-faint">Then no job ends because it was paused too long. It may start that much later.</span>
+          </span>
+        </label>
         <Field label="Note" optional hint="Shown wherever the pause is.">
           {(p) => <input {...p} className="field" maxLength={500} value={note} onChange={(e) => setNote(e.target.value)} />}
         </Field>
@@ -215,7 +224,7 @@ function Choice<T extends string>({ label, value, options, onChange, children }:
 }
 
 /** What a pause holds back, and what ends meanwhile. */
-function Preview({ preview: p, open }: { preview: PausePreview; open: boolean }) {
+function Preview({ preview: p, open, holds }: { preview: PausePreview; open: boolean; holds: boolean }) {
   const lost = p.windowEndCount + p.keyEndCount;
   return (
     <>
@@ -237,8 +246,8 @@ function Preview({ preview: p, open }: { preview: PausePreview; open: boolean })
         <Notice kind="good">{open ? "No job runs out of time within the next 24 hours." : "No job runs out of time meanwhile."}</Notice>
       ) : (
         <>
-          <Ends title={`${plural(p.windowEndCount, "job")} would run out of time${open ? " within 24 hours" : ""}`} jobs={p.windowEnds} all={p.windowEndCount}>
-            They end as expired, or as failed if they have begun. Nothing is sent.
+          <Ends title={`${plural(p.windowEndCount, "job")} would ${holds ? "start later than its window says" : "run out of time"}${open ? " within 24 hours" : ""}`} jobs={p.windowEnds} all={p.windowEndCount}>
+            {holds ? "Their windows begin again, so none of them ends for it." : "They end as expired, or as failed if they have begun. Nothing is sent."}
           </Ends>
           <Ends title={`${plural(p.keyEndCount, "job")} could not be repeated under the same key any more`} jobs={p.keyEnds} all={p.keyEndCount}>
             A person, or their delivery, decides about them.

@@ -33,7 +33,7 @@ export function Pauses() {
   return (
     <section className="space-y-4" aria-label="Pauses">
       <div className="flex flex-wrap items-center gap-3">
-        <p className="min-w-0 flex-1 basis-64 text-dim">No job that a pause covers starts. Start windows go on meanwhile.</p>
+        <p className="min-w-0 flex-1 basis-64 text-dim">No job that a pause covers starts. Its start window goes on meanwhile, unless the pause holds windows.</p>
         <label className="flex items-center gap-2 text-dim">
           <input type="checkbox" className="accent-accent" checked={ended} onChange={(e) => setEnded(e.target.checked)} /> Ended ones, too
         </label>
@@ -56,7 +56,7 @@ export function Pauses() {
         <ul className="card divide-y">
           {pauses.map((p) => {
             const state = states[p.state] ?? { label: "Unknown", tone: "off" as Tone };
-            const lost = (p.preview?.windowEndCount ?? 0n) + (p.preview?.keyEndCount ?? 0n);
+            const lost = (p.holdWindows ? 0n : (p.preview?.windowEndCount ?? 0n)) + (p.preview?.keyEndCount ?? 0n);
             return (
               <li key={p.pauseId} className="flex flex-wrap items-start gap-x-4 gap-y-2 p-4">
                 <div className="min-w-0 flex-1 basis-64">
@@ -69,6 +69,7 @@ export function Pauses() {
                     {[
                       p.beginTime && <span key="b">{p.state === PauseState.ANNOUNCED ? "begins" : "since"} <When at={dateOf(p.beginTime)} /></span>,
                       p.state !== PauseState.ENDED && <span key="e">{p.endTime ? <>ends <When at={dateOf(p.endTime)} /></> : "until somebody resumes it"}</span>,
+                      p.holdWindows && <span key="h">windows that end in it begin again</span>,
                       p.endedTime && <span key="d">ended <When at={dateOf(p.endedTime)} /> by {actorWords(p.endedBy)}</span>,
                       <span key="w">by {actorWords(p.createdBy)}</span>,
                     ]
