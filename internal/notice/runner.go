@@ -295,7 +295,10 @@ func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.Subs
 		})
 	}
 	if d.Job != nil && !p.Ended.Terminal() {
-		return false, r.decide(ctx, d, job.CancelAsked{})
+		if s.State == store.SubscriptionDeleted && d.Job.CancelAsked.IsZero() {
+			err = r.decide(ctx, d, job.CancelAsked{})
+		}
+		return false, err // else it goes on since it was found due
 	}
 	if p.Ended == job.Succeeded {
 		s.Delivered = d.Now
