@@ -191,6 +191,9 @@ func TestPauseHoldsWindows(t *testing.T) {
 		if p := list.GetPauses(); len(p) != 2 || shown(p[0]) == shown(p[1]) {
 			t.Errorf("listed %v", p)
 		}
+		if _, text := f.do(http.MethodGet, "/status", "", nil); strings.Count(text, `"hold_windows":true`) != 1 {
+			t.Errorf("GET /status: %s", text)
+		}
 		ended, err := ask[adminv1.EndPauseResponse](t, c, endPause, &adminv1.EndPauseRequest{PauseId: made[true].GetPauseId()})
 		f.must(err)
 		if !shown(ended.GetPause()) {

@@ -89,32 +89,42 @@ func (s *Server) changedWire(ctx context.Context, c store.Connection) (*connecti
 	if err != nil {
 		return nil, err
 	}
-	if err := s.showPauses(ctx, []*connectionsv1.Connection{out}, []store.Connection{c}); err != nil {
+	over, err := s.pausesOver(ctx, []store.Connection{c})
+	if err != nil {
 		s.log.WarnContext(ctx, "an answer leaves out the pauses over a connection that was changed", "connection_id", c.ID.String(), "err", err)
+	}
+	for _, stop := range over {
+		showPause(out, &c, stop)
 	}
 	return out, nil
 }
 
 // connectionWires converts connections, with the pauses over them.
 func (s *Server) connectionWires(ctx context.Context, list []store.Connection) ([]*connectionsv1.Connection, error) {
+	over, err := s.pausesOver(ctx, list)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]*connectionsv1.Connection, len(list))
 	for i, c := range list {
-		var err error
 		if out[i], err = connectionToWire(c, s.cfg.Now(), s.credentialRequired); err != nil {
 			return nil, err
 		}
+		if i < len(over) {
+			showPause(out[i], &c, over[i])
+		}
 	}
-	return out, s.showPauses(ctx, out, list)
+	return out, nil
 }
 
-// showPauses fills in the pauses that are in force over connections.
-func (s *Server) showPauses(ctx context.Context, out []*connectionsv1.Connection, list []store.Connection) error {
+// pausesOver returns the pause that is in force over each connection; none if there is no pause at all.
+func (s *Server) pausesOver(ctx context.Context, list []store.Connection) ([]*store.Stop, error) {
 	meta, err := s.meta(ctx)
 	if err != nil {
-		return fmt.Errorf("pauses over connections: %w", err)
+		return nil, fmt.Errorf("pauses over connections: %w", err)
 	}
 	if meta.Stops == 0 || len(list) == 0 {
-		return nil
+		return nil, nil
 	}
 	targets := make([]store.StopTarget, len(list))
 	for i, c := range list {
@@ -122,14 +132,15 @@ func (s *Server) showPauses(ctx context.Context, out []*connectionsv1.Connection
 	}
 	over, err := s.store.StopsOver(ctx, targets)
 	if err != nil {
-		return fmt.Errorf("pauses over connections: %w", err)
+		return nil, fmt.Errorf("pauses over connections: %w", err)
 	}
-	for i, stop := range over {
-		if stop != nil && list[i].Deleted.IsZero() {
-			out[i].PauseId, out[i].PauseReason = stop.ID.String(), stopWords(*stop)
-		}
+	return over, nil
+}
+
+func showPause(out *connectionsv1.Connection, c *store.Connection, over *store.Stop) {
+	if over != nil && c.Deleted.IsZero() {
+		out.PauseId, out.PauseReason = over.ID.String(), stopWords(*over)
 	}
-	return nil
 }
 
 func limitsFromWire(l *connectionsv1.ConnectionLimits) store.ConnectionLimits {

@@ -269,12 +269,13 @@ func (q *Queries) LockStop(ctx context.Context, id job.ID) (Stop, error) {
 const previewRepeats = `-- name: PreviewRepeats :many
 SELECT s.job_id FROM (
     SELECT w.job_id, w.next_at, w.project, w.connection_id, w.hold_key FROM job_state AS w
-    WHERE w.state IN (4, 5) AND w.state = 5 AND w.class = 1 AND w.cancel_asked_at IS NULL
+    WHERE w.state IN (4, 5) AND w.state = 5 AND w.next_at > 'epoch' AND w.class = 1 AND w.cancel_asked_at IS NULL
     ORDER BY w.next_at LIMIT $1
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE ($2::text = '' OR s.project = $2) AND ($3::text = '' OR c.connector = $3)
+) AS s
+WHERE ($2::text = '' OR s.project = $2)
+    AND ($3::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $3))
     AND ($4::boolean OR s.connection_id = $5::uuid) AND ($6::text = '' OR s.hold_key = $6)
-    AND j.labels @> $7::text::jsonb
+    AND ($7::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> $7::text::jsonb))
 ORDER BY s.next_at LIMIT $8
 `
 
@@ -289,7 +290,8 @@ type PreviewRepeatsParams struct {
 	MaxRows       int32
 }
 
-// Jobs that wait to be repeated under their keys: class 1 is KEYED.
+// Jobs that wait to be repeated under their keys: class 1 is KEYED. Every look is after the epoch: the condition is
+// for the planner, which takes the index of looks for it.
 func (q *Queries) PreviewRepeats(ctx context.Context, arg PreviewRepeatsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, previewRepeats,
 		arg.Most,
@@ -322,11 +324,11 @@ func (q *Queries) PreviewRepeats(ctx context.Context, arg PreviewRepeatsParams) 
 const previewUnderWay = `-- name: PreviewUnderWay :one
 SELECT count(*) FROM (
     SELECT s.job_id FROM job_state AS s
-    JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
     WHERE s.state IN (2, 3) AND s.state = 3
-        AND ($1::text = '' OR s.project = $1) AND ($2::text = '' OR c.connector = $2)
+        AND ($1::text = '' OR s.project = $1)
+        AND ($2::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $2))
         AND ($3::boolean OR s.connection_id = $4::uuid) AND ($5::text = '' OR s.hold_key = $5)
-        AND j.labels @> $6::text::jsonb
+        AND ($6::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> $6::text::jsonb))
     LIMIT $7
 ) AS u
 `
@@ -363,8 +365,9 @@ SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w
     WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity'
         AND w.waits_for IS NULL LIMIT $1
-) AS s JOIN connections AS c ON c.id = s.connection_id
-WHERE ($2::text = '' OR c.connector = $2) AND ($3::text = '' OR s.hold_key = $3)
+) AS s
+WHERE ($2::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $2))
+    AND ($3::text = '' OR s.hold_key = $3)
 `
 
 type PreviewWaitingParams struct {
@@ -405,9 +408,10 @@ SELECT count(*) FROM (
     SELECT w.job_id, w.connection_id, w.hold_key FROM job_state AS w
     WHERE w.project = $1 AND w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6)
         AND w.waits_for IS NULL LIMIT $2
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE ($3::text = '' OR c.connector = $3) AND ($4::text = '' OR s.hold_key = $4)
-    AND j.labels @> $5::text::jsonb
+) AS s
+WHERE ($3::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $3))
+    AND ($4::text = '' OR s.hold_key = $4)
+    AND ($5::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> $5::text::jsonb))
 `
 
 type PreviewWaitingOfProjectParams struct {
@@ -438,10 +442,11 @@ SELECT s.job_id FROM (
     WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity'
         AND w.start_deadline > $1 AND w.start_deadline <= $2
     ORDER BY w.start_deadline LIMIT $3
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE ($4::text = '' OR s.project = $4) AND ($5::text = '' OR c.connector = $5)
+) AS s
+WHERE ($4::text = '' OR s.project = $4)
+    AND ($5::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $5))
     AND ($6::boolean OR s.connection_id = $7::uuid) AND ($8::text = '' OR s.hold_key = $8)
-    AND j.labels @> $9::text::jsonb
+    AND ($9::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> $9::text::jsonb))
 ORDER BY s.start_deadline LIMIT $10
 `
 
@@ -458,7 +463,8 @@ type PreviewWindowsParams struct {
 	MaxRows       int32
 }
 
-// Of the jobs whose windows end first, those that a stop would cover.
+// Of the jobs whose windows end first, those that a stop would cover. EXISTS after OR is looked up job by job; a
+// plan of a join that was made when the tables were empty reads all jobs for each.
 func (q *Queries) PreviewWindows(ctx context.Context, arg PreviewWindowsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, previewWindows,
 		arg.Now,
