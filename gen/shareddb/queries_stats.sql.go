@@ -351,7 +351,7 @@ type SubscriptionVitalsRow struct {
 }
 
 // oldest_due is since when a step has been due that is not made. What a subscription collects, or compares
-// once in a while, is due then alone; what callbacks that can make no notice are to report, at once.
+// once in a while, is due then alone; what callbacks that can make no notice are to report, since it happened.
 func (q *Queries) SubscriptionVitals(ctx context.Context, arg SubscriptionVitalsParams) (SubscriptionVitalsRow, error) {
 	row := q.db.QueryRow(ctx, subscriptionVitals, arg.MostWaiting, arg.Most, arg.Now)
 	var i SubscriptionVitalsRow

@@ -100,7 +100,7 @@ SELECT
 
 -- name: SubscriptionVitals :one
 -- oldest_due is since when a step has been due that is not made. What a subscription collects, or compares
--- once in a while, is due then alone; what callbacks that can make no notice are to report, at once.
+-- once in a while, is due then alone; what callbacks that can make no notice are to report, since it happened.
 SELECT
     (SELECT count(*) FROM (SELECT s.state FROM subscriptions AS s WHERE s.state < 3 LIMIT @most_waiting) AS o)::bigint AS subscriptions,
     (SELECT count(*) FROM (
