@@ -52,6 +52,27 @@ gen-check: gen ## Fail if the generated code is not what `make gen` writes, or i
 	@new=$$(git ls-files --others -- $(GEN)); \
 	if [ -n "$$new" ]; then echo "generated, but not committed:"; echo "$$new"; exit 1; fi
 
+# ---- Dashboard ------------------------------------------------------------
+# web/dist is committed, so that building and testing the program needs no Node.
+
+.PHONY: web
+web: ## Build the dashboard into web/dist, which the program embeds
+	.ci/web build
+
+.PHONY: web-check
+web-check: ## Fail if web/dist is not what the sources in web/ build to
+	.ci/web check
+
+.PHONY: test-web
+test-web: ## Use the dashboard in Chromium, against a real server and real receivers
+	go build -o .tools/bin/fireonce ./cmd/fireonce
+	.ci/web test .tools/bin/fireonce
+
+.PHONY: web-pictures
+web-pictures: ## Take pictures of each page: FOLDER=docs/dashboard
+	go build -o .tools/bin/fireonce ./cmd/fireonce
+	.ci/web pictures .tools/bin/fireonce $(abspath $(or $(FOLDER),.tools/pictures))
+
 # go.mod requires a version of clients/go that may have no tag yet, and `go mod tidy` knows no go.work.
 .PHONY: tidy
 tidy: ## Tidy each go.mod but the tools'
@@ -277,6 +298,7 @@ NEED_TEST := need-postgres need-postfix need-promtool need-sslscan clients $(PDS
 .PHONY: ready
 ready: ## Install what `make verify` needs
 	@$(MAKE) --no-print-directory -j 1 $(NEED_TEST)
+	@.ci/web ready
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".
@@ -495,7 +517,7 @@ release-check: ## What a release packs is there, the chart is right, go install 
 
 .PHONY: check
 check: ## What needs no test: it compiles, the generated code, the linters, what a release packs
-	$(MAKE) --no-print-directory -j 1 build gen-check lint release-check
+	$(MAKE) --no-print-directory -j 1 build gen-check web-check lint release-check
 
 # `check` and the tests, which the workflow runs side by side. Here two at a time, because each
 # waits a lot; but nothing compiles while code is generated. A failure hides no other (-k). The
@@ -504,4 +526,5 @@ check: ## What needs no test: it compiles, the generated code, the linters, what
 verify: ## Exactly what CI runs
 	$(MAKE) --no-print-directory -j 2 --output-sync=line build ready
 	$(MAKE) --no-print-directory gen-check
-	$(MAKE) --no-print-directory -k -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients release-check
+	$(MAKE) --no-print-directory web-check
+	$(MAKE) --no-print-directory -k -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients test-web release-check
