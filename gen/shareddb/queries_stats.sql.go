@@ -332,7 +332,7 @@ SELECT
             ) AS since
             FROM subscriptions AS s
             WHERE s.state = 1 AND s.open_number = 0 AND s.failed_number = 0
-                AND NOT (s.only_then AND s.next_at > $3 AND s.last_error = '') LIMIT $2
+                AND (NOT s.only_then OR s.callbacks AND s.last_error <> '') LIMIT $2
         ) AS e
     ) AS d)::timestamptz AS oldest_due
 `
@@ -350,8 +350,8 @@ type SubscriptionVitalsRow struct {
 	OldestDue     time.Time
 }
 
-// oldest_due is since when a step has been due that is not made. What a subscription collects is not due,
-// unless it can make no notice, as its last error says.
+// oldest_due is since when a step has been due that is not made. What a subscription collects, or compares
+// once in a while, is due then alone; what callbacks that can make no notice are to report, since it happened.
 func (q *Queries) SubscriptionVitals(ctx context.Context, arg SubscriptionVitalsParams) (SubscriptionVitalsRow, error) {
 	row := q.db.QueryRow(ctx, subscriptionVitals, arg.MostWaiting, arg.Most, arg.Now)
 	var i SubscriptionVitalsRow

@@ -289,13 +289,8 @@ func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.Subs
 	if d.Job != nil {
 		p.Ended = d.Job.State
 	}
-	if p.Ended == job.NeedsResolution { // no person is asked about a notice
-		return false, r.decide(ctx, d, job.Resolved{
-			Ruling: job.RuleNotSent, Actor: store.NoticeActor(d.Subscription.ID), Note: "a notice is sent again",
-		})
-	}
-	if d.Job != nil && !p.Ended.Terminal() {
-		return false, r.decide(ctx, d, job.CancelAsked{})
+	if !p.Ended.Terminal() {
+		return false, r.endJob(ctx, d)
 	}
 	if p.Ended == job.Succeeded {
 		s.Delivered = d.Now
@@ -320,6 +315,21 @@ func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.Subs
 		s.Next, s.OnlyThen = time.Time{}, false
 	}
 	return true, nil
+}
+
+// endJob rules on the job of a notice under way that waits for a person, or cancels it if its subscription is
+// deleted. Another one goes on since it was found due.
+func (r *Runner) endJob(ctx context.Context, d store.DueSubscription) error {
+	switch {
+	case d.Job.State == job.NeedsResolution: // no person is asked about a notice
+		return r.decide(ctx, d, job.Resolved{
+			Ruling: job.RuleNotSent, Actor: store.NoticeActor(d.Subscription.ID), Note: "a notice is sent again",
+		})
+	case d.Subscription.State == store.SubscriptionDeleted && d.Job.CancelAsked.IsZero():
+		return r.decide(ctx, d, job.CancelAsked{})
+	default:
+		return nil
+	}
 }
 
 const (

@@ -486,6 +486,20 @@ func TestDeletedIsCanceled(t *testing.T) {
 	}
 }
 
+// TestMovedOn: a notice under way that goes on since its subscription was found due is left alone.
+func TestMovedOn(t *testing.T) {
+	w := newWorld(t)
+	id := w.subscribe(&subscriptionsv1.Subscription{})
+	w.fail()
+	w.run()
+	was := w.under(id)
+	_, err := w.r.step(t.Context(), store.DueSubscription{Subscription: w.read(id), Job: &was, Connection: w.conn, Now: w.now})
+	w.ok(err)
+	if got := w.under(id); got.Version != was.Version {
+		t.Errorf("the notice is %s, its cancel was asked at %s", got.State, got.CancelAsked)
+	}
+}
+
 // TestWords: words for people have what happened, where, how often, a job's key and the link.
 func TestWords(t *testing.T) {
 	event := func(key string, state fireoncev1.JobState) *fireoncev1.JobEvent {

@@ -109,7 +109,7 @@ func (t *tx) countSubscriptions(out *store.Vitals) {
 		if !c.Next.IsZero() {
 			out.OldestNotice = max(out.OldestNotice, t.now.Sub(c.Next))
 		}
-		if c.Failed != 0 || c.OnlyThen && c.Next.After(t.now) && c.LastError == "" {
+		if c.Failed != 0 || c.OnlyThen && !(c.Callbacks && c.LastError != "") {
 			continue
 		}
 		behind := t.log[min(c.Position, int64(len(t.log))):]

@@ -99,8 +99,8 @@ SELECT
     (SELECT count(*) FROM (SELECT s.state FROM schedules AS s WHERE s.state < 3 LIMIT @most_waiting) AS o)::bigint AS schedules;
 
 -- name: SubscriptionVitals :one
--- oldest_due is since when a step has been due that is not made. What a subscription collects is not due,
--- unless it can make no notice, as its last error says.
+-- oldest_due is since when a step has been due that is not made. What a subscription collects, or compares
+-- once in a while, is due then alone; what callbacks that can make no notice are to report, since it happened.
 SELECT
     (SELECT count(*) FROM (SELECT s.state FROM subscriptions AS s WHERE s.state < 3 LIMIT @most_waiting) AS o)::bigint AS subscriptions,
     (SELECT count(*) FROM (
@@ -120,7 +120,7 @@ SELECT
             ) AS since
             FROM subscriptions AS s
             WHERE s.state = 1 AND s.open_number = 0 AND s.failed_number = 0
-                AND NOT (s.only_then AND s.next_at > @now AND s.last_error = '') LIMIT @most
+                AND (NOT s.only_then OR s.callbacks AND s.last_error <> '') LIMIT @most
         ) AS e
     ) AS d)::timestamptz AS oldest_due;
 

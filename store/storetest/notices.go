@@ -21,6 +21,7 @@ var noticeTests = []test{
 	{"they pass a stop of their project", noticesPass},
 	{"they are not started for a job that was just made", noticesNotStarted},
 	{"they share claims with others", noticesShare},
+	{"they keep the bounds of their connection", noticesBounded},
 	{"they pass it when another stop has ended by itself", noticesPassLater},
 }
 
@@ -330,4 +331,32 @@ func noticesShare(f *fixture) {
 		}
 	}
 	f.is([]int{of[f.conn.ID], of[other.ID], of[free.Connection]}, []int{each, each, 1}, "claimed of each connection")
+}
+
+// noticesBounded: notices that pass a stop keep the bounds and the pause of their connection, and take the room
+// of a worker. What a claim leaves waits for nothing else.
+func noticesBounded(f *fixture) {
+	conn := f.connect(store.Connection{MaxInFlight: 2})
+	f.submit(on(conn))
+	f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	for range 4 {
+		s := f.subscribe(func(s *store.Subscription) { s.Connection = conn.ID })
+		f.step(s, f.telling(max(s.Position, f.logEnd())))
+	}
+	conn = f.revise(conn, store.ConnectionChange{Pause: ptr("holiday")})
+	f.is(len(f.claimN(10)), 0, "claimed of a paused connection")
+	f.revise(conn, store.ConnectionChange{Resume: true})
+	claim := func(room store.Room) []store.Leased {
+		out, err := f.s.Claim(f.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 10, Room: &room})
+		f.ok(err)
+		return out
+	}
+	one := claim(store.Room{Connection: 1, Project: 10})
+	f.is(len(one), 1, "claimed with room for one")
+	f.is(len(claim(store.Room{Connection: 1, Project: 10, Connections: map[job.ID]int{conn.ID: 0}})), 0, "claimed without room")
+	f.is(len(f.claimN(10)), 1, "claimed up to the bound")
+	f.is(len(f.claimN(10)), 0, "claimed at the bound")
+	sent := f.arm(one[0]).Snapshot
+	f.applied(sent, succeeded(sent, "object"))
+	f.is(len(f.claimN(10)), 1, "claimed after a result")
 }

@@ -217,6 +217,16 @@ func vitalsSubscriptions(f *fixture) {
 	f.submit()
 	f.clock.advance(time.Minute)
 	is(1, 0, 0, 0, "an event that is collected")
-	f.step(collects, func(p *store.SubscriptionStep) { p.Subscription.LastError = "no callback_url" })
-	is(1, 0, 0, time.Minute, "an event of which no notice can be made")
+	collects = f.step(collects, func(p *store.SubscriptionStep) { p.Subscription.LastError = "a test failed" })
+	is(1, 0, 0, 0, "an event that is collected after a test that failed")
+	f.clock.advance(time.Hour)
+	is(1, 0, 0, time.Minute, "an event that was collected, and is to be reported since")
+	f.step(collects, func(p *store.SubscriptionStep) { p.Subscription.Next = f.clock.now().Add(time.Hour) })
+	f.subscribe(func(s *store.Subscription) {
+		s.Callbacks, s.Next, s.OnlyThen, s.LastError = true, f.clock.now().Add(time.Hour), true, "no callback_url"
+	})
+	is(2, 0, 0, 0, "callbacks, and no event since")
+	f.submit()
+	f.clock.advance(time.Minute)
+	is(2, 0, 0, time.Minute, "an event of which no callback can be made")
 }
