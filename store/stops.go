@@ -45,6 +45,140 @@ type Stops interface {
 	// PreviewStop counts what a stop would hold back, and reads the jobs whose windows would end
 	// in it. It writes nothing.
 	PreviewStop(ctx context.Context, s Stop, limit int) (StopPreview, error)
+	Breakers
+}
+
+// Breakers are the stops that servers make and end themselves. The breaker of a destination of a
+// project stops it, and lets one job at a time pass as a probe. CreateStop opens it, and the next
+// one takes the place of one that has ended; EndStop closes it, too.
+type Breakers interface {
+	// TakeProbe makes a leased job the probe of a breaker. Until its result counts no longer, every
+	// arm under its claim token may pass, and no other job becomes the probe. It returns false if the
+	// breaker is closed, its next probe is not due, or another job is the probe.
+	TakeProbe(ctx context.Context, p Probe) (bool, error)
+	// EndProbe writes what a probe has shown. It returns the breaker, and false if the probe's
+	// result counts no longer: the breaker was closed, or another job may be the probe.
+	EndProbe(ctx context.Context, r ProbeResult) (Stop, bool, error)
+}
+
+// Probe is a job that is to be a breaker's probe.
+type Probe struct {
+	Breaker job.ID
+	// Token is the job's claim token.
+	Token job.ID
+	// For is how long its result counts.
+	For time.Duration
+}
+
+// ProbeResult is what a probe has shown.
+type ProbeResult struct {
+	Breaker, Token job.ID
+	Verdict        ProbeVerdict
+	// Note is the breaker's new note, if the destination is ill.
+	Note string
+	// Actor ends the breaker.
+	Actor string
+}
+
+// ProbeVerdict is what a probe says of its destination.
+type ProbeVerdict int
+
+// The verdicts of probes.
+const (
+	// ProbeUndecided: the job was not sent, for a reason of its own.
+	ProbeUndecided ProbeVerdict = iota
+	// ProbeWell closes the breaker.
+	ProbeWell
+	// ProbeIll doubles the wait for the next probe.
+	ProbeIll
+)
+
+// Times of breakers.
+const (
+	// BreakerKept is how long a breaker stays open for which no probe is found.
+	BreakerKept = time.Hour
+	// BreakerRemembered is how long after its end a breaker that opens again waits for longer.
+	BreakerRemembered = 10 * time.Minute
+
+	firstProbeWait = 10 * time.Second
+	maxProbeWait   = 10 * time.Minute
+)
+
+// probeWait returns the wait for the probe after some that failed.
+func probeWait(failed int) time.Duration {
+	wait := firstProbeWait
+	for ; failed > 0 && wait < maxProbeWait; failed-- {
+		wait *= 2
+	}
+	return min(wait, maxProbeWait)
+}
+
+// probeAt sets when the next probe is due.
+func (s *Stop) probeAt(at time.Time) { s.ProbeAt, s.End = at, at.Add(BreakerKept) }
+
+// Reopen makes a new breaker as patient as the last one of its destination was, if that ended a
+// moment ago.
+func (s *Stop) Reopen(last *Stop, now time.Time) {
+	if last.Over().Add(BreakerRemembered).After(now) {
+		s.Probes = last.Probes + 1
+		s.probeAt(now.Add(probeWait(s.Probes)))
+	}
+}
+
+// TakeProbe is Breakers.TakeProbe.
+func (s *Stop) TakeProbe(p Probe, now time.Time) bool {
+	if !s.ProbeDue(now) {
+		return false
+	}
+	s.Prober = p.Token
+	s.probeAt(job.Micros(now.Add(p.For)))
+	return true
+}
+
+// EndProbe is Breakers.EndProbe.
+func (s *Stop) EndProbe(r ProbeResult, now time.Time) bool {
+	if !s.Admits(r.Token, now) {
+		return false
+	}
+	s.Prober = job.ID{}
+	switch r.Verdict {
+	case ProbeWell:
+		s.Ended, s.EndedBy = now, r.Actor
+		return true
+	case ProbeIll:
+		s.Probes, s.Note = s.Probes+1, r.Note
+	case ProbeUndecided:
+	}
+	s.probeAt(now.Add(probeWait(s.Probes)))
+	return true
+}
+
+// Breaker reports whether the stop is a breaker.
+func (s *Stop) Breaker() bool { return s.Cause == StoppedByBreaker }
+
+// ProbeDue reports whether a job may become the probe of an open breaker.
+func (s *Stop) ProbeDue(now time.Time) bool {
+	return s.Breaker() && s.InForce(now) && !s.ProbeAt.After(now)
+}
+
+// LetsThrough reports whether a claim may take one job that the stop covers, which asks to be the
+// probe of a breaker. Repeats under a key have had the first chance.
+func (s *Stop) LetsThrough(now time.Time) bool {
+	return s.ProbeDue(now) && !s.ProbeAt.Add(StopHeadStart).After(now)
+}
+
+// Admits reports whether an arm under a claim token passes: it is the breaker's probe.
+func (s *Stop) Admits(token job.ID, now time.Time) bool {
+	return s.Breaker() && s.InForce(now) && !token.IsZero() && s.Prober == token && s.ProbeAt.After(now)
+}
+
+// Until returns until when the stop holds jobs back, as far as that is known; zero: it is not. Of a
+// breaker it is when the next probe may be due.
+func (s *Stop) Until() time.Time {
+	if s.Breaker() {
+		return s.ProbeAt
+	}
+	return s.End
 }
 
 // StopHeadStart is how long first attempts wait at the end of a stop, if it held repeats back.
@@ -125,6 +259,13 @@ type Stop struct {
 	// Ended is when EndStop ended it; zero: it has not.
 	Ended   time.Time
 	EndedBy string
+	// ProbeAt is, for a breaker, from when on a job may be the next probe; while one is, until
+	// when its result counts.
+	ProbeAt time.Time
+	// Prober is the claim token of the job that is the probe; zero: none is.
+	Prober job.ID
+	// Probes counts the probes in a row that failed.
+	Probes int
 }
 
 // NewStop is a stop to store. Its ID, scope, target, cause, note and CreatedBy are used, and
@@ -224,6 +365,8 @@ func (s *Stop) Check() error {
 		return fmt.Errorf("%w: a stop of scope %d with another target", ErrIllegal, s.Scope)
 	case s.Cause != StoppedByPerson && s.Cause != StoppedByBreaker:
 		return fmt.Errorf("%w: a stop without a cause", ErrIllegal)
+	case s.Breaker() && s.Scope != StopDestination:
+		return fmt.Errorf("%w: a breaker of scope %d", ErrIllegal, s.Scope)
 	case !s.End.IsZero() && !s.End.After(s.Begin):
 		return fmt.Errorf("%w: a stop that ends before it begins", ErrIllegal)
 	}
@@ -234,6 +377,11 @@ func (s *Stop) Check() error {
 func (n NewStop) At(now time.Time) (Stop, error) {
 	s := n.Stop
 	s.Planned = !s.Begin.IsZero() || !s.End.IsZero()
+	s.ProbeAt, s.Prober, s.Probes = time.Time{}, job.ID{}, 0
+	if s.Breaker() {
+		s.Begin, s.Planned = time.Time{}, false
+		s.probeAt(now.Add(probeWait(0)))
+	}
 	if s.Begin.IsZero() {
 		s.Begin = now
 	}
@@ -265,9 +413,12 @@ func StopOver(stops []Stop, t StopTarget, now time.Time) *Stop {
 	return &out
 }
 
-// outlasts reports whether a stop ends after another one, or began before it if both end at the same time.
+// outlasts reports whether a stop ends after another one, or began before it if both end at the same
+// time. Every other stop outlasts a breaker: none lets a probe pass.
 func (s *Stop) outlasts(o *Stop) bool {
 	switch {
+	case s.Breaker() != o.Breaker():
+		return o.Breaker()
 	case s.End.IsZero() != o.End.IsZero():
 		return s.End.IsZero()
 	case !s.End.Equal(o.End):
@@ -282,6 +433,12 @@ func (s *Stop) outlasts(o *Stop) bool {
 // SetAside returns until when a claim leaves alone what the stop covers.
 func (s *Stop) SetAside(now time.Time) time.Time {
 	until := now.Add(StopSetAside)
+	switch {
+	case s.LetsThrough(now):
+		return now.Add(StopHeadStart) // for the job that was let through
+	case s.Breaker():
+		return s.ProbeAt.Add(StopHeadStart)
+	}
 	if !s.End.IsZero() && s.End.Before(until) {
 		return s.End
 	}

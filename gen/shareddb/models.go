@@ -311,4 +311,7 @@ type Stop struct {
 	CreatedBy    string
 	EndedAt      time.Time
 	EndedBy      string
+	ProbeAt      time.Time
+	Prober       column.OptionalID
+	Probes       int
 }

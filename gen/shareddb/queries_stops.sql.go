@@ -14,6 +14,43 @@ import (
 	"github.com/fireonce/fireonce/store/column"
 )
 
+const breakerOf = `-- name: BreakerOf :one
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE cause = 2 AND hold_key = $1 AND project = $2
+`
+
+type BreakerOfParams struct {
+	HoldKey string
+	Project string
+}
+
+func (q *Queries) BreakerOf(ctx context.Context, arg BreakerOfParams) (Stop, error) {
+	row := q.db.QueryRow(ctx, breakerOf, arg.HoldKey, arg.Project)
+	var i Stop
+	err := row.Scan(
+		&i.ID,
+		&i.Scope,
+		&i.Project,
+		&i.Connector,
+		&i.ConnectionID,
+		&i.HoldKey,
+		&i.Label,
+		&i.Value,
+		&i.Cause,
+		&i.Note,
+		&i.BeginAt,
+		&i.EndAt,
+		&i.Planned,
+		&i.CreatedAt,
+		&i.CreatedBy,
+		&i.EndedAt,
+		&i.EndedBy,
+		&i.ProbeAt,
+		&i.Prober,
+		&i.Probes,
+	)
+	return i, err
+}
+
 const countStops = `-- name: CountStops :one
 SELECT count(*) FROM stops
 WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > $1::timestamptz) AND (scope NOT IN (4, 5)) = $2::boolean
@@ -36,24 +73,31 @@ const endSetAside = `-- name: EndSetAside :exec
 UPDATE connection_ready AS r SET stopped_until = $1::timestamptz
 FROM (
     SELECT a.connection_id, a.hold_key FROM connection_ready AS a WHERE a.stopped_until > 'epoch'
+        AND ($2::text = '' OR a.hold_key = $2)
     ORDER BY a.connection_id, a.hold_key FOR NO KEY UPDATE
 ) AS u
 WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 `
 
+type EndSetAsideParams struct {
+	Until   time.Time
+	HoldKey string
+}
+
+// All rows, or those of a hold key.
 // Locks the rows in the lock order.
-func (q *Queries) EndSetAside(ctx context.Context, until time.Time) error {
-	_, err := q.db.Exec(ctx, endSetAside, until)
+func (q *Queries) EndSetAside(ctx context.Context, arg EndSetAsideParams) error {
+	_, err := q.db.Exec(ctx, endSetAside, arg.Until, arg.HoldKey)
 	return err
 }
 
 const insertStop = `-- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by
+    begin_at, end_at, planned, created_at, created_by, probe_at, probes
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-    $11, $12, $13, $14, $15
+    $11, $12, $13, $14, $15, $16, $17
 )
 ON CONFLICT (id) DO NOTHING
 `
@@ -74,6 +118,8 @@ type InsertStopParams struct {
 	Planned      bool
 	CreatedAt    time.Time
 	CreatedBy    string
+	ProbeAt      time.Time
+	Probes       int
 }
 
 func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, error) {
@@ -93,6 +139,8 @@ func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, 
 		arg.Planned,
 		arg.CreatedAt,
 		arg.CreatedBy,
+		arg.ProbeAt,
+		arg.Probes,
 	)
 	if err != nil {
 		return 0, err
@@ -101,7 +149,7 @@ func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, 
 }
 
 const listStops = `-- name: ListStops :many
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops
 WHERE (created_at, id) < ($1::timestamptz, $2::uuid)
     AND ($3::text = '' OR project = '' OR project = $3)
     AND ($4::boolean OR ended_at IS NULL AND (end_at IS NULL OR end_at > $5::timestamptz))
@@ -151,6 +199,9 @@ func (q *Queries) ListStops(ctx context.Context, arg ListStopsParams) ([]Stop, e
 			&i.CreatedBy,
 			&i.EndedAt,
 			&i.EndedBy,
+			&i.ProbeAt,
+			&i.Prober,
+			&i.Probes,
 		); err != nil {
 			return nil, err
 		}
@@ -163,7 +214,7 @@ func (q *Queries) ListStops(ctx context.Context, arg ListStopsParams) ([]Stop, e
 }
 
 const lockStop = `-- name: LockStop :one
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops WHERE id = $1 FOR UPDATE
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE id = $1 FOR UPDATE
 `
 
 // Waits for claims that set work aside by it.
@@ -188,6 +239,9 @@ func (q *Queries) LockStop(ctx context.Context, id job.ID) (Stop, error) {
 		&i.CreatedBy,
 		&i.EndedAt,
 		&i.EndedBy,
+		&i.ProbeAt,
+		&i.Prober,
+		&i.Probes,
 	)
 	return i, err
 }
@@ -347,6 +401,15 @@ func (q *Queries) PruneStops(ctx context.Context, before time.Time) error {
 	return err
 }
 
+const removeStop = `-- name: RemoveStop :exec
+DELETE FROM stops WHERE id = $1
+`
+
+func (q *Queries) RemoveStop(ctx context.Context, id job.ID) error {
+	_, err := q.db.Exec(ctx, removeStop, id)
+	return err
+}
+
 const setOpenStops = `-- name: SetOpenStops :exec
 UPDATE meta SET stops = (
     SELECT count(*) FROM stops AS s WHERE s.ended_at IS NULL AND (s.end_at IS NULL OR s.end_at > $1::timestamptz)
@@ -357,6 +420,29 @@ UPDATE meta SET stops = (
 // than a reason to ask.
 func (q *Queries) SetOpenStops(ctx context.Context, now time.Time) error {
 	_, err := q.db.Exec(ctx, setOpenStops, now)
+	return err
+}
+
+const setProbe = `-- name: SetProbe :exec
+UPDATE stops SET prober = NULL, probe_at = $1, end_at = $2, probes = $3, note = $4 WHERE id = $5
+`
+
+type SetProbeParams struct {
+	ProbeAt time.Time
+	EndAt   time.Time
+	Probes  int
+	Note    string
+	ID      job.ID
+}
+
+func (q *Queries) SetProbe(ctx context.Context, arg SetProbeParams) error {
+	_, err := q.db.Exec(ctx, setProbe,
+		arg.ProbeAt,
+		arg.EndAt,
+		arg.Probes,
+		arg.Note,
+		arg.ID,
+	)
 	return err
 }
 
@@ -447,11 +533,14 @@ const stoppedJobs = `-- name: StoppedJobs :many
 SELECT job_id, connection_id, hold_key, state FROM job_state
 WHERE blocked = 'waits for the end of a pause' AND state IN (1, 5, 6)
     AND next_at > $1 AND claim_token IS NULL AND waits_for IS NULL
-ORDER BY next_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+    AND ($2::text = '' OR hold_key = $2) AND (NOT $3::boolean OR state = 5)
+ORDER BY next_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
 `
 
 type StoppedJobsParams struct {
 	Now     time.Time
+	HoldKey string
+	Repeats bool
 	MaxRows int32
 }
 
@@ -462,9 +551,15 @@ type StoppedJobsRow struct {
 	State        job.State
 }
 
-// Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on.
+// Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on:
+// all, those under a hold key, or those that wait to be repeated.
 func (q *Queries) StoppedJobs(ctx context.Context, arg StoppedJobsParams) ([]StoppedJobsRow, error) {
-	rows, err := q.db.Query(ctx, stoppedJobs, arg.Now, arg.MaxRows)
+	rows, err := q.db.Query(ctx, stoppedJobs,
+		arg.Now,
+		arg.HoldKey,
+		arg.Repeats,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -490,11 +585,11 @@ func (q *Queries) StoppedJobs(ctx context.Context, arg StoppedJobsParams) ([]Sto
 
 const stopsFor = `-- name: StopsFor :many
 
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY ($2::text[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY ($2::text[])
 `
 
 type StopsForParams struct {
@@ -532,6 +627,9 @@ func (q *Queries) StopsFor(ctx context.Context, arg StopsForParams) ([]Stop, err
 			&i.CreatedBy,
 			&i.EndedAt,
 			&i.EndedBy,
+			&i.ProbeAt,
+			&i.Prober,
+			&i.Probes,
 		); err != nil {
 			return nil, err
 		}
@@ -541,6 +639,34 @@ func (q *Queries) StopsFor(ctx context.Context, arg StopsForParams) ([]Stop, err
 		return nil, err
 	}
 	return items, nil
+}
+
+const takeProbe = `-- name: TakeProbe :execrows
+UPDATE stops SET prober = $1, probe_at = $2, end_at = $3
+WHERE id = $4 AND cause = 2 AND ended_at IS NULL AND end_at > $5 AND probe_at <= $5
+`
+
+type TakeProbeParams struct {
+	Prober column.OptionalID
+	Until  time.Time
+	EndAt  time.Time
+	ID     job.ID
+	Now    time.Time
+}
+
+// Claims that set rows aside by the breaker are waited for.
+func (q *Queries) TakeProbe(ctx context.Context, arg TakeProbeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, takeProbe,
+		arg.Prober,
+		arg.Until,
+		arg.EndAt,
+		arg.ID,
+		arg.Now,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const wakeRunnable = `-- name: WakeRunnable :exec

@@ -55,7 +55,17 @@ func (t *tx) due(queues []*queue, room *store.Room) []*queue {
 	for i, q := range list {
 		out[i] = q.queue
 	}
-	return out
+	// A breaker lets one job through, of a KEYED connection if there is one.
+	keyed := make(map[job.ID]bool)
+	for _, q := range out {
+		if stop := t.stopOverQueue(q); stop != nil && q.conn.Class == job.Keyed {
+			keyed[stop.ID] = true
+		}
+	}
+	return slices.DeleteFunc(out, func(q *queue) bool {
+		stop := t.stopOverQueue(q)
+		return stop != nil && q.conn.Class != job.Keyed && keyed[stop.ID]
+	})
 }
 
 // claimable reports whether the times of a queue's job let it be claimed now.
@@ -73,8 +83,12 @@ func (t *tx) claimable(r *record) bool {
 // serve claims up to n jobs of a queue.
 func (t *tx) serve(q *queue, n int, p store.ClaimParams, room *store.Room) []store.Leased {
 	n = int(room.Left(q.conn.Project, q.conn.ID, int64(min(n, t.capacity(q.conn)))))
-	if n <= 0 {
+	if n <= 0 || q.stoppedUntil.After(t.now) {
 		return nil
+	}
+	if stop := t.stopOverQueue(q); stop != nil {
+		n = 1
+		t.setAside(stop, stop.SetAside(t.now))
 	}
 	var out []store.Leased
 	var rest []*record

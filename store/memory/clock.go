@@ -75,6 +75,9 @@ func (s *Store) step(step store.ClockStep) {
 			c.bucketAt += step.By
 		}
 	}
+	for i := range s.stops {
+		s.stops[i].ProbeAt = ahead(s.stops[i].ProbeAt, over, by)
+	}
 	for owner, mark := range s.cooling {
 		mark.ArmedAt = mark.ArmedAt.Add(by)
 		s.cooling[owner] = mark

@@ -104,9 +104,12 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
-	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
-	if stop := store.StopOver(t.stops, target, t.now); stop != nil {
-		at = later(at, stop.SetAside(t.now))
+	if stop := t.stopOverQueue(q); stop != nil {
+		if stop.LetsThrough(t.now) {
+			at = later(at, stop.ProbeAt)
+		} else {
+			at = later(at, stop.SetAside(t.now))
+		}
 	}
 	for _, other := range []time.Time{q.rateLimitedUntil, q.stoppedUntil, t.pacedUntil(q.conn), q.servedAt} {
 		if other.After(at) {

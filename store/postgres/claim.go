@@ -24,7 +24,7 @@ import (
 //   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
 //     one: claims do not read it until that changes;
 //   - a row that a stop covers is set aside until a time, under a lock of the stop, so that its
-//     end finds the row;
+//     end finds the row. A breaker whose probe is due lets one job of one row through;
 //   - the use of a connection's bounds is read and written under its claim lock, a row of
 //     connection_claims, which claims take if it is free. A claim that finds none free waits
 //     for one, so that no claim stays without jobs forever;
@@ -130,8 +130,10 @@ type runnableRow struct {
 	runnableKey
 	lock   *claimLock
 	served bool
-	// stop is in force over all of its jobs; nil: none is.
-	stop *store.Stop
+	// stop is in force over all of its jobs; nil: none is. probe reports that it is a breaker that
+	// lets one of them through.
+	stop  *store.Stop
+	probe bool
 }
 
 // claimLock is a connection, and how many more of its jobs this claim may take.
@@ -248,13 +250,26 @@ func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 		return c.rows, err
 	}
 	var active []*runnableRow
+	probes := make(map[job.ID]*runnableRow)
 	for _, r := range c.rows {
-		if r.stop = c.stopOver(r.runnableKey); r.stop == nil {
+		r.stop = c.stopOver(r.runnableKey)
+		switch {
+		case r.stop == nil:
 			active = append(active, r)
+		case r.stop.LetsThrough(c.now) && r.lock.capacity > 0:
+			if other := probes[r.stop.ID]; other == nil || c.keyed(r) && !c.keyed(other) {
+				probes[r.stop.ID] = r
+			}
 		}
+	}
+	for _, r := range probes {
+		r.probe, active = true, append(active, r)
 	}
 	return active, nil
 }
+
+// keyed reports whether the jobs of a row are harmless as probes.
+func (c *claimer) keyed(r *runnableRow) bool { return c.conns[r.conn].Class == job.Keyed }
 
 // keepStops locks the stops by which rows are set aside. A row whose stop has ended meanwhile is
 // not set aside.
@@ -291,6 +306,9 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 	for _, r := range active {
 		project := c.conns[r.conn].Project
 		n := c.room.Left(project, r.conn, min(part, left, r.lock.capacity-reserved[r.lock]))
+		if r.probe {
+			n = min(n, 1)
+		}
 		if n <= 0 {
 			continue
 		}
@@ -320,7 +338,7 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 		n := got[r.runnableKey]
 		c.room.Take(c.conns[r.conn].Project, r.conn, n-want[r.runnableKey])
 		r.lock.capacity, r.lock.took = r.lock.capacity-n, r.lock.took+n
-		if n == want[r.runnableKey] {
+		if n == want[r.runnableKey] && !r.probe {
 			more = append(more, r)
 		}
 	}

@@ -27,6 +27,7 @@ func StepParts(q *shareddb.Queries, step store.ClockStep) []func(context.Context
 			With(q.StepHolds, shareddb.StepHoldsParams{By: by, Over: over, Now: now}),
 			With(q.StepCoolDowns, by),
 			With(q.StepRenewals, shareddb.StepRenewalsParams{By: by, Over: over}),
+			With(q.StepProbes, shareddb.StepProbesParams{By: by, Over: over}),
 			With(q.StepLogins, shareddb.StepLoginsParams{By: by, Over: over}),
 		)
 	}
@@ -35,6 +36,7 @@ func StepParts(q *shareddb.Queries, step store.ClockStep) []func(context.Context
 			With(q.StepSchedules, shareddb.StepSchedulesParams{Now: now, Soon: old.Add(store.BufferedLook)}),
 			With(q.StepFirstArms, now),
 			With(q.StepPauses, now),
+			With(q.StepStops, now),
 			With(q.StepUses, now),
 		)
 	}

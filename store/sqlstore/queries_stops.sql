@@ -37,10 +37,10 @@ WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > @now::timestamptz) AND (s
 -- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by
+    begin_at, end_at, planned, created_at, created_by, probe_at, probes
 ) VALUES (
     @id, @scope, @project, @connector, @connection_id, @hold_key, @label, @value, @cause, @note,
-    @begin_at, @end_at, @planned, @created_at, @created_by
+    @begin_at, @end_at, @planned, @created_at, @created_by, @probe_at, @probes
 )
 ON CONFLICT (id) DO NOTHING;
 
@@ -49,6 +49,20 @@ UPDATE stops SET note = @note WHERE id = @id;
 
 -- name: SetStopEnded :exec
 UPDATE stops SET ended_at = @ended_at, ended_by = @ended_by WHERE id = @id;
+
+-- name: BreakerOf :one
+SELECT * FROM stops WHERE cause = 2 AND hold_key = @hold_key AND project = @project;
+
+-- name: RemoveStop :exec
+DELETE FROM stops WHERE id = @id;
+
+-- name: TakeProbe :execrows
+-- Claims that set rows aside by the breaker are waited for.
+UPDATE stops SET prober = @prober, probe_at = @until, end_at = @end_at
+WHERE id = @id AND cause = 2 AND ended_at IS NULL AND end_at > @now AND probe_at <= @now;
+
+-- name: SetProbe :exec
+UPDATE stops SET prober = NULL, probe_at = @probe_at, end_at = @end_at, probes = @probes, note = @note WHERE id = @id;
 
 -- name: PruneStops :exec
 DELETE FROM stops WHERE ended_at < @before::timestamptz OR ended_at IS NULL AND end_at < @before;
@@ -61,10 +75,12 @@ UPDATE meta SET stops = (
 ) WHERE id = 1;
 
 -- name: StoppedJobs :many
--- Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on.
+-- Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on:
+-- all, those under a hold key, or those that wait to be repeated.
 SELECT job_id, connection_id, hold_key, state FROM job_state
 WHERE blocked = 'waits for the end of a pause' AND state IN (1, 5, 6)
     AND next_at > @now AND claim_token IS NULL AND waits_for IS NULL
+    AND (@hold_key::text = '' OR hold_key = @hold_key) AND (NOT @repeats::boolean OR state = 5)
 ORDER BY next_at LIMIT @max_rows FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: WakeStopped :exec
@@ -80,10 +96,12 @@ UPDATE connection_ready AS r SET next_at = least(coalesce(r.next_at, @now::times
 FROM u WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key;
 
 -- name: EndSetAside :exec
+-- All rows, or those of a hold key.
 -- Locks the rows in the lock order.
 UPDATE connection_ready AS r SET stopped_until = @until::timestamptz
 FROM (
     SELECT a.connection_id, a.hold_key FROM connection_ready AS a WHERE a.stopped_until > 'epoch'
+        AND (@hold_key::text = '' OR a.hold_key = @hold_key)
     ORDER BY a.connection_id, a.hold_key FOR NO KEY UPDATE
 ) AS u
 WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key;

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -64,9 +65,17 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 		return made, false, err
 	}
 	for _, o := range others {
+		if o.Open(t.Now) && o.Same(&made) && made.Breaker() {
+			return o, false, nil
+		}
 		if o.Open(t.Now) && o.Same(&made) {
 			o.Note = made.Note
 			return o, false, named("note", t.Q.SetStopNote(ctx, shareddb.SetStopNoteParams{Note: made.Note, ID: o.ID}))
+		}
+	}
+	if made.Breaker() {
+		if err := t.replaceBreaker(ctx, &made); err != nil {
+			return made, false, err
 		}
 	}
 	wide := made.Scope.Wide()
@@ -85,7 +94,7 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 		ID: made.ID, Scope: made.Scope, Project: made.Project, Connector: made.Connector,
 		ConnectionID: column.OptionalID(made.Connection), HoldKey: made.Destination, Label: made.Label, Value: made.Value,
 		Cause: made.Cause, Note: made.Note, BeginAt: made.Begin, EndAt: made.End, Planned: made.Planned,
-		CreatedAt: made.Created, CreatedBy: made.CreatedBy,
+		CreatedAt: made.Created, CreatedBy: made.CreatedBy, ProbeAt: made.ProbeAt, Probes: made.Probes,
 	})
 	if err == nil && stored != 1 {
 		err = fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, made.ID)
@@ -94,6 +103,78 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 		return made, false, err
 	}
 	return made, true, named("open stops", t.Q.SetOpenStops(ctx, t.Now))
+}
+
+// replaceBreaker removes the last breaker of a destination.
+func (t Tx) replaceBreaker(ctx context.Context, made *store.Stop) error {
+	row, err := t.Q.BreakerOf(ctx, shareddb.BreakerOfParams{HoldKey: made.Destination, Project: made.Project})
+	if err != nil {
+		if err = orNotFound(err); errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return fmt.Errorf("the last breaker: %w", err)
+	}
+	last := toStop(row)
+	made.Reopen(&last, t.Now)
+	return named("the last breaker", t.Q.RemoveStop(ctx, last.ID))
+}
+
+// TakeProbe implements store.Store.
+func (r *Roles) TakeProbe(ctx context.Context, p store.Probe) (bool, error) {
+	return write(ctx, r, "take probe", func(ctx context.Context, t Tx) (bool, error) {
+		until := job.Micros(t.Now.Add(p.For))
+		n, err := t.Q.TakeProbe(ctx, shareddb.TakeProbeParams{
+			Prober: column.OptionalID(p.Token), Until: until, EndAt: until.Add(store.BreakerKept), ID: p.Breaker, Now: t.Now,
+		})
+		return n == 1, err
+	})
+}
+
+// EndProbe implements store.Store.
+func (r *Roles) EndProbe(ctx context.Context, p store.ProbeResult) (store.Stop, bool, error) {
+	counts := false
+	stop, err := write(ctx, r, "end probe", func(ctx context.Context, t Tx) (store.Stop, error) {
+		row, err := t.Q.LockStop(ctx, p.Breaker)
+		if err != nil {
+			return store.Stop{}, orNotFound(err)
+		}
+		stop := toStop(row)
+		if counts = stop.EndProbe(p, t.Now); !counts {
+			return stop, nil
+		}
+		if p.Verdict == store.ProbeWell {
+			return stop, t.endStop(ctx, &stop)
+		}
+		err = t.Q.SetProbe(ctx, shareddb.SetProbeParams{
+			ProbeAt: stop.ProbeAt, EndAt: stop.End, Probes: stop.Probes, Note: stop.Note, ID: stop.ID,
+		})
+		if err != nil {
+			return stop, err
+		}
+		return stop, t.awaitProbe(ctx, &stop)
+	})
+	return stop, counts && err == nil, err
+}
+
+// awaitProbe makes a repeat under a key due as the next probe, and then the rows that claims have
+// set aside.
+func (t Tx) awaitProbe(ctx context.Context, stop *store.Stop) error {
+	rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{Now: t.Now, HoldKey: stop.Destination, Repeats: true, MaxRows: 1})
+	if err != nil {
+		return fmt.Errorf("stopped jobs: %w", err)
+	}
+	p := shareddb.WakeStoppedParams{Now: stop.ProbeAt}
+	for _, r := range rows {
+		p.Ids = append(p.Ids, r.JobID)
+	}
+	if len(p.Ids) > 0 {
+		if err := t.Q.WakeStopped(ctx, p); err != nil {
+			return fmt.Errorf("stopped jobs: %w", err)
+		}
+	}
+	return named("runnable rows", t.Q.EndSetAside(ctx, shareddb.EndSetAsideParams{
+		Until: stop.ProbeAt.Add(store.StopHeadStart), HoldKey: stop.Destination,
+	}))
 }
 
 // EndStop implements store.Store.
@@ -111,22 +192,30 @@ func (r *Roles) EndStop(ctx context.Context, project string, id job.ID, actor st
 			return stop, nil
 		}
 		stop.Ended, stop.EndedBy = t.Now, actor
-		err = t.Q.SetStopEnded(ctx, shareddb.SetStopEndedParams{EndedAt: stop.Ended, EndedBy: stop.EndedBy, ID: id})
-		if err != nil {
-			return stop, err
-		}
-		if err := t.Q.SetOpenStops(ctx, t.Now); err != nil {
-			return stop, fmt.Errorf("open stops: %w", err)
-		}
-		return stop, t.wakeStopped(ctx)
+		return stop, t.endStop(ctx, &stop)
 	})
 }
 
-// wakeStopped makes due what stops have put off, repeats first.
-func (t Tx) wakeStopped(ctx context.Context) error {
+// endStop writes the end of a stop.
+func (t Tx) endStop(ctx context.Context, stop *store.Stop) error {
+	err := t.Q.SetStopEnded(ctx, shareddb.SetStopEndedParams{EndedAt: stop.Ended, EndedBy: stop.EndedBy, ID: stop.ID})
+	if err != nil {
+		return err
+	}
+	if err := t.Q.SetOpenStops(ctx, t.Now); err != nil {
+		return fmt.Errorf("open stops: %w", err)
+	}
+	if stop.Breaker() {
+		return t.wakeStopped(ctx, stop.Destination)
+	}
+	return t.wakeStopped(ctx, "")
+}
+
+// wakeStopped makes due what stops have put off, repeats first: under a hold key, or all.
+func (t Tx) wakeStopped(ctx context.Context, hold string) error {
 	start := t.Now
 	for range maxWoken {
-		rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{Now: t.Now, MaxRows: store.MaxBatch})
+		rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{Now: t.Now, HoldKey: hold, MaxRows: store.MaxBatch})
 		if err != nil {
 			return fmt.Errorf("stopped jobs: %w", err)
 		}
@@ -156,7 +245,7 @@ func (t Tx) wakeStopped(ctx context.Context) error {
 		}
 	}
 	t.Wake(store.WatchWork)
-	return named("runnable rows", t.Q.EndSetAside(ctx, start))
+	return named("runnable rows", t.Q.EndSetAside(ctx, shareddb.EndSetAsideParams{Until: start, HoldKey: hold}))
 }
 
 // CountOpenStops returns how many stops may be in force now or later, of a number that may be too
@@ -301,6 +390,6 @@ func toStop(r shareddb.Stop) store.Stop {
 		ID: r.ID, Scope: r.Scope, Project: r.Project, Connector: r.Connector, Connection: job.ID(r.ConnectionID),
 		Destination: r.HoldKey, Label: r.Label, Value: r.Value, Cause: r.Cause, Note: r.Note,
 		Begin: r.BeginAt, End: r.EndAt, Planned: r.Planned, Created: r.CreatedAt, CreatedBy: r.CreatedBy,
-		Ended: r.EndedAt, EndedBy: r.EndedBy,
+		Ended: r.EndedAt, EndedBy: r.EndedBy, ProbeAt: r.ProbeAt, Prober: job.ID(r.Prober), Probes: r.Probes,
 	}
 }

@@ -49,6 +49,7 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		oauth_renewals: begun_at before_at`,
 	ClockBounds: `
 		connection_ready: rate_limited_until paced_until stopped_until
+		stops: probe_at
 		oauth_renewals: until
 		oauth_logins: expires_at
 		retention: lease_until

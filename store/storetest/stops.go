@@ -328,11 +328,10 @@ func stopSame(f *fixture) {
 		want.Note = "second"
 		f.is(created, false, "%s: created again", name)
 		f.is(again, want, "%s: again", name)
-		s.Cause = store.StoppedByBreaker
-		breaker, created, err := f.tryStop(s)
-		f.ok(err)
-		f.is(created, true, "%s: of another cause", name)
-		f.endStop(breaker)
+		if s.Scope == store.StopDestination {
+			s.Cause = store.StoppedByBreaker
+			f.endStop(f.stop(s))
+		}
 		f.endStop(stop)
 		s.Cause = 0
 		f.endStop(f.stop(s))
@@ -349,6 +348,7 @@ func stopIllegal(f *fixture) {
 		"a label, without a project": {Scope: store.StopLabel, Label: "a"},
 		"two targets":                {Scope: store.StopConnector, Connector: "a", Destination: "b"},
 		"ends before it begins":      {Scope: store.StopEverything, Begin: start.Add(2 * time.Hour), End: start.Add(time.Hour)},
+		"a breaker of everything":    {Scope: store.StopEverything, Cause: store.StoppedByBreaker},
 		"is over":                    {Scope: store.StopEverything, Begin: start.Add(-2 * time.Hour), End: start.Add(-time.Hour)},
 		"ends now":                   {Scope: store.StopEverything, End: start},
 	} {
@@ -387,7 +387,7 @@ func stopLists(f *fixture) {
 	var all []store.Stop
 	for _, s := range []store.Stop{
 		{Scope: store.StopEverything, Note: "why"}, {Scope: store.StopProject, Project: project}, {Scope: store.StopProject, Project: "another"},
-		{Scope: store.StopConnector, Connector: "fake", Cause: store.StoppedByBreaker}, {Scope: store.StopLabel, Label: "a", Value: "b", Project: project, Begin: start.Add(time.Hour)},
+		{Scope: store.StopDestination, Destination: holdKey, Cause: store.StoppedByBreaker}, {Scope: store.StopLabel, Label: "a", Value: "b", Project: project, Begin: start.Add(time.Hour)},
 	} {
 		f.clock.advance(time.Second)
 		all = append([]store.Stop{f.stop(s)}, all...)

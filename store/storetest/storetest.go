@@ -61,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"ChangeConnection", connectionChangeTests},
 		{"Wake", wakeTests},
 		{"Stops", stopTests},
+		{"Breakers", breakerTests},
 		{"Keys", keyTests},
 		{"OAuth", oauthTests},
 		{"Quotas", quotaTests},

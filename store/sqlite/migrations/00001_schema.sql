@@ -1156,6 +1156,12 @@ CREATE TABLE stops (
     -- When a caller ended it, and which; NULL: no one has.
     ended_at      INTEGER,
     ended_by      TEXT    NOT NULL DEFAULT '',
+    -- Of a breaker: from when on one job may be its probe or, while one is, until when that
+    -- one's result counts; the claim token of that job; and the probes in a row that failed.
+    probe_at      INTEGER,
+    prober        BLOB    CHECK (length(prober) = 16),
+    probes        INTEGER NOT NULL DEFAULT 0,
+    CHECK ((cause = 2) = (probe_at IS NOT NULL)),
     CHECK (end_at > begin_at)
 ) STRICT, WITHOUT ROWID;
 
@@ -1163,6 +1169,8 @@ CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NO
 CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
 CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5;
 CREATE INDEX stops_list ON stops (created_at, id);
+-- A destination of a project has one breaker: the next one takes the place of the last.
+CREATE UNIQUE INDEX stops_breaker ON stops (hold_key, project) WHERE cause = 2;
 
 -- +goose Down
 -- There is no down migration: a schema is only ever replaced by a newer one.

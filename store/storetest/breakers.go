@@ -1,0 +1,342 @@
+package storetest
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var breakerTests = []test{
+	{"a breaker opens, once", breakerOpens},
+	{"nothing but the probe is armed", breakerArms},
+	{"a claim lets one job through", breakerClaims},
+	{"a KEYED job is let through first", breakerKeyed(job.Keyed, job.Opaque)},
+	{"a KEYED job is let through first, whatever was created first", breakerKeyed(job.Opaque, job.Keyed)},
+	{"a probe that fails doubles the wait", breakerFails},
+	{"a probe that says nothing costs no patience", breakerUndecided},
+	{"a probe that succeeds closes it", breakerCloses},
+	{"a person closes it", breakerEnded},
+	{"a probe whose server died is followed by another", breakerDied},
+	{"a repeat is the probe before a first attempt", breakerRepeats},
+	{"looks, results and late evidence go on", breakerEvidence},
+	{"a stop of another cause is stronger", breakerStopped},
+	{"it covers its project alone", breakerProject},
+	{"it ends by itself if no probe is found", breakerForgotten},
+	{"one that opens again soon is as patient as before", breakerAgain},
+	{"many ask to be the probe", breakerRace},
+}
+
+// breaker opens the breaker of the fixture's destination.
+func (f *fixture) breaker() store.Stop {
+	f.Helper()
+	return f.stop(store.Stop{
+		Scope: store.StopDestination, Project: project, Destination: holdKey, Cause: store.StoppedByBreaker,
+		Note: "refused", CreatedBy: "worker",
+	})
+}
+
+const probeFor = 2 * time.Minute
+
+func (f *fixture) takeProbe(b store.Stop, l store.Leased) bool {
+	f.Helper()
+	took, err := f.s.TakeProbe(f.ctx, store.Probe{Breaker: b.ID, Token: l.ClaimToken, For: probeFor})
+	f.ok(err)
+	return took
+}
+
+func (f *fixture) endProbe(b store.Stop, l store.Leased, v store.ProbeVerdict) (store.Stop, bool) {
+	f.Helper()
+	out, counts, err := f.s.EndProbe(f.ctx, store.ProbeResult{Breaker: b.ID, Token: l.ClaimToken, Verdict: v, Note: "still refused", Actor: "worker"})
+	f.ok(err)
+	return out, counts
+}
+
+// probe lets a job through, as the probe that is due.
+func (f *fixture) probe(b store.Stop) store.Leased {
+	f.Helper()
+	l := f.claim()
+	f.is(l.Stopped != nil && l.Stopped.ID == b.ID, true, "the breaker of a job that was let through")
+	f.is(f.takeProbe(b, l), true, "is the probe")
+	return l
+}
+
+// giveBack returns a lease under a breaker.
+func (f *fixture) giveBack(l store.Leased) {
+	f.Helper()
+	f.apply(l.Snapshot, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Minute, Message: job.Stopped})
+}
+
+func breakerOpens(f *fixture) {
+	b := f.breaker()
+	now := f.job(f.submit().ID).Now
+	f.is([]any{b.Begin, b.ProbeAt, b.End, b.Planned, b.Probes}, []any{now, now.Add(10 * time.Second), now.Add(10*time.Second + store.BreakerKept), false, 0}, "opened")
+	again, created, err := f.tryStop(store.Stop{
+		Scope: store.StopDestination, Project: project, Destination: holdKey, Cause: store.StoppedByBreaker, Note: "another",
+	})
+	f.ok(err)
+	f.is(created, false, "opened again")
+	f.is(again, b, "opened again")
+	f.claimed()
+	page, err := f.s.ListStops(f.ctx, store.StopQuery{Project: project})
+	f.ok(err)
+	f.is(page.Stops, []store.Stop{b}, "listed")
+}
+
+func breakerArms(f *fixture) {
+	f.submit()
+	f.submit()
+	leased := f.claimN(2)
+	b := f.breaker()
+	f.fails(f.armOne(f.intent(leased[0])).Err, store.ErrStopped)
+	f.is(f.takeProbe(b, leased[0]), false, "a probe before its time")
+	f.clock.advance(10 * time.Second)
+	f.fails(f.armOne(f.intent(leased[0])).Err, store.ErrStopped)
+	f.is(f.takeProbe(b, leased[0]), true, "a probe that is due")
+	f.is(f.takeProbe(b, leased[1]), false, "a second probe")
+	f.fails(f.armOne(f.intent(leased[1])).Err, store.ErrStopped)
+	f.ok(f.armOne(f.intent(leased[0])).Err)
+}
+
+func breakerClaims(f *fixture) {
+	b := f.breaker()
+	other := f.bystander()
+	f.submit()
+	f.submit()
+	f.submit(on(other))
+	f.submit(on(other))
+	f.claimed()
+	f.clock.advance(10 * time.Second)
+	f.claimed()
+	f.clock.advance(store.StopHeadStart)
+	l := f.probe(b)
+	f.is(len(f.claimN(10)), 0, "let through beside the probe")
+	f.clock.advance(store.StopHeadStart)
+	f.is(len(f.claimN(10)), 0, "let through beside the probe, later")
+	next, err := f.s.NextDue(f.ctx, time.Hour)
+	f.ok(err)
+	f.is(next > 0, true, "next due: %v", next)
+	f.ok(f.armOne(f.intent(l)).Err)
+	// A job that was let through and did not become the probe leaves the next one to later.
+	b, _ = f.endProbe(b, l, store.ProbeIll)
+	f.clock.advance(20*time.Second + store.StopHeadStart)
+	f.giveBack(f.claim())
+	f.is(len(f.claimN(10)), 0, "let through at once again")
+	f.clock.advance(store.StopHeadStart)
+	f.probe(b)
+}
+
+func breakerKeyed(classes ...job.Class) func(*fixture) {
+	return func(f *fixture) {
+		var want job.ID
+		for _, class := range classes {
+			s := f.submit(on(f.connect(store.Connection{Class: class})), holding("elsewhere"))
+			if class == job.Keyed {
+				want = s.ID
+			}
+		}
+		b := f.stop(store.Stop{Scope: store.StopDestination, Project: project, Destination: "elsewhere", Cause: store.StoppedByBreaker})
+		f.clock.advance(10*time.Second + store.StopHeadStart)
+		f.is(f.probe(b).ID, want, "the probe")
+	}
+}
+
+func breakerFails(f *fixture) {
+	b := f.breaker()
+	f.submit()
+	f.submit()
+	wait := 10 * time.Second
+	for n := 1; n <= 9; n++ {
+		f.clock.advance(wait)
+		f.claimed()
+		f.clock.advance(store.StopHeadStart)
+		l := f.probe(b)
+		var counts bool
+		b, counts = f.endProbe(b, l, store.ProbeIll)
+		f.is(counts, true, "counts")
+		wait = min(2*wait, 10*time.Minute)
+		now := f.job(l.ID).Now
+		f.is([]any{b.ProbeAt, b.End, b.Probes, b.Note, b.Prober}, []any{now.Add(wait), now.Add(wait + store.BreakerKept), n, "still refused", job.ID{}}, "after probe %d", n)
+		_, counts = f.endProbe(b, l, store.ProbeWell)
+		f.is(counts, false, "a result that counts twice")
+		f.fails(f.armOne(f.intent(l)).Err, store.ErrStopped)
+		f.giveBack(l)
+	}
+	f.is(f.meta().Stops, int64(1), "stops")
+}
+
+func breakerUndecided(f *fixture) {
+	b := f.breaker()
+	f.submit()
+	f.clock.advance(10*time.Second + store.StopHeadStart)
+	l := f.probe(b)
+	b, counts := f.endProbe(b, l, store.ProbeUndecided)
+	f.is([]any{counts, b.ProbeAt, b.Probes, b.Note}, []any{true, f.job(l.ID).Now.Add(10 * time.Second), 0, "refused"}, "after a probe that said nothing")
+}
+
+func breakerCloses(f *fixture) {
+	b := f.breaker()
+	first, second, third := f.submit(), f.submit(), f.submit()
+	f.clock.advance(10*time.Second + store.StopHeadStart)
+	l := f.probe(b)
+	f.is(l.ID, first.ID, "the probe")
+	f.clock.advance(store.StopHeadStart)
+	f.claimed()
+	work, end := f.s.Watch(store.WatchWork)
+	defer end()
+	f.apply(f.arm(l).Snapshot, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, Message: "done"})
+	b, counts := f.endProbe(b, l, store.ProbeWell)
+	f.is([]any{counts, b.Ended, b.EndedBy}, []any{true, f.job(l.ID).Now, "worker"}, "closed")
+	f.is(token(work), true, "hint")
+	f.is(f.meta().Stops, int64(0), "stops")
+	f.claimed(second.ID, third.ID)
+}
+
+func breakerEnded(f *fixture) {
+	b := f.breaker()
+	a, other := f.submit(), f.submit()
+	f.clock.advance(10*time.Second + store.StopHeadStart)
+	l := f.probe(b)
+	f.is(f.endStop(b).EndedBy, "api:bob/2", "closed")
+	f.claimed(other.ID)
+	_, counts := f.endProbe(b, l, store.ProbeIll)
+	f.is(counts, false, "the result of a probe whose breaker was closed")
+	f.ok(f.armOne(f.intent(l)).Err)
+	f.is(f.job(a.ID).State, job.Sending, "the probe")
+	_, _, err := f.s.EndProbe(f.ctx, store.ProbeResult{Breaker: f.id(), Token: l.ClaimToken})
+	f.fails(err, store.ErrNotFound)
+}
+
+func breakerDied(f *fixture) {
+	b := f.breaker()
+	f.submit()
+	f.submit()
+	f.clock.advance(10*time.Second + store.StopHeadStart)
+	dead := f.probe(b)
+	f.clock.advance(probeFor)
+	f.claimed()
+	f.fails(f.armOne(f.intent(dead)).Err, store.ErrStale)
+	f.clock.advance(store.StopHeadStart)
+	next := f.probe(b)
+	_, counts := f.endProbe(b, dead, store.ProbeWell)
+	f.is(counts, false, "the result of a probe that was given up")
+	f.ok(f.armOne(f.intent(next)).Err)
+}
+
+func breakerRepeats(f *fixture) {
+	unknown := f.ambiguous()
+	b := f.breaker()
+	f.submit()
+	f.clock.advance(10 * time.Second)
+	looks := f.looks()
+	f.is(len(looks) == 1 && looks[0].ID == unknown.ID && looks[0].Stopped != nil, true, "a look that knows the breaker: %v", looks)
+	repeat := f.intent(looks[0], func(a *store.Arm) { a.EffectKey, a.Digest = looks[0].RoundKey, []byte("digest") })
+	f.fails(f.armOne(repeat).Err, store.ErrStopped)
+	f.is(f.takeProbe(b, looks[0]), true, "is the probe")
+	f.clock.advance(store.StopHeadStart)
+	f.claimed()
+	// It fails, and is put off for long. The next probe is its again.
+	f.apply(looks[0].Snapshot, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Hour, Message: job.Stopped})
+	b, _ = f.endProbe(b, looks[0], store.ProbeIll)
+	f.is(f.job(unknown.ID).NextAt, b.ProbeAt, "the repeat's next time")
+	f.clock.advance(20 * time.Second)
+	f.claimed()
+	looks = f.looks()
+	f.is(f.takeProbe(b, looks[0]), true, "is the probe again")
+	repeat = f.intent(looks[0], func(a *store.Arm) { a.EffectKey, a.Digest = looks[0].RoundKey, []byte("digest") })
+	f.ok(f.armOne(repeat).Err)
+}
+
+func breakerEvidence(f *fixture) {
+	done, late := f.sending(), f.sending()
+	f.breaker()
+	got := f.apply(done.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, Message: "done"})
+	f.is(got.Snapshot.State, job.Succeeded, "a result")
+	f.clock.advance(2 * fence)
+	over, err := f.s.Overdue(f.ctx, 10)
+	f.ok(err)
+	unknown := f.apply(over[0], job.FenceOver{}).Snapshot
+	f.is([]any{unknown.ID, unknown.State}, []any{late.Snapshot.ID, job.Ambiguous}, "an unknown outcome")
+	got = f.apply(unknown, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, Message: "late"})
+	f.is(got.Snapshot.State, job.Succeeded, "a late answer")
+}
+
+func breakerStopped(f *fixture) {
+	b := f.breaker()
+	f.submit()
+	f.clock.advance(10*time.Second + store.StopHeadStart)
+	l := f.probe(b)
+	stop := f.stop(store.Stop{Scope: store.StopDestination, Project: project, Destination: holdKey, End: start.Add(20 * time.Second)})
+	err := f.armOne(f.intent(l)).Err
+	stopped, ok := errors.AsType[*store.StoppedError](err)
+	f.is(ok && stopped.By.ID == stop.ID, true, "the stop in the refusal: %v", err)
+	f.endStop(stop)
+	f.ok(f.armOne(f.intent(l)).Err)
+}
+
+func breakerProject(f *fixture) {
+	f.breaker()
+	f.submit()
+	free := f.submit(on(f.connect(store.Connection{Project: "another"})), func(n *store.NewJob) { n.Spec.Project = "another" })
+	f.claimed(free.ID)
+}
+
+func breakerForgotten(f *fixture) {
+	b := f.breaker()
+	f.clock.advance(10*time.Second + store.BreakerKept)
+	s := f.submit()
+	f.is(f.claimed(s.ID)[0].Stopped == nil, true, "stopped by a breaker that has ended")
+	f.is(f.meta().Stops, int64(0), "stops")
+	next := f.breaker()
+	f.is([]any{next.ID == b.ID, next.Probes}, []any{false, 1}, "another breaker")
+}
+
+func breakerAgain(f *fixture) {
+	f.submit()
+	f.submit()
+	b := f.breaker()
+	f.clock.advance(10*time.Second + store.StopHeadStart)
+	l := f.probe(b)
+	b, _ = f.endProbe(b, l, store.ProbeIll)
+	f.giveBack(l)
+	f.endStop(b)
+	f.clock.advance(store.BreakerRemembered - time.Second)
+	b = f.breaker()
+	f.is([]any{b.Probes, b.ProbeAt.Sub(b.Begin)}, []any{2, 40 * time.Second}, "opened again soon")
+	page, err := f.s.ListStops(f.ctx, store.StopQuery{Ended: true})
+	f.ok(err)
+	f.is(page.Stops, []store.Stop{b}, "one breaker of a destination is kept")
+	f.endStop(b)
+	f.clock.advance(store.BreakerRemembered)
+	f.is(f.breaker().Probes, 0, "opened again later")
+}
+
+// breakerRace has many leases ask to be the probe, and arms them.
+func breakerRace(f *fixture) {
+	const workers = 4
+	for range 4 * workers {
+		f.submit()
+	}
+	leased := f.claimN(4 * workers)
+	b := f.breaker()
+	f.clock.advance(10 * time.Second)
+	var took, armed atomic.Int64
+	together(workers, func(i int) {
+		for n := i; n < len(leased); n += workers {
+			ok, err := f.s.TakeProbe(f.ctx, store.Probe{Breaker: b.ID, Token: leased[n].ClaimToken, For: probeFor})
+			if err != nil {
+				f.Error(err)
+			}
+			if ok {
+				took.Add(1)
+			}
+			out, err := f.s.Arm(f.ctx, []store.Arm{f.intent(leased[n])})
+			if err == nil && out[0].Err == nil {
+				armed.Add(1)
+			}
+		}
+	})
+	f.is([]int64{took.Load(), armed.Load()}, []int64{1, 1}, "probes, and arms")
+}
