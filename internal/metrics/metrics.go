@@ -34,6 +34,7 @@ type Metrics struct {
 	attempts, outcomes, looks  *prometheus.CounterVec
 	effects, prevented, doubly *prometheus.CounterVec
 	ended, calls, failures     *prometheus.CounterVec
+	breakers                   *prometheus.CounterVec
 	takenUp                    prometheus.Counter
 	startLag, took             prometheus.Histogram
 
@@ -65,6 +66,10 @@ func New(version, worker string) *Metrics {
 	m.ended = counter("jobs_ended_total", "Jobs that ended, by their final state.", "class", "state")
 	m.calls = counter("calls_total", "Calls of the API that ended.", "procedure", "code")
 	m.failures = counter("store_failures_total", "Calls of the engine to the store that failed.", "operation")
+	m.breakers = counter("breaker_changes_total", "Circuit breakers that this server opened and closed, and their probes that failed.", "change")
+	for _, change := range []string{BreakerOpened, BreakerClosed, ProbeFailed} {
+		m.breakers.WithLabelValues(change)
+	}
 	m.startLag = histogram("start_lag_seconds", "Time from a job's scheduled time to the intent of its first attempt.", lagBuckets)
 	m.took = histogram("call_duration_seconds", "Time that unary calls of the API took.", callBuckets)
 	m.takenUp = prometheus.NewCounter(prometheus.CounterOpts{
@@ -125,6 +130,20 @@ func (m *Metrics) Armed(connector string, class job.Class, number int, lag time.
 	m.attempts.WithLabelValues(connector, class.String()).Inc()
 	if number == 1 {
 		m.startLag.Observe(max(0, lag.Seconds()))
+	}
+}
+
+// What changes of a breaker are counted as.
+const (
+	BreakerOpened = "opened"
+	BreakerClosed = "closed"
+	ProbeFailed   = "probe_failed"
+)
+
+// BreakerChanged counts a change of a breaker.
+func (m *Metrics) BreakerChanged(change string) {
+	if m != nil {
+		m.breakers.WithLabelValues(change).Inc()
 	}
 }
 

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/metrics"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file (docs/decisions/breakers.md has the reasons):
+//   - a try counts against a destination if its connector says that the target itself is ill: it
+//     cannot be reached, gives no answer, or answers 5xx. Every other answer ends the row;
+//   - rows are counted in this process, and the breaker is a stop in the database, which all
+//     servers see;
+//   - a probe is a job that was let through. A KEYED one is sent; of every other one the connection
+//     alone is opened, before its intent. What it has shown is written once.
+
+// Limits of Config.BreakAfter and Config.BreakWithin, and their defaults in a server.
+const (
+	DefaultBreakAfter  = 5
+	MaxBreakAfter      = 1000
+	DefaultBreakWithin = 10 * time.Minute
+	MinBreakWithin     = 10 * time.Second
+	MaxBreakWithin     = time.Hour
+)
+
+// maxIll bounds the destinations whose tries are counted.
+const maxIll = 1024
+
+// breakers counts tries in a row that failed.
+type breakers struct {
+	*Config
+
+	n   atomic.Int64 // of rows: a success does not wait for mu while nothing fails
+	mu  sync.Mutex
+	ill map[destination]row
+}
+
+// destination is a hold key of a project.
+type destination struct{ project, key string }
+
+func destinationOf(l *store.Leased) destination { return destination{l.Project, l.HoldKey} }
+
+// row is tries in a row that failed.
+type row struct {
+	failed int
+	since  time.Time
+	// first is the job of the first one, and others reports that there are others.
+	first  job.ID
+	others bool
+}
+
+// well ends a destination's row.
+func (b *breakers) well(d destination) {
+	if b.n.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.ill, d)
+	b.n.Store(int64(len(b.ill)))
+}
+
+// failed counts a try. It reports whether the breaker is to open.
+func (b *breakers) failed(d destination, j job.ID, now time.Time) bool {
+	if b.BreakAfter == 0 || d.key == "" {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, known := b.ill[d]
+	if !known && len(b.ill) >= maxIll {
+		b.forget(now)
+		if len(b.ill) >= maxIll {
+			return false
+		}
+	}
+	if !known || now.Sub(r.since) > b.BreakWithin {
+		r = row{since: now, first: j}
+	}
+	r.failed++
+	r.others = r.others || r.first != j
+	if open := r.failed >= b.BreakAfter && r.others; open {
+		delete(b.ill, d)
+		b.n.Store(int64(len(b.ill)))
+		return true
+	}
+	b.put(d, r)
+	return false
+}
+
+// onTrial has the next try that fails open the breaker again: of the destination only the
+// connection was tried.
+func (b *breakers) onTrial(d destination, now time.Time) {
+	if b.BreakAfter == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.ill) < maxIll {
+		b.put(d, row{failed: b.BreakAfter - 1, since: now, others: true})
+	}
+}
+
+func (b *breakers) put(d destination, r row) {
+	if b.ill == nil {
+		b.ill = make(map[destination]row)
+	}
+	b.ill[d] = r
+	b.n.Store(int64(len(b.ill)))
+}
+
+// forget drops rows that are too old to grow.
+func (b *breakers) forget(now time.Time) {
+	for d, r := range b.ill {
+		if now.Sub(r.since) > b.BreakWithin {
+			delete(b.ill, d)
+		}
+	}
+}
+
+// isDown reports whether an error means that the target itself is ill.
+func isDown(err error) bool {
+	var r *connector.Refusal
+	return errors.As(err, &r) && r.Down
+}
+
+// breakerProbe is an attempt's part in a breaker.
+type breakerProbe struct {
+	breaker job.ID
+	begun   Reading
+	span    time.Duration
+}
+
+// takeProbe makes the attempt's job the probe of the breaker that covers it. False: it is not, and
+// must not start.
+func (a *attempt) takeProbe(ctx context.Context, by *store.Stop) bool {
+	l := a.leased
+	if !by.ProbeDue(l.Now) {
+		return false
+	}
+	p := &breakerProbe{breaker: by.ID, begun: a.e.Clock.Read(), span: openTimeout + max(l.Retry.Timeout(), job.SendTimeout) + 2*storeTimeout}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	took, err := a.e.Store.TakeProbe(ctx, store.Probe{Breaker: p.breaker, Token: l.ClaimToken, For: p.span})
+	if err != nil {
+		a.e.Log.DebugContext(a.work.Context(), "a probe could not be taken; another one follows", logged(&l.Snapshot, &l.Connection), "err", err)
+	}
+	if err != nil || !took {
+		return false
+	}
+	a.probe = p
+	return true
+}
+
+// endProbe writes what the attempt has shown as a probe, if it is one and has not said it before.
+// It reports whether that counted.
+func (a *attempt) endProbe(v store.ProbeVerdict, note string) bool {
+	p, l := a.probe, a.leased
+	if p == nil {
+		return false
+	}
+	a.probe = nil
+	ctx, cancel := context.WithTimeout(a.e.hard, storeTimeout)
+	defer cancel()
+	stop, counts, err := a.e.Store.EndProbe(ctx, store.ProbeResult{Breaker: p.breaker, Token: l.ClaimToken, Verdict: v, Note: note, Actor: a.e.Worker})
+	if err != nil {
+		a.e.Log.WarnContext(a.work.Context(), "what a probe has shown could not be stored; another one follows", logged(&l.Snapshot, &l.Connection), "err", err)
+		return false
+	}
+	if !counts {
+		return false
+	}
+	attrs := []any{"project", l.Project, "destination", l.HoldKey, "pause", stop.ID.String()}
+	switch v {
+	case store.ProbeWell:
+		a.e.Metrics.BreakerChanged(metrics.BreakerClosed)
+		a.e.Log.InfoContext(a.work.Context(), "a circuit breaker closed: the jobs of its destination start again",
+			append(attrs, "open_for", stop.Ended.Sub(stop.Begin).Round(time.Second).String())...)
+	case store.ProbeIll:
+		a.e.Metrics.BreakerChanged(metrics.ProbeFailed)
+		a.e.Log.InfoContext(a.work.Context(), "a probe failed; the circuit breaker stays open",
+			append(attrs, "why", note, "failed", stop.Probes, "next_probe", stop.ProbeAt.UTC().Format(time.RFC3339))...)
+	case store.ProbeUndecided:
+	}
+	return true
+}
+
+// sawRefusal notes that the attempt could not be prepared.
+func (a *attempt) sawRefusal(ctx context.Context) {
+	if a.down && ctx.Err() == nil {
+		a.sawIll("it cannot be reached")
+	}
+}
+
+// sawOpen notes that the target takes connections. That is all that a job which is not KEYED says as
+// a probe: its intent could cost a person. False: the attempt must not go on.
+func (a *attempt) sawOpen() bool {
+	p := a.probe
+	if p == nil {
+		return true
+	}
+	_, answerBy := a.sendTimes()
+	gone, err := p.begun.elapsed(a.e.Clock.Read())
+	if a.traits.Class == job.Keyed && err == nil && gone+answerBy+storeTimeout <= p.span {
+		return true
+	}
+	if !a.endProbe(store.ProbeWell, "") {
+		return false
+	}
+	a.e.breakers.onTrial(destinationOf(a.leased), a.e.Clock.Read().Time)
+	return true
+}
+
+// sawOutcome notes what an outcome says of the target.
+func (a *attempt) sawOutcome(o *job.Outcome) {
+	switch {
+	case o.Kind == job.FailRateLimited || o.Kind == job.FailAuth:
+		a.sawWell()
+	case o.Down && o.HTTPStatus > 0:
+		a.sawIll("it answered " + transport.StatusText(o.HTTPStatus))
+	case o.Down:
+		a.sawIll("it gave no answer")
+	case o.HTTPStatus > 0, o.Result == job.ResultSucceeded, o.Result == job.ResultAccepted, o.Result == job.ResultRejected:
+		a.sawWell()
+	default: // it was not sent, or nobody knows why there is no outcome
+	}
+}
+
+func (a *attempt) sawWell() {
+	a.e.breakers.well(destinationOf(a.leased))
+	a.endProbe(store.ProbeWell, "")
+}
+
+// sawIll counts a try that failed, and opens the breaker if there were enough.
+func (a *attempt) sawIll(why string) {
+	e, l := a.e, a.leased
+	if a.probe != nil {
+		a.endProbe(store.ProbeIll, "The last probe failed: "+why+".")
+		return
+	}
+	if !e.breakers.failed(destinationOf(l), l.ID, e.Clock.Read().Time) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
+	defer cancel()
+	stop, opened, err := e.Store.CreateStop(ctx, store.NewStop{Stop: store.Stop{
+		ID: e.NewID(), Scope: store.StopDestination, Project: l.Project, Destination: l.HoldKey, Cause: store.StoppedByBreaker,
+		Note: strconv.Itoa(e.BreakAfter) + " tries in a row failed; of the last one, " + why + ".", CreatedBy: e.Worker,
+	}})
+	switch {
+	case err != nil:
+		e.Log.WarnContext(a.work.Context(), "a circuit breaker could not be opened", logged(&l.Snapshot, &l.Connection), "err", err)
+	case opened:
+		e.Metrics.BreakerChanged(metrics.BreakerOpened)
+		e.Log.WarnContext(a.work.Context(), "a circuit breaker opened: the jobs of its destination wait for a probe that succeeds",
+			"project", l.Project, "destination", l.HoldKey, "connection", cmp.Or(l.Connection.Key, l.Spec.Connection.String()), "pause", stop.ID.String(),
+			"why", stop.Note, "next_probe", stop.ProbeAt.UTC().Format(time.RFC3339))
+	}
+}
