@@ -5,7 +5,7 @@ STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
 SQL_GEN := gen/sqlitedb gen/pgdb gen/shareddb
 GO_GEN := $(addprefix clients/go/,fireoncev1 schedulesv1 connectionsv1 adminv1 connectorv1)
-PROTO_GEN := gen/ts gen/proto
+PROTO_GEN := gen/ts gen/proto gen/comments
 GEN := $(PROTO_GEN) $(SQL_GEN) $(GO_GEN)
 
 BUF := $(TOOLS)/buf
@@ -107,7 +107,7 @@ $(TOOLS)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	$(call go-tool,golangci,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 
 # Exactly what the lock file says, for code generation and the TypeScript example.
-$(NODE_MODULES): package.json package-lock.json .npmrc examples/typescript/package.json examples/connector-typescript/package.json
+$(NODE_MODULES): package.json package-lock.json .npmrc $(addsuffix /package.json,$(addprefix examples/,typescript connector-typescript receiver-typescript))
 	.ci/need-clients node
 	npm ci
 	@touch $@
@@ -226,7 +226,7 @@ test-crash: need-postgres need-promtool need-sslscan ## Run real processes that 
 # server's versions of Connect and gRPC, and with its own.
 .PHONY: test-clients
 test-clients: need-postgres need-postfix clients $(PDS_MODULES) $(ORACLE_MODULES) ## Run clients in six languages and a browser, connectors against real servers of others, and a new one
-	$(GO_TEST) -run '^Test(Clients|Commands|NoRules)$$|InABrowser$$|^TestTour' ./cmd/fireonce
+	$(GO_TEST) -run '^Test(Clients|Commands|NoRules|ReceiveOnce)$$|InABrowser$$|^TestTour' ./cmd/fireonce
 	$(GO_TEST) $(WIDE) ./internal/proof/platforms/... ./internal/proof/chaos/sites
 	$(GO_TEST) -run Postfix ./internal/connector/smtp
 	$(GO_TEST) -v -run '^TestOracle' ./internal/twittertext ./internal/weburl ./internal/connector/...
@@ -435,7 +435,7 @@ bench-go: need-postgres ## Go's benchmarks of the parts: submit, claim-to-settle
 .PHONY: alerts
 alerts: need-promtool ## Check the alert rules in deploy/, and when they fire
 	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool check rules deploy/prometheus/alerts.yml
-	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool test rules deploy/prometheus/alerts_test.yml
+	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool test rules deploy/prometheus/alerts_test.yml deploy/prometheus/alerts_days_test.yml
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the words, the contract and the alert rules

@@ -107,7 +107,7 @@ func (s *connectionService) newConnection(
 	if err != nil {
 		return none, nil, err
 	}
-	sealed.Expires = expires
-	conn.CredentialFingerprint, conn.CredentialExpires = sealed.Fingerprint, expires
+	sealed.Expires, sealed.Renews = expires, renews(req.GetCredential())
+	conn.CredentialFingerprint, conn.CredentialExpires, conn.CredentialRenews = sealed.Fingerprint, expires, sealed.Renews
 	return conn, sealed, nil
 }

@@ -57,7 +57,7 @@ func (s *connectionService) RotateCredential(ctx context.Context, req *connectio
 			if err != nil {
 				return c, err
 			}
-			c.Credential.Expires = expires
+			c.Credential.Expires, c.Credential.Renews = expires, renews(req.GetCredential())
 			return c, nil
 		},
 	})

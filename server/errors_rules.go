@@ -35,7 +35,8 @@ const (
 // ruleViolations are the rules that a request breaks; nil: none.
 type ruleViolations struct {
 	found *protovalidate.ValidationError
-	body  *fireoncev1.FieldViolation // of a body in JSON; nil: none
+	of    protoreflect.MessageDescriptor // of what breaks them
+	body  *fireoncev1.FieldViolation     // of a body in JSON; nil: none
 	// more reports that there may be others.
 	more bool
 }
@@ -56,7 +57,7 @@ func violationsOf(rules protovalidate.Validator, m proto.Message, all bool) (*ru
 	if first == nil {
 		return nil, nil
 	}
-	out := &ruleViolations{more: true}
+	out := &ruleViolations{more: true, of: m.ProtoReflect().Descriptor()}
 	if !errors.As(first, &out.found) {
 		return nil, first
 	}
@@ -96,7 +97,9 @@ func (b *ruleViolations) fault() *fault {
 	if b.body != nil {
 		return invalid(b.more, b.body)
 	}
-	return invalid(b.more, convertAll(b.found.Violations, violation)...)
+	return invalid(b.more, convertAll(b.found.Violations, func(v *protovalidate.Violation) *fireoncev1.FieldViolation {
+		return violation(v, b.of)
+	})...)
 }
 
 // ruleChecker checks requests by the contract's rules.

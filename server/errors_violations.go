@@ -7,6 +7,7 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/contract"
@@ -18,11 +19,11 @@ import (
 // longestPath bounds the path of a field: a key of a map may be as long as a request.
 const longestPath = 256
 
-// violation returns one violation of the contract's rules as clients get it.
-func violation(v *protovalidate.Violation) *fireoncev1.FieldViolation {
+// violation returns one violation of the contract's rules, by a message of a type, as clients get it.
+func violation(v *protovalidate.Violation, of protoreflect.MessageDescriptor) *fireoncev1.FieldViolation {
 	return &fireoncev1.FieldViolation{
 		Field: fieldPath(v.Proto.GetField()),
-		Rule:  v.Proto.GetRuleId(), Message: contract.Sentence(v),
+		Rule:  v.Proto.GetRuleId(), Message: contract.Sentence(v, of),
 	}
 }
 

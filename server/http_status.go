@@ -60,8 +60,10 @@ type statusReport struct {
 	// Worker is the name of this process in attempts and events.
 	Worker string `json:"worker"`
 	// Engine is "sqlite" or "postgres".
-	Engine      string `json:"engine"`
-	StoreID     string `json:"store_id"`
+	Engine  string `json:"engine"`
+	StoreID string `json:"store_id"`
+	// Namespace is the installation's part of every effect key.
+	Namespace   string `json:"namespace"`
 	Incarnation int64  `json:"incarnation"`
 	// QuarantineReason is why nothing is sent; empty: there is no quarantine.
 	QuarantineReason string `json:"quarantine_reason"`
@@ -103,7 +105,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
-		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
+		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Namespace: meta.Namespace, Incarnation: meta.Incarnation,
 		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(), Pauses: pauses,
 		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()), SchedulesLeft: reportLeft(s.cfg.Scheduler.Left()), Vitals: s.reportVitals(ctx), Guarantee: guaranteeReport(s.cfg.Metrics.Guarantee()),
 	})
@@ -163,6 +165,13 @@ type vitalsReport struct {
 	OldestScheduleSeconds float64 `json:"oldest_schedule_seconds"`
 	RefusedSchedules      int64   `json:"refused_schedules"`
 	HeldConnections       int64   `json:"held_connections"`
+	// OldestQuestionSeconds is how long a job has waited for a person's decision.
+	OldestQuestionSeconds float64 `json:"oldest_question_seconds"`
+	Connections           int64   `json:"connections"`
+	ExpiringCredentials   int64   `json:"expiring_credentials"`
+	Schedules             int64   `json:"schedules"`
+	// PausedSchedules are those that paused themselves.
+	PausedSchedules int64 `json:"paused_schedules"`
 }
 
 // reportVitals returns the measurement that GET /metrics has, too.
@@ -175,7 +184,16 @@ func (s *Server) reportVitals(ctx context.Context) *vitalsReport {
 		AgeSeconds: time.Since(r.At).Seconds(), Waiting: r.Waiting, Due: r.Due, OldestDueSeconds: r.OldestDue.Seconds(),
 		InFlight: r.InFlight, Accepted: r.Accepted, Ambiguous: r.Ambiguous, NeedsResolution: r.NeedsResolution,
 		OldestUnknownSeconds: r.OldestUnknown.Seconds(), OldestScheduleSeconds: r.OldestFiring.Seconds(),
-		RefusedSchedules: r.RefusedSchedules,
+		RefusedSchedules: r.RefusedSchedules, OldestQuestionSeconds: r.OldestQuestion.Seconds(), Schedules: r.Schedules,
+	}
+	for _, n := range r.Connections {
+		out.Connections += n
+	}
+	for _, n := range r.Expiring {
+		out.ExpiringCredentials += n
+	}
+	for _, n := range r.PausedSchedules {
+		out.PausedSchedules += n
 	}
 	for _, n := range r.Holds {
 		out.HeldConnections += n

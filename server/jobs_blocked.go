@@ -13,7 +13,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: blocked_reason states why a job does not start although its time has come.
+// Rules of this file: blocked_reason states why a job does not start although its time has come, or
+// why nothing moves while it is SENDING.
 // The widest cause comes first: the database, the job that it replies to, its last attempt's own
 // reason, its connection. An answer goes without it where it cannot be read, because the call
 // itself has succeeded.
@@ -21,6 +22,8 @@ import (
 const (
 	// metaMaxAge is how old the cached description of the database may be.
 	metaMaxAge = time.Second
+	// serversMaxAge is how old the cached list of servers may be.
+	serversMaxAge = 2 * time.Second
 	// quarantineWords are for users: the reason itself names machines.
 	quarantineWords = "Nothing is being sent: the database may be a copy or an old state. An operator must run `fireonce recover`."
 	// clockStands and clockGoesOn say what a suspect clock means for sending.
@@ -136,6 +139,8 @@ func (v *jobConverter) job(ctx context.Context, snap job.Snapshot) *fireoncev1.J
 		out.BlockedReason = v.blocked(ctx, snap)
 	case snap.State == job.Accepted || snap.State == job.Ambiguous:
 		out.BlockedReason = v.ownReason(ctx, snap)
+	case snap.State == job.Sending:
+		out.BlockedReason = v.goneReason(ctx, snap)
 	}
 	if snap.State == job.NeedsResolution || snap.State == job.Ambiguous {
 		out.ResendAllowedTime = timeToWire(snap.Fence)
@@ -182,6 +187,26 @@ func (v *jobConverter) blocked(ctx context.Context, snap job.Snapshot) *fireonce
 		return held
 	}
 	return limitReason(snap)
+}
+
+// goneReason returns that the server that sends a job is gone; nil: it is not, as far as this one
+// knows.
+func (v *jobConverter) goneReason(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
+	servers, err := v.server.serverCache.Load(ctx, struct{}{}, v.server.store.Servers)
+	if err != nil {
+		return nil
+	}
+	i := slices.IndexFunc(servers, func(one store.Server) bool { return one.Worker == snap.Worker && one.State == store.ServerGone })
+	if i < 0 {
+		return nil
+	}
+	words := "Under way at " + snap.Worker + ", which is gone"
+	if seen := servers[i].Seen; !seen.IsZero() {
+		words += " (last sign of it: " + seen.UTC().Format(time.RFC3339) + ")"
+	}
+	out := newBlockedReason(fireoncev1.BlockedReason_KIND_SERVER_GONE, words+". Decided by "+snap.Fence.UTC().Format(time.RFC3339)+" at the latest.")
+	out.EndTime = timeToWire(snap.Fence)
+	return out
 }
 
 // limitReason returns what a job waits for after its own attempt met a rate limit: as long as it

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/job"
@@ -163,5 +165,37 @@ func TestOneReadOfTheDescription(t *testing.T) {
 	}
 	if more := runtime.NumGoroutine() - before; more > 50 {
 		t.Errorf("500 calls that have left: %d goroutines wait for the database", more)
+	}
+}
+
+// TestServerIsGone: a job that is SENDING states that its server is gone and when it is decided, for
+// every caller that may read it. While the server is there it states nothing.
+func TestServerIsGone(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{false, true} {
+		f := start(t)
+		c := overConnect(f)
+		if !gone {
+			f.must(f.store.Enlist(t.Context(), store.Process{Worker: "worker"}))
+		}
+		j := f.schedule(f.request("k"))
+		sent := f.arm()
+		got := f.read(c, j.GetJobId()).GetBlockedReason()
+		list, err := ask[fireoncev1.ListJobsResponse](t, c, jobsPath+"ListJobs", &fireoncev1.ListJobsRequest{})
+		f.must(err)
+		if listed := list.GetJobs()[0].GetBlockedReason(); !proto.Equal(listed, got) {
+			t.Errorf("GetJob: %v, ListJobs: %v", got, listed)
+		}
+		if !gone {
+			if got != nil {
+				t.Errorf("at a live server: %v", got)
+			}
+			continue
+		}
+		want := "Under way at worker, which is gone (last sign of it: " + sent.Updated.UTC().Format(time.RFC3339) +
+			"). Decided by " + sent.Fence.UTC().Format(time.RFC3339) + " at the latest."
+		if got.GetKind() != fireoncev1.BlockedReason_KIND_SERVER_GONE || got.GetMessage() != want || !got.GetEndTime().AsTime().Equal(sent.Fence) {
+			t.Errorf("%v, want %s", got, want)
+		}
 	}
 }

@@ -26,10 +26,18 @@ func (s *jobService) CancelJob(ctx context.Context, req *fireoncev1.CancelJobReq
 	return &fireoncev1.CancelJobResponse{Job: out, Prevented: prevented}, err
 }
 
-// nothingSent reports whether a job is canceled and no byte of it was sent.
+// nothingSent reports whether a job is canceled and no byte of it was sent, as far as the database
+// can know. A job that needed a person's ruling may have been sent, and so may every job of a
+// quarantined database.
 func (s *jobService) nothingSent(ctx context.Context, snap job.Snapshot) (bool, error) {
-	if snap.State != job.Canceled || snap.Attempt == 0 {
-		return snap.State == job.Canceled, nil
+	if snap.State != job.Canceled || snap.Resolution != nil {
+		return false, nil
+	}
+	if meta, err := s.meta(ctx); err != nil || meta.Quarantined != "" {
+		return false, err
+	}
+	if snap.Attempt == 0 {
+		return true, nil
 	}
 	attempts, err := s.store.Attempts(ctx, store.Ref{Project: snap.Project, ID: snap.ID}, 0, store.MaxBatch)
 	if err != nil {

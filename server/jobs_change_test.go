@@ -160,3 +160,26 @@ func TestCancelAgainstClaims(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestCancelAfterARestore: a quarantined database, and a job that needed a person, may have lost an
+// attempt. So a cancel does not claim that nothing was sent.
+func TestCancelAfterARestore(t *testing.T) {
+	t.Parallel()
+	of := func(j *fireoncev1.Job) *fireoncev1.CancelJobRequest {
+		return &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}}
+	}
+	f := start(t)
+	j := f.schedule(f.request("k"))
+	f.learn(f.id(j.GetJobId()), job.Restored{Since: f.clock.Now()})
+	f.learn(f.id(j.GetJobId()), job.Resolved{Ruling: job.RuleCancel, Actor: "ann", Note: "why"})
+	if res, err := f.cancel(of(j)); err != nil || res.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_CANCELED || res.GetPrevented() {
+		t.Errorf("after a ruling: %v, %v", res, err)
+	}
+	q := start(t)
+	j = q.schedule(q.request("k"))
+	q.must(q.store.Quarantine(t.Context(), "restored"))
+	q.clock.advance(2 * time.Second) // what the server knows of the database is a second old
+	if res, err := q.cancel(of(j)); err != nil || res.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_CANCELED || res.GetPrevented() {
+		t.Errorf("under a quarantine: %v, %v", res, err)
+	}
+}

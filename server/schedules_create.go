@@ -182,11 +182,16 @@ func inPart(at string, err error) error {
 
 // checkTemplate checks a draft's template as the job of the next firing.
 func (s *scheduleService) checkTemplate(ctx context.Context, in *validator, of store.Schedule, times *recur.Schedule, d scheduleDraft) error {
+	var wrong schedule.SpecError
+	if err := schedule.CheckLabels(d.template.GetLabels()); errors.As(err, &wrong) {
+		return specFault(fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID, partTemplate, wrong)
+	} else if err != nil {
+		return fmt.Errorf("check the labels: %w", err)
+	}
 	if schedule.Queued(d.template) {
 		return s.checkConnection(ctx, in, d)
 	}
 	payload := d.template.GetPayload()
-	var wrong schedule.SpecError
 	if err := schedule.CheckTexts(payload); errors.As(err, &wrong) {
 		return specFault(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID, under(partTemplate, "payload"), wrong)
 	} else if err != nil {

@@ -226,10 +226,16 @@ func TestCreateScheduleRefuses(t *testing.T) {
 			"a placeholder in a host":   {payload(toURL("https://{{zone}}.example.com/")), unfit, "job_template.payload.webhook.url"},
 			"a placeholder in a port":   {payload(toURL("https://example.com:{{run}}/")), unfit, "job_template.payload.webhook.url"},
 			"a placeholder with blanks": {payload(toURL("https://example.com/{{ run }}")), invalid, "job_template.payload.webhook.url"},
-			"an unknown one in a URL":   {payload(toURL("https://example.com/?{{day}}")), unfit, "job_template.payload.webhook.url"},
-			"a URL, long when filled":   {payload(toURL("https://example.com/" + strings.Repeat("a", 2000) + "{{schedule_id}}")), unfit, "job_template.payload.webhook.url"},
-			"a reserved key":            {func(r *createScheduleRequest) { r.IdempotencyKey = "fireonce:mine" }, reserved, "idempotency_key"},
-			"no connection":             {func(r *createScheduleRequest) { r.JobTemplate = templateOn(absent) }, nowhere, ""},
+			"a placeholder in an address": {payload(&fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
+				Sender: "a@example.org", To: []string{"b@example.org", "{{run}}@example.org"}, Subject: "{{run}}", TextBody: "a",
+			}}}), unfit, "job_template.payload.email.to[1]"},
+			"a placeholder in a label": {func(r *createScheduleRequest) {
+				r.JobTemplate.Labels = map[string]string{"day": "{{nominal_date}}"}
+			}, invalid, "job_template.labels"},
+			"an unknown one in a URL": {payload(toURL("https://example.com/?{{day}}")), unfit, "job_template.payload.webhook.url"},
+			"a URL, long when filled": {payload(toURL("https://example.com/" + strings.Repeat("a", 2000) + "{{schedule_id}}")), unfit, "job_template.payload.webhook.url"},
+			"a reserved key":          {func(r *createScheduleRequest) { r.IdempotencyKey = "fireonce:mine" }, reserved, "idempotency_key"},
+			"no connection":           {func(r *createScheduleRequest) { r.JobTemplate = templateOn(absent) }, nowhere, ""},
 			"no connection key": {func(r *createScheduleRequest) {
 				r.JobTemplate.Connection = &schedulesv1.JobTemplate_ConnectionKey{ConnectionKey: "nobody"}
 			}, nowhere, ""},

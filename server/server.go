@@ -191,6 +191,7 @@ type Server struct {
 	tail        *tail
 	fanout      *eventFanout
 	metaCache   *cache.TTL[struct{}, store.Meta]
+	serverCache *cache.TTL[struct{}, []store.Server]
 	connections *connectionCache
 	keys        *keyReader
 	health      *health
@@ -258,7 +259,10 @@ func New(cfg Config) (*Server, error) {
 		quotas: cfg.Quotas, streams: newOpenStreams(cfg.Quotas, quotaLog),
 		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metaCache: cache.New[struct{}, store.Meta](cache.Options{Max: 1, Age: metaMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now}),
-		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), keys: newKeyReader(cfg.Store, cfg.Now), health: newHealth(),
+		serverCache: cache.New[struct{}, []store.Server](cache.Options{
+			Max: 1, Age: serversMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now,
+		}),
+		fanout: &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), keys: newKeyReader(cfg.Store, cfg.Now), health: newHealth(),
 		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), previews: inflight.New(maxPreviews, previewWait), budget: wire.NewBudget(cfg.Limits.SmallWork, cfg.Limits.LargeWork),
 		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}

@@ -69,6 +69,9 @@ func credentialFromWire(c *connectionsv1.Credential) (encoded []byte, expires ti
 	return encoded, expires, err
 }
 
+// renews reports whether a credential can be renewed without a person.
+func renews(c *connectionsv1.Credential) bool { return c.GetOauth2().GetRefreshToken() != "" }
+
 // connectionWire converts a connection as this server sees it now.
 func (s *Server) connectionWire(c store.Connection) (*connectionsv1.Connection, error) {
 	return connectionToWire(c, s.cfg.Now(), s.credentialRequired)

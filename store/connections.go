@@ -150,7 +150,7 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 	}
 	if s := c.Credential; s != nil {
 		conn.CredentialVersion, conn.CredentialFingerprint = s.Version, s.Fingerprint
-		conn.CredentialExpires = job.Micros(s.Expires)
+		conn.CredentialExpires, conn.CredentialRenews = job.Micros(s.Expires), s.Renews
 	}
 	if c.Pause != nil {
 		conn.PausedReason = *c.Pause
@@ -163,7 +163,7 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 	}
 	if c.Delete {
 		conn.Deleted, conn.CredentialVersion, conn.CredentialFingerprint = now, 0, ""
-		conn.CredentialExpires = time.Time{}
+		conn.CredentialExpires, conn.CredentialRenews = time.Time{}, false
 	}
 	conn.Version, conn.Updated = conn.Version+1, now
 	if c.Actor != "" {
@@ -238,6 +238,7 @@ type Connection struct {
 	CredentialVersion     int // 0: no credential
 	CredentialFingerprint string
 	CredentialExpires     time.Time
+	CredentialRenews      bool // it is renewed before its end, without a person
 	// Key is the key under which the connection was created. It stays bound to the connection
 	// even after a deletion.
 	Key         string
@@ -285,6 +286,9 @@ type Sealed struct {
 	Data        []byte
 	Fingerprint string
 	Expires     time.Time
+	// Renews reports that the credential is renewed before its end, without a person. Reads do
+	// not set it: Connection.CredentialRenews has it.
+	Renews bool
 	// For is what the connection is sealed for. Reads set it, and writes ignore it.
 	For SealedFor
 }

@@ -18,6 +18,9 @@ const (
 	VitalsRows    = 1_000
 )
 
+// VitalsSoon is how long before its end a credential counts as expiring.
+const VitalsSoon = 7 * 24 * time.Hour
+
 // Vitals are an operator's measurements of a database, over all projects.
 type Vitals struct {
 	Now time.Time
@@ -34,6 +37,8 @@ type Vitals struct {
 	Accepted, Ambiguous, NeedsResolution int64
 	// OldestUnknown is Stats.OldestUnresolved over all projects.
 	OldestUnknown time.Duration
+	// OldestQuestion is how long the oldest NEEDS_RESOLUTION job has waited unchanged.
+	OldestQuestion time.Duration
 	// Holds count the connections that are held now.
 	Holds map[HeldBy]int64
 	// OldestFiring is how long the schedule that waits longest for its next decision has been
@@ -42,6 +47,16 @@ type Vitals struct {
 	// RefusedSchedules are those of which at least two decisions in a row were refused: see
 	// Schedule.RefusedDecisions.
 	RefusedSchedules int64
+	// Schedules are those that go on and those that are paused; at most VitalsWaiting.
+	Schedules int64
+	// PausedSchedules count those that paused themselves, by the cause.
+	PausedSchedules map[PauseCause]int64
+	// Connections count the connections that are not deleted, by connector; at most
+	// VitalsWaiting of each.
+	Connections map[string]int64
+	// Expiring count, by connector, the credentials that end within VitalsSoon and that nothing
+	// renews.
+	Expiring map[string]int64
 }
 
 // HeldBy groups held connections.

@@ -103,10 +103,15 @@ func (w watched) scrape(t *testing.T) (series []string) {
 	return append(series, `up{`+target+`} 1`)
 }
 
-// firesOn returns which of the shipped alerts fire if the scraped series last for half an
-// hour. Prometheus' own tool evaluates the rules.
-func firesOn(t *testing.T, series []string) map[string]bool {
+// firesOn returns which of the shipped alerts fire if the scraped series last for an hour, after five
+// minutes of the series before. Prometheus' own tool evaluates the rules.
+func firesOn(t *testing.T, before, series []string) map[string]bool {
 	t.Helper()
+	was := make(map[string]string)
+	for _, s := range before {
+		name, value, _ := strings.Cut(s, " ")
+		was[name] = value
+	}
 	rules, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
 	if err != nil {
 		t.Fatal(err)
@@ -128,11 +133,16 @@ func firesOn(t *testing.T, series []string) map[string]bool {
 	text.WriteString("rule_files: [alerts.yml]\nevaluation_interval: 15s\ntests:\n  - interval: 15s\n    input_series:\n")
 	for _, s := range series {
 		name, value, _ := strings.Cut(s, " ")
-		fmt.Fprintf(&text, "      - {series: '%s', values: '%sx120'}\n", name, value)
+		first := was[name]
+		if first == "" {
+			first = "_" // it is new
+		}
+		fmt.Fprintf(&text, "      - {series: '%s', values: '%sx20 %sx240'}\n", name, first, value)
 	}
 	text.WriteString("    promql_expr_test:\n")
-	for _, name := range names {
-		fmt.Fprintf(&text, "      - {eval_time: 30m, expr: 'ALERTS{alertname=\"%s\",alertstate=\"firing\"}', exp_samples: []}\n", name)
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		fmt.Fprintf(&text, "      - {eval_time: 20m, expr: 'ALERTS{alertname=\"%s\",alertstate=\"firing\"}', exp_samples: []}\n", name)
+		fmt.Fprintf(&text, "      - {eval_time: 60m, expr: 'ALERTS{alertname=\"%s\",alertstate=\"firing\"}', exp_samples: []}\n", name)
 	}
 	file := filepath.Join(dir, "test.yml")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
@@ -159,7 +169,35 @@ func firesOn(t *testing.T, series []string) map[string]bool {
 	return out
 }
 
-// past is a database in which two hours have passed.
+func wantFires(t *testing.T, fires map[string]bool, want, may []string) {
+	t.Helper()
+	for _, name := range want {
+		if !fires[name] {
+			t.Errorf("%s does not fire", name)
+		}
+		delete(fires, name)
+	}
+	for name := range fires {
+		if !slices.Contains(may, name) {
+			t.Errorf("%s fires", name)
+		}
+	}
+}
+
+// await scrapes until a series matches.
+func (w watched) await(t *testing.T, pattern string) []string {
+	t.Helper()
+	ctx, wanted := waiting(t), regexp.MustCompile(pattern)
+	for ctx.Err() == nil {
+		if series := w.scrape(t); slices.ContainsFunc(series, wanted.MatchString) {
+			return series
+		}
+	}
+	t.Fatalf("no %s", pattern)
+	return nil
+}
+
+// past is a database in which hours have passed.
 type past struct {
 	*testing.T
 	store.Store
@@ -254,14 +292,15 @@ func TestAlertsFire(t *testing.T) {
 	defer close(silent)
 	for _, tt := range []struct {
 		name  string
+		ago   time.Duration
 		make  func(p past)
 		flags []string
 		fires []string
 		// may fire, too: the server is at work while it is scraped.
 		may []string
 	}{
-		{"all is well", func(past) {}, nil, nil, nil},
-		{"an unknown outcome that is too old", func(p past) {
+		{"all is well", 2 * time.Hour, func(past) {}, nil, nil, nil},
+		{"an unknown outcome that is too old", 31 * time.Hour, func(p past) {
 			p.submit("http://127.0.0.1:1/")
 			l := p.claim()
 			digest := sha256.Sum256(nil)
@@ -274,11 +313,11 @@ func TestAlertsFire(t *testing.T) {
 			}
 			p.apply(armed[0].Snapshot.Of(l.Spec), job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous})
 		}, nil, []string{"FireonceUnknownTooOld"}, []string{"FireonceNeedsResolution"}},
-		{"a refused credential", func(p past) {
+		{"a refused credential", 2 * time.Hour, func(p past) {
 			p.submit("http://127.0.0.1:1/")
 			p.apply(p.claim().Snapshot, job.Deferred{Kind: job.FailAuth, Message: "refused", Auth: job.AuthRefused})
-		}, nil, []string{"FireonceConnectionHeld"}, nil},
-		{"a backlog", func(p past) {
+		}, nil, []string{"FireonceConnectionsHeld"}, nil},
+		{"a backlog", 2 * time.Hour, func(p past) {
 			for range 5 {
 				p.submit(receiver.URL)
 			}
@@ -286,28 +325,46 @@ func TestAlertsFire(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(memdir.New(t), "fireonce.db")
-			p := newPast(t, path, 2*time.Hour)
+			p := newPast(t, path, tt.ago)
 			tt.make(p)
 			p.close()
 			w := watch(t, path, tt.flags...)
-			fires := firesOn(t, w.scrape(t))
-			for _, name := range tt.fires {
-				if !fires[name] {
-					t.Errorf("%s does not fire", name)
+			series := w.scrape(t)
+			wantFires(t, firesOn(t, series, series), tt.fires, tt.may)
+		})
+	}
+	for _, tt := range []struct {
+		name  string
+		acts  func(w http.ResponseWriter, r *http.Request)
+		until string
+		fires []string
+	}{
+		{"a receiver that takes all", func(http.ResponseWriter, *http.Request) {}, `fireonce_jobs_ended_total{.*state="SUCCEEDED".* 25$`, nil},
+		{"a receiver that is gone for good", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) },
+			`fireonce_jobs_ended_total{.*state="FAILED".* 25$`, []string{"FireonceJobsFail", "FireonceDestinationFails"}},
+		{"a receiver that loses its answers", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			`fireonce_jobs{.*phase="needs_resolution".* 25$`, []string{"FireonceNeedsResolution", "FireonceDestinationFails"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			target := httptest.NewServer(http.HandlerFunc(tt.acts))
+			defer target.Close()
+			w := watch(t, filepath.Join(memdir.New(t), "fireonce.db"))
+			before := w.scrape(t)
+			api := dial(t, w.url)
+			conn := connect(t, api, false)
+			for i := range 25 {
+				if _, err := api.Jobs.ScheduleJob(waiting(t), hook(conn, fmt.Sprint(i), target.URL, 5*time.Second)); err != nil {
+					t.Fatal(err)
 				}
-				delete(fires, name)
 			}
-			for name := range fires {
-				if !slices.Contains(tt.may, name) {
-					t.Errorf("%s fires", name)
-				}
-			}
+			wantFires(t, firesOn(t, before, w.await(t, tt.until)), tt.fires, nil)
 		})
 	}
 	t.Run("a dead server", func(t *testing.T) {
 		w := watch(t, filepath.Join(memdir.New(t), "fireonce.db"))
 		w.Kill()
-		fires := firesOn(t, w.scrape(t))
+		series := w.scrape(t)
+		fires := firesOn(t, series, series)
 		if !fires["FireonceServerDown"] || !fires["FireonceNoServer"] || len(fires) != 2 {
 			t.Errorf("what fires: %v", fires)
 		}

@@ -15,8 +15,12 @@ var (
 	placeholder = regexp.MustCompile(`^[A-Z][A-Z0-9_]*(=[A-Z]+|:[A-Z]+|,…)?$`)
 )
 
+// noHelp matches a help text that does not explain its flag: one that is made of a field without a
+// comment, or of a comment that begins with a limit or a default.
+var noHelp = regexp.MustCompile(`^(?i:[^a-z0-9-]|unset|empty|unspecified|0 means|at most [0-9]|one line|required)|^$`)
+
 // TestPlaceholders checks that a help text names a flag's value by its meaning (NAME, DURATION),
-// not by its type or one of its values.
+// not by its type or one of its values, in front of a text that explains the flag.
 func TestPlaceholders(t *testing.T) {
 	started := false
 	var walk func(cmd *cli.Command, path string)
@@ -28,7 +32,13 @@ func TestPlaceholders(t *testing.T) {
 				continue
 			}
 			found := backticks.FindStringSubmatch(doc.GetUsage())
+			text := doc.GetUsage()
+			if strings.HasPrefix(text, "`") {
+				text = strings.TrimPrefix(text, found[0]+" ")
+			}
 			switch {
+			case noHelp.MatchString(text):
+				t.Errorf("%s --%s: %q", path, f.Names()[0], text)
 			case !doc.TakesValue() && found != nil:
 				t.Errorf("%s --%s takes no value, and its usage has one: %s", path, f.Names()[0], doc.GetUsage())
 			case doc.TakesValue() && (found == nil || !placeholder.MatchString(found[1])):

@@ -377,7 +377,7 @@ func TestLoginEnds(t *testing.T) {
 		{[]string{"connections", "login"}, 2, `--connector`},
 		{append(base, "--wait", "0s"), 2, `--wait`},
 		{append(base, "extra"), 2, `unexpected argument`},
-		{append(base, "--app", "gone"), 2, `oauth_apps: mastodon`},
+		{append(base, "--app", "gone"), 2, `it has mastodon`},
 		{append(base, "--redirect-url", "http://127.0.0.1:9/other"), 2, `REDIRECT_NOT_ALLOWED`},
 		{[]string{"connections", "login", "--connector", "mastodon"}, 2, `--base-url`},
 		{[]string{"connections", "login", "--connection", "00000000-0000-7000-8000-000000000000"}, 4, `CONNECTION_NOT_FOUND`},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -22,6 +23,10 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	started := false
 	root := p.command(&started)
 	given := args // moveFlags may drop flags of a command that does not exist
+	if words := wordsToComplete(root, args); words != nil {
+		fmt.Fprintln(p.Stdout, strings.Join(words, "\n"))
+		return exit.OK
+	}
 	err := root.Run(ctx, moveFlags(root, client.CommonFlags(), args))
 	if err == nil {
 		return exit.OK
@@ -36,13 +41,30 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	}
 	exit.Print(p.Stderr, err)
 	if exit.IsUsage(err) {
-		fmt.Fprintf(p.Stderr, "  see `%s --help`\n", commandIn(root, given))
+		_, name := commandIn(root, given)
+		fmt.Fprintf(p.Stderr, "  see `%s --help`\n", name)
 	}
 	return exit.Code(err)
 }
 
-// commandIn returns the command that a command line names, as far as it exists.
-func commandIn(at *cli.Command, args []string) string {
+// wordsToComplete returns the words that the value of the last flag may have, if a shell asks for them;
+// nil: it does not, or the library knows what to propose.
+func wordsToComplete(root *cli.Command, args []string) []string {
+	n := len(args)
+	if n < 3 || args[n-1] != "--generate-shell-completion" {
+		return nil
+	}
+	at, _ := commandIn(root, args[:n-1])
+	for _, f := range at.Flags {
+		if slices.Contains(f.Names(), strings.TrimLeft(args[n-2], "-")) {
+			return client.Words(f)
+		}
+	}
+	return nil
+}
+
+// commandIn returns the command that a command line names, as far as it exists, and its whole name.
+func commandIn(at *cli.Command, args []string) (*cli.Command, string) {
 	name := at.Name
 	for _, arg := range args[min(1, len(args)):] {
 		if strings.HasPrefix(arg, "-") {
@@ -58,7 +80,7 @@ func commandIn(at *cli.Command, args []string) string {
 		at = sub
 		name += " " + sub.Name
 	}
-	return name
+	return at, name
 }
 
 // wantsJSON reports whether a command line asks for JSON, even if it does not parse.
@@ -89,6 +111,8 @@ func (p Program) command(started *bool) *cli.Command {
 		Usage: "schedule a side effect; it takes effect once",
 		Description: "Client commands call the server at --server (FIREONCE_SERVER) with FIREONCE_API_KEY, or the one that\n" +
 			"`fireonce login` stored. Their common flags, such as --server and --json, may stand before the command too.\n\n" +
+			"Commands on jobs have short forms: `fireonce schedule` is `fireonce jobs create`, and `fireonce list` is\n" +
+			"`fireonce jobs list`. Recurring ones are `fireonce schedules`.\n\n" +
 			"Exit codes: 0 OK, 1 error, 2 usage or invalid request, 3 conflict, 4 not found, 5 unavailable (may be\n" +
 			"repeated unchanged), 6 access denied. With --json an error is one JSON object, the last line on standard error.",
 		Version: p.Version,
@@ -118,9 +142,9 @@ func (p Program) command(started *bool) *cli.Command {
 // categories group the commands in the help text; the others are general.
 var categories = map[string]string{
 	"To try":                             "demo listen sandbox",
-	"Jobs":                               "schedule batch get list watch update reschedule run-now run-due cancel delete retry resolve bulk count stats schedules",
+	"Jobs":                               "jobs schedules run-due",
 	"Accounts, and access to the server": "connections connectors login logout profiles apikeys projects health",
-	"The server":                         "serve migrate recover namespace keys doctor",
+	"The server":                         "serve migrate recover namespace keys doctor servers",
 }
 
 func categoryOf(name string) string {
@@ -162,7 +186,7 @@ func track(cmd *cli.Command, started *bool) {
 // suggests one. The first letter of a mistyped name is nearly always right.
 func noCommand(cmd *cli.Command) error {
 	name := cmd.Args().First()
-	if near := cli.SuggestCommand(cmd.VisibleCommands(), name); near != "" && name != "" && near[0] == name[0] {
+	if near := cli.SuggestCommand(cmd.Commands, name); near != "" && name != "" && near[0] == name[0] {
 		return exit.Usagef("no command %q; did you mean %q?", name, near)
 	}
 	return exit.Usagef("no command %q", name)
@@ -180,6 +204,9 @@ func noFlag(cmd *cli.Command, err error) error {
 			}
 			return exit.Usagef("--%s %s: %s", strings.TrimLeft(flag, "-"), value, why)
 		}
+	}
+	if strings.HasPrefix(err.Error(), "Required flag") {
+		return exit.Usagef("%s", client.Missing(cmd))
 	}
 	name, found := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !found {
@@ -200,8 +227,16 @@ func noFlag(cmd *cli.Command, err error) error {
 
 func (p Program) versionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "version", Usage: "print the version",
+		Name: "version", Usage: "print the version", Flags: client.OutputFlags(),
 		Action: func(_ context.Context, cmd *cli.Command) error {
+			if err := client.CheckOutput(cmd); err != nil {
+				return err
+			}
+			if client.WantsJSON(cmd) {
+				return json.NewEncoder(cmd.Root().Writer).Encode(map[string]string{
+					"version": p.Version, "os": runtime.GOOS, "arch": runtime.GOARCH, "go": runtime.Version(),
+				})
+			}
 			fmt.Fprintf(cmd.Root().Writer, "fireonce %s %s/%s %s\n", p.Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return nil
 		},

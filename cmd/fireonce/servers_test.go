@@ -103,7 +103,7 @@ func TestServersThatDie(t *testing.T) {
 		if out, code := command(t, "servers", "--server", other.url); code != 0 || !strings.Contains(out, "GONE") || !strings.Contains(out, "LIVE") {
 			t.Errorf("servers: code %d\n%s", code, out)
 		}
-		if out, code := command(t, "get", id, "--server", other.url); code != 0 || !strings.Contains(out, worker+" is gone, last seen ") {
+		if out, code := command(t, "get", id, "--server", other.url); code != 0 || !strings.Contains(out, "Under way at "+worker+", which is gone (last sign of it: ") {
 			t.Errorf("get: code %d\n%s", code, out)
 		}
 		if n := strings.Count(other.logs(), line); n != 1 {

@@ -15,6 +15,12 @@ const (
 	readmePage     = "README.md"
 	quickstartPage = "docs/quickstart.md"
 	accountsPage   = "docs/accounts.md"
+	conceptsPage   = "docs/concepts.md"
+	givingUpPage   = "docs/giving-up.md"
+	receivePage    = "docs/receive-once.md"
+	upgradePage    = "docs/upgrade.md"
+	comingFromPage = "docs/coming-from.md"
+	productionPage = "docs/production.md"
 )
 
 // marker is the comment before a block. It names the test that runs it.
@@ -26,10 +32,31 @@ const (
 	readmeCompares marker = "readme_test.go compares this output"
 	readmeReceives marker = "readme_test.go compares this with what the receiver prints"
 	readmeServes   marker = "readme_test.go compares this with what the server prints"
+	readmePictures marker = "a picture"
 	sandboxStarts  marker = "sandbox_test.go starts this"
 	sandboxRuns    marker = "sandbox_test.go runs this block"
 	accountsRuns   marker = "accounts_test.go runs this block"
 	threadRuns     marker = "thread_test.go runs this block" // with failpoints
+
+	productionRuns     marker = "production_test.go runs this block"
+	productionRunsOn   marker = "production_test.go runs this block after the start"
+	productionSettings marker = "production_test.go writes this file"
+	productionStarts   marker = "production_test.go starts the server in its place"
+	productionCompares marker = "production_test.go compares this output"
+	productionChecks   marker = "production_test.go checks this file with promtool"
+
+	upgradeSQLite    marker = "upgrade_test.go runs this block on SQLite"
+	upgradePostgres  marker = "upgrade_test.go runs this block on PostgreSQL"
+	upgradeCompares  marker = "upgrade_test.go compares this output"
+	rollbackSQLite   marker = "upgrade_test.go runs this block on SQLite, with the server stopped"
+	rollbackPostgres marker = "upgrade_test.go runs this block on PostgreSQL, with the servers stopped"
+
+	receiveGo         marker = "receive_test.go starts this in Go"
+	receivePython     marker = "receive_test.go starts this in Python"
+	receiveTypeScript marker = "receive_test.go starts this in TypeScript"
+	receiveSecrets    marker = "receive_test.go makes the secret"
+	receiveRuns       marker = "receive_test.go runs this block"
+	receiveCompares   marker = "receive_test.go compares this output"
 )
 
 // consumed lists the markers of a page whose blocks tests run.
@@ -37,6 +64,15 @@ var consumed = map[string][]marker{
 	readmePage:     {readmeStarts, readmeRuns, readmeCompares, readmeReceives, readmeServes, sandboxStarts, sandboxRuns},
 	quickstartPage: {readmeStarts, readmeRuns, readmeCompares},
 	accountsPage:   {sandboxStarts, sandboxRuns, accountsRuns, threadRuns},
+	conceptsPage:   {readmeStarts, readmeRuns, readmeCompares, readmePictures},
+	givingUpPage:   {readmeRuns},
+	comingFromPage: {readmeStarts, readmeRuns},
+	productionPage: {productionRuns, productionRunsOn, productionSettings, productionStarts, productionCompares, productionChecks},
+	upgradePage:    {upgradeSQLite, upgradePostgres, upgradeCompares, rollbackSQLite, rollbackPostgres},
+	receivePage: {
+		receiveGo, receivePython, receiveTypeScript, receiveSecrets, receiveRuns, receiveCompares,
+		"from examples/receiver/events.go", "from examples/receiver-python/receiver.py", "from examples/receiver-typescript/src/receiver.ts",
+	},
 }
 
 // notRun lists the first lines of the blocks that no test runs. The page states the reason for
@@ -48,6 +84,11 @@ var notRun = map[string][]string{
 		`go run github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3 -plaintext -d '{"fromBeginning": true}' \`,
 		"export FIREONCE_DATABASE='postgres://fireonce:secret@127.0.0.1:5432/fireonce' # as an argument every user of the machine could read it",
 	},
+	receivePage: {"DELETE FROM processed_events WHERE at < now() - interval '4 days';"},
+	productionPage: {
+		"CGO_ENABLED=0 go build -o /usr/bin/fireonce ./cmd/fireonce", "chown root:fireonce /etc/fireonce/*",
+		"make snapshot && .ci/image dist/image",
+	},
 	accountsPage: {"Valid. Nothing was stored; the platform and the credential were not asked."},
 }
 
@@ -56,7 +97,7 @@ type snippet struct{ marker, language, text string }
 
 var (
 	fenceLine  = regexp.MustCompile("^ *```(.*)$")
-	markerLine = regexp.MustCompile(`^<!-- (.*) -->$`)
+	markerLine = regexp.MustCompile(`^ *<!-- (.*) -->$`)
 )
 
 // snippets reads the blocks of a page.

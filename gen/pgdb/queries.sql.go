@@ -485,7 +485,7 @@ func (q *Queries) Prospects(ctx context.Context, ids []job.ID) ([]ProspectsRow, 
 const starting = `-- name: Starting :many
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT
-    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.retry, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.retry, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.credential_renews, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     h.auth_hold_at::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -556,6 +556,7 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			&i.Connection.CredentialVersion,
 			&i.Connection.CredentialFingerprint,
 			&i.Connection.CredentialExpiresAt,
+			&i.Connection.CredentialRenews,
 			&i.Connection.IdemKey,
 			&i.Connection.Fingerprint,
 			&i.Connection.Version,

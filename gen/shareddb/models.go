@@ -43,6 +43,7 @@ type Connection struct {
 	CredentialVersion     int64
 	CredentialFingerprint string
 	CredentialExpiresAt   time.Time
+	CredentialRenews      bool
 	IdemKey               string
 	Fingerprint           []byte
 	Version               int64

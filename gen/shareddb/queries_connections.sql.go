@@ -64,7 +64,7 @@ func (q *Queries) ConnectionPlace(ctx context.Context, id job.ID) (time.Time, er
 
 const connections = `-- name: Connections :many
 SELECT
-    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.retry, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, h.auth_hold_at,
+    c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.retry, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.credential_renews, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, h.auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
     (SELECT max(r.rate_limited_until) FROM connection_ready AS r
@@ -114,6 +114,7 @@ func (q *Queries) Connections(ctx context.Context, ids []job.ID) ([]ConnectionsR
 			&i.Connection.CredentialVersion,
 			&i.Connection.CredentialFingerprint,
 			&i.Connection.CredentialExpiresAt,
+			&i.Connection.CredentialRenews,
 			&i.Connection.IdemKey,
 			&i.Connection.Fingerprint,
 			&i.Connection.Version,
@@ -326,9 +327,9 @@ UPDATE connections SET
     display_name = $1, labels = ($2::text)::jsonb, settings = $3, class = $4, key_window = $5,
     account_identity = $6, max_in_flight = $7, max_per_minute = $8, cool_down = $9, retry = $10,
     paused_at = $11, paused_reason = $12, credential_version = $13,
-    credential_fingerprint = $14, credential_expires_at = $15,
-    version = $16, updated_at = $17, deleted_at = $18, updated_by = $19
-WHERE id = $20
+    credential_fingerprint = $14, credential_expires_at = $15, credential_renews = $16,
+    version = $17, updated_at = $18, deleted_at = $19, updated_by = $20
+WHERE id = $21
 `
 
 type SetConnectionParams struct {
@@ -347,6 +348,7 @@ type SetConnectionParams struct {
 	CredentialVersion     int64
 	CredentialFingerprint string
 	CredentialExpiresAt   time.Time
+	CredentialRenews      bool
 	Version               int64
 	UpdatedAt             time.Time
 	DeletedAt             time.Time
@@ -371,6 +373,7 @@ func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) er
 		arg.CredentialVersion,
 		arg.CredentialFingerprint,
 		arg.CredentialExpiresAt,
+		arg.CredentialRenews,
 		arg.Version,
 		arg.UpdatedAt,
 		arg.DeletedAt,

@@ -601,8 +601,10 @@ WITH under_way AS MATERIALIZED (
     FROM schedules AS s WHERE s.id = ANY ($1::uuid[])
 )
 SELECT under_way.id AS schedule_id, j.job_id, j.state FROM under_way JOIN job_state AS j ON j.job_id = under_way.job_id
+WHERE j.job_id = ANY (ARRAY(SELECT under_way.job_id FROM under_way))
 UNION ALL
 SELECT unresolved.id AS schedule_id, j.job_id, j.state FROM unresolved JOIN job_state AS j ON j.job_id = unresolved.job_id
+WHERE j.job_id = ANY (ARRAY(SELECT unresolved.job_id FROM unresolved))
 `
 
 type OpenJobsRow struct {
@@ -612,8 +614,9 @@ type OpenJobsRow struct {
 }
 
 // Of each schedule the newest job under way, then the newest one whose outcome is unknown. They
-// are found before job_state is joined: without statistics PostgreSQL walked it. SQLite
-// has a table of open jobs.
+// are found before job_state is joined: without statistics PostgreSQL walked it. With
+// statistics taken while there was one job it walked it again, so the join has a condition of
+// its own on the key. SQLite has a table of open jobs.
 func (q *Queries) OpenJobs(ctx context.Context, ids []job.ID) ([]OpenJobsRow, error) {
 	rows, err := q.db.Query(ctx, openJobs, ids)
 	if err != nil {

@@ -10,8 +10,53 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/column"
 )
+
+const connectionCounts = `-- name: ConnectionCounts :many
+WITH RECURSIVE names AS (
+    SELECT min(c.connector) AS connector FROM connections AS c WHERE c.deleted_at IS NULL
+    UNION ALL
+    SELECT (SELECT min(c.connector) FROM connections AS c WHERE c.deleted_at IS NULL AND c.connector > n.connector) AS connector
+    FROM names AS n WHERE n.connector IS NOT NULL
+)
+SELECT n.connector::text AS connector, (
+    SELECT count(*) FROM (SELECT c.connector FROM connections AS c WHERE c.deleted_at IS NULL AND c.connector = n.connector LIMIT $1) AS l
+)::bigint AS n
+FROM names AS n WHERE n.connector IS NOT NULL LIMIT $2
+`
+
+type ConnectionCountsParams struct {
+	MostWaiting int32
+	Most        int32
+}
+
+type ConnectionCountsRow struct {
+	Connector string
+	N         int64
+}
+
+// By connector. Each is found by the one before it, however many connections there are.
+func (q *Queries) ConnectionCounts(ctx context.Context, arg ConnectionCountsParams) ([]ConnectionCountsRow, error) {
+	rows, err := q.db.Query(ctx, connectionCounts, arg.MostWaiting, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectionCountsRow
+	for rows.Next() {
+		var i ConnectionCountsRow
+		if err := rows.Scan(&i.Connector, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const countEnded = `-- name: CountEnded :many
 
@@ -71,6 +116,46 @@ func (q *Queries) CountRecovered(ctx context.Context, arg CountRecoveredParams) 
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const expiringCredentials = `-- name: ExpiringCredentials :many
+SELECT e.connector, count(*)::bigint AS n FROM (
+    SELECT c.connector FROM connections AS c
+    WHERE c.credential_expires_at > $1::timestamptz AND c.credential_expires_at < $2::timestamptz
+        AND NOT c.credential_renews AND c.deleted_at IS NULL LIMIT $3
+) AS e GROUP BY e.connector
+`
+
+type ExpiringCredentialsParams struct {
+	Now  time.Time
+	Soon time.Time
+	Most int32
+}
+
+type ExpiringCredentialsRow struct {
+	Connector string
+	N         int64
+}
+
+// By connector: credentials that end soon, and that nothing renews.
+func (q *Queries) ExpiringCredentials(ctx context.Context, arg ExpiringCredentialsParams) ([]ExpiringCredentialsRow, error) {
+	rows, err := q.db.Query(ctx, expiringCredentials, arg.Now, arg.Soon, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpiringCredentialsRow
+	for rows.Next() {
+		var i ExpiringCredentialsRow
+		if err := rows.Scan(&i.Connector, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const getPage = `-- name: GetPage :one
@@ -160,6 +245,38 @@ func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (time.Time
 	return due, err
 }
 
+const pausedSchedules = `-- name: PausedSchedules :many
+SELECT p.pause_cause, count(*)::bigint AS n FROM (
+    SELECT s.pause_cause FROM schedules AS s WHERE s.state < 3 AND s.state = 2 AND s.pause_cause > 1 LIMIT $1
+) AS p GROUP BY p.pause_cause
+`
+
+type PausedSchedulesRow struct {
+	PauseCause store.PauseCause
+	N          int64
+}
+
+// Those that paused themselves, by store.PauseCause.
+func (q *Queries) PausedSchedules(ctx context.Context, most int32) ([]PausedSchedulesRow, error) {
+	rows, err := q.db.Query(ctx, pausedSchedules, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PausedSchedulesRow
+	for rows.Next() {
+		var i PausedSchedulesRow
+		if err := rows.Scan(&i.PauseCause, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const startPages = `-- name: StartPages :many
 SELECT position, starts FROM event_pages
 WHERE project = $1 AND at >= $2 AND starts IS NOT NULL ORDER BY at
@@ -242,6 +359,9 @@ SELECT
             WHERE s.state IN (5, 7) AND s.state = 7 ORDER BY s.updated_at LIMIT $4
         ) AS n
     ) AS u)::timestamptz AS oldest_unknown,
+    (SELECT min(q.updated_at) FROM (
+        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 7 ORDER BY s.updated_at LIMIT 1
+    ) AS q)::timestamptz AS oldest_question,
     -- A schedule that was postponed is due all the same.
     (SELECT min(d.next_at) FROM (
         SELECT w.next_at FROM (
@@ -255,7 +375,8 @@ SELECT
     ) AS d)::timestamptz AS oldest_firing,
     (SELECT count(*) FROM (
         SELECT s.next_at FROM schedules AS s WHERE s.postponed_until IS NOT NULL AND s.refused_decisions > 1 LIMIT $4
-    ) AS r)::bigint AS refused_schedules
+    ) AS r)::bigint AS refused_schedules,
+    (SELECT count(*) FROM (SELECT s.state FROM schedules AS s WHERE s.state < 3 LIMIT $1) AS o)::bigint AS schedules
 `
 
 type VitalsParams struct {
@@ -274,8 +395,10 @@ type VitalsRow struct {
 	Ambiguous        int64
 	NeedsResolution  int64
 	OldestUnknown    time.Time
+	OldestQuestion   time.Time
 	OldestFiring     time.Time
 	RefusedSchedules int64
+	Schedules        int64
 }
 
 // Rows and jobs that have waited, or have not changed, for longest come first.
@@ -296,8 +419,10 @@ func (q *Queries) Vitals(ctx context.Context, arg VitalsParams) (VitalsRow, erro
 		&i.Ambiguous,
 		&i.NeedsResolution,
 		&i.OldestUnknown,
+		&i.OldestQuestion,
 		&i.OldestFiring,
 		&i.RefusedSchedules,
+		&i.Schedules,
 	)
 	return i, err
 }

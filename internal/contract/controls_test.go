@@ -29,18 +29,22 @@ const (
 // PostgreSQL's texts have no NUL. All other strings of requests may have none: they are names,
 // keys and filters.
 var content = map[protoreflect.FullName]string{
-	"SocialPost.text":             lines,
-	"MediaRef.alt_text":           lines,
-	"DirectMessage.text":          lines,
-	"Email.text_body":             every,
-	"Email.html_body":             every,
-	"Webhook.body_text":           every,
-	"HttpRequest.body_text":       every,
-	"HttpHeader.value":            tab,
-	"ApiKeyHeader.value":          tab,
-	"SecretHeader.value":          tab,
-	"ResolveJobRequest.note":      lines,
-	"BulkResolveJobsRequest.note": lines,
+	"SocialPost.text":        lines,
+	"MediaRef.alt_text":      lines,
+	"DirectMessage.text":     lines,
+	"Email.text_body":        every,
+	"Email.html_body":        every,
+	"Webhook.body_text":      every,
+	"HttpRequest.body_text":  every,
+	"HttpHeader.value":       tab,
+	"ApiKeyHeader.value":     tab,
+	"SecretHeader.value":     tab,
+	"ResolveJobRequest.note": lines,
+
+	"ScheduleSpec.cron_expressions":       lines,
+	"ScheduleExclusions.cron_expressions": lines,
+	"RecurrenceRule.rule":                 lines,
+	"BulkResolveJobsRequest.note":         lines,
 }
 
 // ignored lists the strings of requests that the server sets in its answers, and ignores in

@@ -116,6 +116,7 @@ type spot struct {
 	parent string                       // the path of the object that it is in
 	field  protoreflect.FieldDescriptor // nil: not known
 	single bool                         // one element of a list
+	text   bool                         // a value of a map of texts
 	free   bool                         // a body in JSON, or in one: its path is the body's
 	value  json.Token
 	open   []*frame // the objects and lists around it, the outermost first
@@ -248,6 +249,7 @@ func (f *frame) enter(name string) {
 		return
 	}
 	if f.md == nil {
+		f.next.text = f.fd != nil && f.fd.IsMap() && f.fd.MapValue().Kind() == protoreflect.StringKind
 		return
 	}
 	fd := f.md.Fields().ByJSONName(name)
@@ -293,16 +295,29 @@ func opened(at spot, delim json.Delim, outermost bool, root protoreflect.Message
 	return f
 }
 
-// wants returns what a field's value must be.
-func (s spot) wants() string {
-	fd := s.field
-	switch {
+// wantsWhole returns what the value of a map, a list or an unknown field must be; empty: it is none of these.
+func (s spot) wantsWhole() string {
+	switch fd := s.field; {
+	case fd == nil && s.text:
+		return "must be a text in double quotes"
 	case fd == nil:
 		return "has a value that this contract does not have"
+	case fd.IsMap() && fd.MapValue().Kind() == protoreflect.StringKind:
+		return `must be an object of names and texts, such as {"name": "text"}`
 	case fd.IsMap():
 		return "must be an object of names and values"
 	case fd.IsList() && !s.single:
 		return "must be a list"
+	default:
+		return ""
+	}
+}
+
+// wants returns what a field's value must be.
+func (s spot) wants() string {
+	fd := s.field
+	if whole := s.wantsWhole(); whole != "" {
+		return whole
 	}
 	text, isText := s.value.(string)
 	switch fd.Kind() {

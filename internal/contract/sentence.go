@@ -3,8 +3,12 @@ package contract
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
+	"unicode"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -26,8 +30,7 @@ var patternSentences = map[string]string{
 	`^[!-~]+( +[!-~]+)*$`: "must be printable ASCII characters, without spaces at the ends",
 	`^[0-9A-Za-z.-]*$`:    "must be letters, digits, points and hyphens",
 	`^[A-Z-]*$`:           "must be capital letters and hyphens",
-	`^[0-9-]*$`:           "must be digits and hyphens",
-	`^[0-9T:-]*$`:         "must be digits, hyphens, colons and the letter T",
+	`^[0-9-]*$`:           "must be digits and hyphens, such as 2026-12-24",
 	`^[A-Z0-9]+$`:         "must be capital letters and digits, at least one",
 	`^[A-Z0-9]*$`:         "must be capital letters and digits",
 	`^[A-Za-z0-9-]*$`:     "must be letters, digits and hyphens",
@@ -43,8 +46,8 @@ var patternSentences = map[string]string{
 	`^[a-z0-9]{0,128}$`:                 "must be at most 128 small letters and digits",
 	`^[a-z][a-z0-9_.-]{0,62}$`:          "must be 1 to 63 small letters, digits, underscores, points and hyphens, and begin with a letter",
 
-	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]+$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
-	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]*$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
+	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]+$`:                        "must be the name of a header, without its colon: letters, digits and hyphens",
+	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]*$`:                        "must be the name of a header, without its colon: letters, digits and hyphens",
 	`^[^\x00-\x1f\x7f]*$`:                                            "must be one line without control characters",
 	`^[^/\x00-\x1f\x7f]*$`:                                           "must be one line without slashes and control characters",
 	`^[^:\x00-\x1f\x7f]*$`:                                           "must be one line without colons and control characters",
@@ -53,7 +56,6 @@ var patternSentences = map[string]string{
 	`^[^\x00-\x1f\x7f]+@[^\x00-\x1f\x7f]+$`:                          "must be an e-mail address, such as ada@example.org",
 	`^(<[!-;=?-~]+@[!-;=?-~]+>)?$`:                                   "must be a Message-ID with its angle brackets, such as <1234@example.org>",
 	`^<[!-;=?-~]+@[!-;=?-~]+>$`:                                      "must be a Message-ID with its angle brackets, such as <1234@example.org>",
-	`^(mailto:[!-;=?-~]+@[!-;=?-~]+)?$`:                              "must begin with mailto: and an address, such as mailto:leave@example.org?subject=leave",
 	patternOrigin:                                                    "must be a scheme, a host and an optional port, such as https://api.example.org",
 	patternURL:                                                       "must be an http or https URL, without user info, fragment, white space, backslashes or control characters",
 	patternPage:                                                      "must be an http or https URL, without user info, white space, backslashes or control characters",
@@ -73,22 +75,26 @@ const unknownPattern = "has characters that are not allowed here, or not in this
 // PatternSentence returns the sentence of a pattern of the contract; empty: it has none yet.
 func PatternSentence(pattern string) string { return patternSentences[pattern] }
 
-// Sentence returns a sentence that states the demand of the rule that a request breaks.
-func Sentence(v *protovalidate.Violation) string {
+// Sentence returns a sentence that states the demand of the rule that a message of a type breaks.
+func Sentence(v *protovalidate.Violation, of protoreflect.MessageDescriptor) string {
 	rule, value := v.Proto.GetRuleId(), v.RuleValue
 	switch {
 	case strings.HasSuffix(rule, "string.pattern") && value.IsValid():
 		if why := urlSentence(value.String(), v.FieldValue); why != "" {
 			return why
 		}
-		if text, known := patternSentences[value.String()]; known {
-			return text
+		text, known := patternSentences[value.String()]
+		if !known {
+			text = unknownPattern
 		}
-		return unknownPattern
+		if wrong := wrongCharacter(value.String(), v.FieldValue, isSecret(v.FieldDescriptor)); wrong != "" {
+			return text + " (" + wrong + ")"
+		}
+		return text
 	case strings.HasSuffix(rule, ".pattern"):
 		return unknownPattern
 	case rule == "required":
-		return "is required"
+		return requiredSentence(v.Proto.GetField(), of)
 	case value.IsValid() && boundSentence(rule, value) != "":
 		return boundSentence(rule, value)
 	case strings.HasPrefix(rule, "enum.") && v.FieldDescriptor != nil && v.FieldDescriptor.Enum() != nil:
@@ -102,6 +108,78 @@ func Sentence(v *protovalidate.Violation) string {
 	default:
 		return strings.TrimPrefix(v.Proto.GetMessage(), "value ")
 	}
+}
+
+// requiredSentence states that a field must be set. A oneof has a name that no request has, so
+// the sentence lists its fields.
+func requiredSentence(at *validate.FieldPath, root protoreflect.MessageDescriptor) string {
+	elements := at.GetElements()
+	for i, element := range elements {
+		name := protoreflect.Name(element.GetFieldName())
+		if group := root.Oneofs().ByName(name); group != nil && i == len(elements)-1 {
+			names := make([]string, group.Fields().Len())
+			for k := range names {
+				names[k] = string(group.Fields().Get(k).Name())
+			}
+			return "set one of " + strings.Join(names, ", ")
+		}
+		field := root.Fields().ByName(name)
+		if field == nil || field.IsMap() || field.Message() == nil {
+			break
+		}
+		root = field.Message()
+	}
+	return "is required"
+}
+
+// oneClass is a pattern that demands one class of characters.
+var oneClass = regexp.MustCompile(`^\^(\[[^\]]+\])(?:[*+]|\{\d+,\d*\})\$$`)
+
+// classes has the patterns of one character that were compiled.
+var classes sync.Map
+
+// wrongCharacter names the first character of a text that its pattern has no place for; empty: none
+// alone is the fault. Of a secret it shows only where that is, unless it is one that cannot be seen: these
+// come with what was copied, and are no part of the secret.
+func wrongCharacter(pattern string, value protoreflect.Value, secret bool) string {
+	text, ok := value.Interface().(string)
+	if !ok {
+		return ""
+	}
+	fits := func(one string) bool { return !strings.ContainsFunc(one, unicode.IsControl) && one != "\uff20" }
+	if part := oneClass.FindStringSubmatch(pattern); part != nil {
+		class, known := classes.Load(pattern)
+		if !known {
+			class, _ = classes.LoadOrStore(pattern, regexp.MustCompile("^"+part[1]+"$"))
+		}
+		fits = class.(*regexp.Regexp).MatchString
+	}
+	at := 0
+	for _, r := range text {
+		at++
+		if fits(string(r)) {
+			continue
+		}
+		if r == ' ' || r > '~' && !unicode.IsLetter(r) || !unicode.IsPrint(r) {
+			return fmt.Sprintf("character %d is U+%04X%s", at, r, named[r])
+		}
+		if secret {
+			return fmt.Sprintf("character %d is not one of them", at)
+		}
+		return fmt.Sprintf("character %d is %q", at, r)
+	}
+	return ""
+}
+
+// isSecret reports whether a field belongs to a credential.
+func isSecret(field protoreflect.FieldDescriptor) bool {
+	return field != nil && strings.HasSuffix(field.ParentFile().Path(), "/credential.proto")
+}
+
+// named are the names of characters that cannot be seen, or are taken for others.
+var named = map[rune]string{
+	'\t': ", a tab", '\n': ", a line break", '\r': ", the carriage return of a line break", ' ': ", a space", '\u00a0': ", a no-break space", '\u3000': ", an ideographic space",
+	'\ufeff': ", a byte order mark", '\u200b': ", a zero width space", '\u2013': ", a dash", '\u2014': ", a dash", '\uff20': "; write @", '\u001a': ", the end mark of a DOS file",
 }
 
 // The patterns of every URL that is requested, of the origins of URLs, and of a page that is only shown. They are as exact as

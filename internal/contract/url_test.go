@@ -76,14 +76,14 @@ func TestSentencesOfURLs(t *testing.T) {
 			t.Errorf("%s: %v", url, broken)
 			continue
 		}
-		if got := Sentence(broken.Violations[0]); !strings.Contains(got, words) || strings.Contains(got, "^") {
+		if got := Sentence(broken.Violations[0], nil); !strings.Contains(got, words) || strings.Contains(got, "^") {
 			t.Errorf("%s: %s", url, got)
 		}
 	}
 	for origin, words := range map[string]string{"https://bü cher.example": "U+0020", "a.example": "http://", "https://a.example/x": "a scheme, a host"} {
 		s := &connectionsv1.HttpSettings{ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: []string{origin}}
 		broken, ok := errors.AsType[*protovalidate.ValidationError](rules.Validate(s))
-		if !ok || len(broken.Violations) != 1 || !strings.Contains(Sentence(broken.Violations[0]), words) {
+		if !ok || len(broken.Violations) != 1 || !strings.Contains(Sentence(broken.Violations[0], nil), words) {
 			t.Errorf("%s: %v", origin, broken)
 		}
 	}

@@ -152,7 +152,7 @@ func (a *attempt) resolveUnconfirmed(err error) {
 		cancel()
 		switch {
 		case err == nil:
-			a.settleUnsent(&back, "the intent could not be confirmed in time; nothing was sent")
+			a.settleUnsent(&back, "the intent could not be confirmed in time; this try sent nothing")
 			return
 		case errors.Is(err, store.ErrNotFound):
 			a.armRefused(errNotArmed)
@@ -215,7 +215,7 @@ func (a *attempt) armRefused(why error) {
 		return
 	default:
 		a.e.Log.ErrorContext(a.work.Context(), "the store refused an intent", logged(&l.Snapshot, &l.Connection), "err", why)
-		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
+		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; this try sent nothing"}
 	}
 	a.work.GivenBack(d.Kind)
 	a.settleLeased(d)

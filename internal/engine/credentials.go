@@ -205,8 +205,8 @@ func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *j
 	case errors.As(err, &in):
 		return &job.Deferred{Kind: job.FailPermanent, Message: in.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &job.Deferred{Kind: otherwise, Message: "the target could not be reached in time; nothing was sent"}
+		return &job.Deferred{Kind: otherwise, Message: "the target could not be reached in time; this try sent nothing"}
 	default:
-		return &job.Deferred{Kind: otherwise, Message: "could not be prepared; nothing was sent"}
+		return &job.Deferred{Kind: otherwise, Message: "could not be prepared; this try sent nothing"}
 	}
 }

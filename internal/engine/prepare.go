@@ -33,7 +33,7 @@ func (a *attempt) prepareOrRefuse(ctx context.Context) (refused *job.Deferred) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.e.Log.Error("panic while preparing", logged(&l.Snapshot, &l.Connection), "panic", p, "stack", string(debug.Stack()))
-			refused = &job.Deferred{Kind: job.FailTransient, Message: "internal error while preparing; nothing was sent"}
+			refused = &job.Deferred{Kind: job.FailTransient, Message: "internal error while preparing; this try sent nothing"}
 		}
 	}()
 	lease := ctx
@@ -48,7 +48,7 @@ func (a *attempt) prepareOrRefuse(ctx context.Context) (refused *job.Deferred) {
 		return &job.Deferred{
 			Kind: job.FailPermanent,
 			Message: "the job that this one replies to has no known id at the platform: it was taken as sent " +
-				"without a proof, or the platform gave none; nothing was sent",
+				"without a proof, or the platform gave none; this try sent nothing",
 		}
 	}
 	if refused = a.freeze(ctx, &to); refused != nil {
@@ -206,6 +206,6 @@ func sameAsBefore(l *store.Leased, before *job.Attempt, p connector.Prepared) *j
 	return &job.Deferred{
 		Kind: job.FailPermanent,
 		Message: "the request is another one than at the first try: the object that it replies to has changed, or how " +
-			"this server writes it; nothing was sent again, submit a new job",
+			"this server writes it; this try sent nothing, submit a new job",
 	}
 }

@@ -44,7 +44,7 @@ func (a *attempt) lookForContent(ctx context.Context, to *target) (*job.AlreadyP
 		return nil, &job.Deferred{
 			Kind: job.FailPermanent,
 			Message: "skip_if_present: this connection cannot be looked at for content that no job of ours has made; " +
-				"nothing was sent",
+				"this try sent nothing",
 		}
 	}
 	watermark, err := finder.Backdate(a.watermark, l.SkipIfPresent)

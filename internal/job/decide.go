@@ -389,7 +389,7 @@ func decideAlreadyPresent(v *View, e AlreadyPresent) Decision {
 	seen := e.Observation
 	seen.Attempt, seen.Verdict = 0, SawPresent
 	d.Observed, d.Detail = &seen, seen.Detail
-	d.LastError = &Failure{Kind: FailAlreadyPresent, Message: "the content is there already; nothing was sent"}
+	d.LastError = &Failure{Kind: FailAlreadyPresent, Message: "the content is there already; no attempt of this job is known"}
 	if v.Attempt > 0 {
 		d.LastError.Message = "the content is there already; it was not sent again"
 	}
@@ -423,7 +423,7 @@ func decideFenceOver(v *View) Decision {
 	if v.State != Sending || v.FenceLeft > 0 {
 		return nothing // no attempt under way, or a newer one that may still act
 	}
-	d := givenUp(v, CauseFencePassed, "no outcome was recorded while the request could still act; the worker may have died in mid-send")
+	d := givenUp(v, CauseFencePassed, silentSender(v))
 	d.Delay = firstLook(v, v.busyLeft())
 	return d
 }
@@ -432,13 +432,27 @@ func decideFenceOver(v *View) Decision {
 func givenUp(v *View, cause Cause, msg string) Decision {
 	d := keep(v, Ambiguous, cause)
 	d.Settle = []Settled{{Attempt: v.Attempt, Result: ResultUnknown, Kind: FailAmbiguous, Message: msg}}
-	d.LastError = &Failure{Kind: FailAmbiguous, Message: msg}
+	d.LastError, d.Detail = &Failure{Kind: FailAmbiguous, Message: msg}, msg
 	d.Looks, d.Negatives = 0, 0
 	return d
 }
 
-// senderLost is the error of an attempt that was settled as unknown before its fence.
-const senderLost = "the server that was sending this job is gone; whether the request had an effect is unknown"
+// silentSender is the error of an attempt of which no outcome is known at its fence.
+func silentSender(v *View) string {
+	if v.Worker == "" {
+		return "no outcome was recorded while the request could still act; the server that was sending it may have died"
+	}
+	return v.Worker + " recorded no outcome while the request could still act; it may have died in mid-send"
+}
+
+// lostSender is the error of an attempt that was settled as unknown before its fence.
+func lostSender(v *View) string {
+	const unknown = " is gone; whether the request had an effect is unknown"
+	if v.Worker == "" {
+		return "the server that was sending this job" + unknown
+	}
+	return v.Worker + ", which was sending this job," + unknown
+}
 
 // decideSenderLost decides about a job before its lease or its fence ends.
 func decideSenderLost(v *View, e SenderLost) Decision {
@@ -471,7 +485,7 @@ func attemptLost(v *View, e SenderLost) Decision {
 	if !v.repeatsInFlight() || !v.CancelAsked.IsZero() || !v.mayReplay() {
 		return nothing
 	}
-	d := givenUp(v, CauseSenderLost, senderLost)
+	d := givenUp(v, CauseSenderLost, lostSender(v))
 	d.Delay = min(e.Wait, v.FenceLeft)
 	return d
 }

@@ -40,21 +40,36 @@ func (v *View) replayWait(n int) time.Duration {
 // must be: once the key may be forgotten, or the time to keep trying is over, the delivery
 // decides, and a person need not wait longer to be asked. What a target asks does not count if
 // nothing more is sent to it.
-func (v *View) beforeRepeat(own, asked time.Duration) time.Duration {
+//
+// words end the reason of a job to which nothing more is sent by the time that its target asks
+// for; else they are empty.
+func (v *View) beforeRepeat(own, asked time.Duration) (wait time.Duration, words string) {
+	var left time.Duration
 	switch {
 	case v.Class == Opaque && v.Delivery != AtLeastOnce:
-		return own
+		return own, ""
 	case v.Class == Opaque:
-		return max(own, min(asked, v.tryLeft()))
+		if left = v.tryLeft(); asked > left {
+			return max(own, left), noRepeatByThen
+		}
+		return max(own, asked), ""
 	case v.Class != Keyed:
-		return max(own, asked)
+		return max(own, asked), ""
 	}
-	left := v.tryLeft()
+	left = v.tryLeft()
 	if v.Delivery != AtLeastOnce { // which has other ways, and keeps to what was asked
 		left = min(left, v.keyLeft())
 	}
-	return min(max(own, asked), max(left, 0))
+	left = max(left, 0)
+	if asked > left {
+		words = noRepeatByThen
+	}
+	return min(max(own, asked), left), words
 }
+
+// noRepeatByThen ends the reason of a job whose target asks to wait for longer than the job may
+// be repeated: it waits until then, and not for as long as the target asks.
+const noRepeatByThen = "; no repeat may come so late, so the delivery decides before that"
 
 // decideLookDue decides what the reconciler must do now.
 func decideLookDue(v *View) Decision { //nolint:cyclop // one table, read from top to bottom
@@ -279,7 +294,7 @@ func lookedFirst(v *View, e Looked) Decision {
 func foundFirst(v *View, o Observation) Decision {
 	d := late(v, o)
 	if v.NewRound {
-		d.Detail = "an earlier effect, from before the resend, was found; nothing was sent since"
+		d.Detail = "an earlier effect, from before the resend, was found; no attempt since is known"
 	}
 	return d
 }

@@ -158,7 +158,9 @@ func outcomeUnknown(v *View, o Outcome) Decision {
 		if !o.PeerEnded {
 			busy = max(busy, v.FenceLeft)
 		}
-		d.Delay = v.beforeRepeat(firstLook(v, busy), o.RetryAfter)
+		var words string
+		d.Delay, words = v.beforeRepeat(firstLook(v, busy), o.RetryAfter)
+		d.LastError.Message += words
 		return d
 	}
 	if o.Polled {
@@ -263,18 +265,19 @@ func (v *View) settles(o Outcome, polled bool) bool {
 // The job's outcome stays open.
 func othersOpen(v *View, o Outcome) Decision {
 	d := same(v, outcomeCause(v, o))
+	words := ""
 	switch v.State {
 	case Sending:
 		// A refused repeat counts as a look, so that the waits grow.
 		d = keep(v, Ambiguous, outcomeCause(v, o))
 		d.Looks++
-		d.Delay = v.beforeRepeat(max(firstLook(v, v.EarlierLeft), v.replayWait(d.Looks)), o.RetryAfter)
+		d.Delay, words = v.beforeRepeat(max(firstLook(v, v.EarlierLeft), v.replayWait(d.Looks)), o.RetryAfter)
 	case Accepted:
 		d = unresolved(v, keep(v, Accepted, CausePolled), "the accepted attempt had no effect; an earlier one is unknown")
 	default:
 	}
 	d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
-	d.LastError = &Failure{Kind: o.Kind, Message: o.Message, HTTPStatus: o.HTTPStatus}
+	d.LastError = &Failure{Kind: o.Kind, Message: o.Message + words, HTTPStatus: o.HTTPStatus}
 	d.Hold = o.hold()
 	return d
 }

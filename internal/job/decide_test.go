@@ -585,3 +585,28 @@ func TestRefusedLooksAreNotUsedUp(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentSenders: the attempt's error, and the event's reason, name the server that is silent.
+func TestSilentSenders(t *testing.T) {
+	for _, tt := range []struct {
+		e      Evidence
+		worker string
+		want   string
+	}{
+		{FenceOver{}, "server-1", "server-1 recorded no outcome while the request could still act; it may have died in mid-send"},
+		{FenceOver{}, "", "no outcome was recorded while the request could still act; the server that was sending it may have died"},
+		{SenderLost{}, "server-1", "server-1, which was sending this job, is gone; whether the request had an effect is unknown"},
+		{SenderLost{}, "", "the server that was sending this job is gone; whether the request had an effect is unknown"},
+	} {
+		v := sending(Keyed, OnceOrAsk)
+		v.Worker, v.Traits.DedupesInFlight = tt.worker, true
+		v.FenceLeft = time.Minute
+		if tt.e == (FenceOver{}) {
+			v.FenceLeft = 0
+		}
+		d, err := Decide(v, tt.e)
+		if err != nil || d.To != Ambiguous || d.Detail != tt.want || d.LastError.Message != tt.want || d.Settle[0].Message != tt.want {
+			t.Errorf("%T of %q: %+v, %v", tt.e, tt.worker, d, err)
+		}
+	}
+}

@@ -57,7 +57,6 @@ func TestTextVectors(t *testing.T) {
 		WaitsForContent:     "waits for another job with the same content",
 		ConnectionCoolsDown: "waits for the end of its connection's cool-down",
 		ScheduleCoolsDown:   "waits for the end of its schedule's cool-down",
-		senderLost:          "the server that was sending this job is gone; whether the request had an effect is unknown",
 		ReservedKeyPrefix:   "fireonce:",
 	} {
 		if got != want {

@@ -15,6 +15,9 @@ const (
 	Opaque
 )
 
+// Classes lists every class.
+var Classes = []Class{Keyed, Handle, Observable, Opaque}
+
 // String returns the contract's name of the class.
 func (c Class) String() string { return name(classNames[:], uint8(c)) }
 

@@ -128,6 +128,11 @@ func TestNoWaitPassesWhatBoundsRepeats(t *testing.T) {
 		if d.To != Ambiguous || d.Delay > tt.want || d.Delay < tt.want-time.Minute {
 			t.Errorf("%s: to %s after %v, want %v", tt.name, d.To, d.Delay, tt.want)
 		}
+		// Its reason says so, if a wait ends before the time that was asked for.
+		shorter := tt.want < tt.asked && (tt.class == Keyed || tt.delivery == AtLeastOnce)
+		if strings.Contains(d.LastError.Message, "no repeat may come so late") != shorter {
+			t.Errorf("%s: %q", tt.name, d.LastError.Message)
+		}
 	}
 	// Past the bound, the delivery decides.
 	v := sending(Keyed, OnceOrAsk)

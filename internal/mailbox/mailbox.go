@@ -85,7 +85,7 @@ func Parse(text string) (Mailbox, error) {
 	if !OneLine(text) || utf8.RuneCountInString(text) > maxText {
 		return Mailbox{}, errors.New("must be one line of at most 320 characters")
 	}
-	text = strings.TrimSpace(text)
+	text = trim(text)
 	start := strings.LastIndexByte(text, '<')
 	if start < 0 || !strings.HasSuffix(text, ">") {
 		m, err := address(text)
@@ -94,7 +94,7 @@ func Parse(text string) (Mailbox, error) {
 		}
 		return m, err
 	}
-	m, err := address(strings.TrimSpace(text[start+1 : len(text)-1]))
+	m, err := address(trim(text[start+1 : len(text)-1]))
 	switch {
 	case errors.Is(err, errForm):
 		return Mailbox{}, misread(text)
@@ -126,6 +126,10 @@ func address(text string) (Mailbox, error) {
 	if m.Local == "" || len(m.Local) > maxLocalPart || !OneLine(m.Local) {
 		return Mailbox{}, errors.New("the part before the at sign must have 1 to 64 bytes")
 	}
+	if i := strings.IndexFunc(m.Local, unseen); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(m.Local[i:])
+		return Mailbox{}, fmt.Errorf("the part before the at sign has U+%04X, which cannot be seen; leave it out", r)
+	}
 	// Lawful in quotes; a lax relay takes what is between them for another address.
 	if strings.ContainsAny(m.Local, "<>") {
 		return Mailbox{}, errors.New("the part before the at sign must not have angle brackets")
@@ -137,6 +141,17 @@ func address(text string) (Mailbox, error) {
 		return Mailbox{}, errors.New("the address must have at most 254 bytes")
 	}
 	return m, nil
+}
+
+// unseen reports whether a character of an address cannot be seen: RFC 6532 allows it, and
+// profiles of names (RFC 8265) do not. Joiners are letters' company in some scripts.
+func unseen(r rune) bool {
+	return r >= utf8.RuneSelf && (unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d')
+}
+
+// trim cuts off the blanks around a text, and the byte order marks, which programs leave before one.
+func trim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' })
 }
 
 var errNoDomain = errors.New("not a domain")
@@ -194,7 +209,7 @@ func oneName(text string) (string, error) {
 	if !OneLine(text) {
 		return "", errors.New("the name must not have control characters")
 	}
-	return strings.TrimSpace(text), nil
+	return trim(text), nil
 }
 
 // unquote reads the quoted string that a text begins with, and reports whether that is all of
@@ -237,11 +252,17 @@ func misread(text string) error {
 	case len(found) == 0:
 		return errors.New(forms)
 	}
-	m, err := address(text[found[0][0]:found[0][1]])
-	if err != nil {
-		return errors.New(forms)
+	if strings.HasSuffix(text[:found[0][0]], "@") {
+		return errors.New("must be one address, with one at sign")
 	}
-	before, after := strings.TrimRight(text[:found[0][0]], " <＜"), strings.TrimLeft(text[found[0][1]:], " >＞,;")
+	m, need, err := nearAddress(text[found[0][0]:found[0][1]])
+	switch {
+	case errors.Is(err, errForm):
+		return errors.New(forms)
+	case err != nil:
+		return err
+	}
+	before, after := beforeAddress(text[:found[0][0]]), strings.TrimLeft(text[found[0][1]:], " >＞,;")
 	rest := strings.TrimSpace(strings.TrimSpace(before) + " " + strings.TrimSpace(after))
 	if inside, ok := strings.CutPrefix(rest, "("); ok && strings.IndexByte(inside, ')') == len(inside)-1 {
 		rest = inside[:len(inside)-1]
@@ -249,16 +270,44 @@ func misread(text string) error {
 	if len(rest) > 1 && strings.HasPrefix(rest, `"`) && strings.HasSuffix(rest, `"`) {
 		rest = rest[1 : len(rest)-1]
 	}
-	if strings.EqualFold(rest, "mailto:") {
-		rest = ""
-	}
 	if m.Name, err = oneName(rest); err != nil {
 		return errors.New(forms)
 	}
 	if m.Name == "" {
-		return fmt.Errorf("not an address; write %s", m)
+		return fmt.Errorf("not an address%s; write %s", need, m)
 	}
-	return fmt.Errorf("not an address; if the rest is the name, write %s", m)
+	return fmt.Errorf("not an address%s; if the rest is the name, write %s", need, m)
+}
+
+// nearAddress reads what looks like an address, also where its points are in places that need
+// quotes, or that no address has; need has why.
+func nearAddress(text string) (m Mailbox, need string, err error) {
+	if m, err = address(text); err == nil {
+		return m, "", nil
+	}
+	at := strings.LastIndexByte(text, '@')
+	local, host := text[:at], strings.TrimRight(text[at+1:], ".")
+	switch {
+	case strings.HasPrefix(host, "."), strings.Contains(host, ".."):
+		return m, "", fmt.Errorf("%q, the part after the at sign, is not a domain", host)
+	case strings.Trim(local, ".") != local, strings.Contains(local, ".."):
+		local, need = Quote(local), ": points that stand at an end or side by side need quotes"
+	}
+	m, err = address(local + "@" + host)
+	return m, need, err
+}
+
+// beforeAddress returns the words before an address, without what belongs to it: its bracket, a
+// scheme, and a route (RFC 5321, appendix C).
+func beforeAddress(text string) string {
+	const mailto = "mailto:"
+	if head := len(text) - len(mailto); head >= 0 && strings.EqualFold(text[head:], mailto) {
+		text = text[:head]
+	}
+	if route := strings.LastIndexByte(text, '@'); strings.HasSuffix(text, ":") && (route == 0 || route > 0 && text[route-1] == '<') {
+		text = text[:route]
+	}
+	return strings.TrimRight(text, " <＜")
 }
 
 // OneLine reports whether a text is UTF-8 without control characters and ends of lines.

@@ -107,6 +107,17 @@ func TestRefusals(t *testing.T) {
 		"Ada <ada@example.org>,":                       "Ada <ada@example.org>",
 		"ada@example.org;":                             "ada@example.org",
 		"mailto:ada@example.org":                       "ada@example.org",
+		"Ada <MAILTO:ada@example.org>":                 "Ada <ada@example.org>",
+		"<@relay.example:ada@example.org>":             "ada@example.org",
+		"Ada <@relay.example:ada@example.org>":         "Ada <ada@example.org>",
+		"ada@bob@example.org":                          "",
+		"ada@example.org.":                             "ada@example.org",
+		"Ada <ada@example.org.>":                       "Ada <ada@example.org>",
+		"ada..l@example.org":                           `"ada..l"@example.org`,
+		"ada.@example.org":                             `"ada."@example.org`,
+		"Ada <.ada@example.org>":                       `Ada <".ada"@example.org>`,
+		"ada@example..org":                             "",
+		"ada@.example.org":                             "",
 		"a@example.org, Bob <bob@example.org>":         "",
 		"Ann <a@example.org>, Bob <bob@example.org>":   "",
 		"a@example.org; b@example.org":                 "",
@@ -167,4 +178,26 @@ func TestWritten(t *testing.T) {
 			t.Fatalf("%q is kept as %q", name, raw.Name)
 		}
 	})
+}
+
+// TestUnseen: a character that cannot be seen would make another address of it, or one that a relay refuses much later.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	for _, r := range []rune{'\u00a0', '\u00ad', '\u061c', '\u1680', '\u180e', '\u2003', '\u200b', '\u200e', '\u202a', '\u202e', '\u2060', '\u2066', '\u3000', '\ufeff', '\U000e0041'} {
+		for _, text := range []string{"a" + string(r) + "da@example.org", "ada" + string(r) + "@example.org", "Ada <a" + string(r) + "da@example.org>"} {
+			if m, err := Parse(text); err == nil || !strings.Contains(err.Error(), "cannot be seen") {
+				t.Errorf("%q: %+v, %v", text, m, err)
+			}
+		}
+	}
+	for text, want := range map[string]Mailbox{
+		"\ufeffada@example.org":             {Local: "ada", Domain: "example.org"},
+		"\ufeffAda <ada@example.org>":       {Name: "Ada", Local: "ada", Domain: "example.org"},
+		"Ada <\u3000ada@example.org\u00a0>": {Name: "Ada", Local: "ada", Domain: "example.org"},
+		"می\u200cخواهم@example.org":         {Local: "می\u200cخواهم", Domain: "example.org"},
+	} {
+		if m, err := Parse(text); err != nil || m != want {
+			t.Errorf("%q: %+v, %v, want %+v", text, m, err, want)
+		}
+	}
 }

@@ -17,7 +17,8 @@ import (
 
 // Rules of this file:
 //   - the program, or its operator's configuration, bounds the values of each label: a label is
-//     never a project, a connection, a host or a job;
+//     never a project, a connection, a host or a job. destinations.go has the one exception,
+//     and its bound;
 //   - counters count in this process, and only what is durable;
 //   - methods of a nil *Metrics do nothing, so that callers need no check.
 
@@ -34,12 +35,14 @@ type Metrics struct {
 	attempts, outcomes, looks  *prometheus.CounterVec
 	effects, prevented, doubly *prometheus.CounterVec
 	ended, calls, failures     *prometheus.CounterVec
-	breakers                   *prometheus.CounterVec
+	deferrals, questions       *prometheus.CounterVec
+	firings, breakers          *prometheus.CounterVec
 	takenUp                    prometheus.Counter
 	startLag, took             prometheus.Histogram
 
-	guarantee guarantee
-	vitals    vitals
+	guarantee    guarantee
+	vitals       vitals
+	destinations destinations
 }
 
 // New returns the metrics of a process of a version that starts now. worker is the name of the
@@ -63,7 +66,10 @@ func New(version, worker string) *Metrics {
 	m.prevented = counter("duplicates_prevented_total",
 		"Jobs whose answer was lost and whose effect was found, or confirmed under the same key, instead of being made twice.", "connector", "class")
 	m.doubly = counter("duplicates_seen_total", "Second effects of a job that were seen.", "connector", "class")
-	m.ended = counter("jobs_ended_total", "Jobs that ended, by their final state.", "class", "state")
+	m.deferrals = counter("deferrals_total", "Tries that ended before anything was sent, by their reason.", "connector", "kind")
+	m.questions = counter("needs_resolution_total", "Jobs that came to need a person's decision.", "connector", "class")
+	m.ended = counter("jobs_ended_total", "Jobs that ended, by their final state, and by what ended them: the server's work, or a caller.", "class", "state", "by")
+	m.firings = counter("firings_total", "Firings of schedules that were decided, by their outcome.", "outcome")
 	m.calls = counter("calls_total", "Calls of the API that ended.", "procedure", "code")
 	m.failures = counter("store_failures_total", "Calls of the engine to the store that failed.", "operation")
 	m.breakers = counter("breaker_changes_total", "Circuit breakers that this server opened and closed, and their probes that failed.", "change")
@@ -76,13 +82,15 @@ func New(version, worker string) *Metrics {
 		Name: "fireonce_taken_up_jobs_total", Help: "Jobs that were taken up from servers that are gone.",
 	})
 	m.registry.MustRegister(
-		m.takenUp, &m.guarantee, &m.vitals,
+		m.takenUp, &m.guarantee, &m.vitals, &m.destinations,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fireonce_info", Help: "1; the labels say what runs.", ConstLabels: prometheus.Labels{"version": version, "worker": worker},
 		}, func() float64 { return 1 }),
 	)
 	m.guarantee.begin(time.Now())
+	m.destinations.most, m.destinations.tracked = DefaultNamed, make(map[destination]*tries)
+	m.zero()
 	return m
 }
 
@@ -108,16 +116,57 @@ func (m *Metrics) Gauge(name, help string, labels map[string]string, read func()
 		prometheus.GaugeOpts{Name: "fireonce_" + name, Help: help, ConstLabels: labels}, read))
 }
 
-// Expect starts the counters of connectors at zero whose first increase raises an alert: for a
-// series that appears with the value 1, an alert sees no increase.
+// What ended a job.
+const (
+	byServer = "server"
+	byCaller = "caller"
+)
+
+// zero starts the counters at zero whose first increase may raise an alert: for a series that
+// appears with the value 1, an alert sees no increase.
+func (m *Metrics) zero() {
+	for _, class := range job.Classes {
+		for _, state := range job.States {
+			if state.Terminal() {
+				m.ended.WithLabelValues(class.String(), state.String(), byServer)
+				m.ended.WithLabelValues(class.String(), state.String(), byCaller)
+			}
+		}
+	}
+	for _, name := range firingOutcomes {
+		m.firings.WithLabelValues(name)
+	}
+}
+
+// Expect does for the connectors what New does for the other counters.
 func (m *Metrics) Expect(connectors ...string) {
 	if m == nil {
 		return
 	}
 	for _, c := range connectors {
-		for _, class := range []job.Class{job.Keyed, job.Observable, job.Opaque} {
+		for _, class := range job.Classes {
 			m.doubly.WithLabelValues(c, class.String())
 			m.prevented.WithLabelValues(c, class.String())
+			m.questions.WithLabelValues(c, class.String())
+		}
+	}
+}
+
+// firingOutcomes are the contract's names of the outcomes in the ledger of firings.
+var firingOutcomes = map[store.FiringOutcome]string{
+	store.FiringFired: "FIRED", store.FiringSkippedByOverlap: "SKIPPED_BY_OVERLAP", store.FiringSkippedByPerson: "SKIPPED_BY_PERSON",
+	store.FiringMissed: "MISSED", store.FiringCoalesced: "COALESCED", store.FiringRefused: "REFUSED", store.FiringHeld: "HELD",
+	store.FiringNoContent: "NO_CONTENT", store.FiringSkippedByLimit: "SKIPPED_BY_LIMIT",
+}
+
+// Fired counts the firings of a decision that was written.
+func (m *Metrics) Fired(f store.Fired) {
+	if m == nil || f.Err != nil {
+		return
+	}
+	for _, one := range f.Firings {
+		if name, known := firingOutcomes[one.Firing.Outcome]; known && !one.Repeat {
+			m.firings.WithLabelValues(name).Inc()
 		}
 	}
 }
@@ -147,12 +196,17 @@ func (m *Metrics) BreakerChanged(change string) {
 	}
 }
 
-// Settled counts evidence that is stored, or that no longer changes anything.
-func (m *Metrics) Settled(connector string, class job.Class, e job.Evidence) {
+// Settled counts evidence about a job of a connection that is stored, or that no longer changes
+// anything.
+func (m *Metrics) Settled(conn *store.Connection, holdKey string, class job.Class, e job.Evidence) {
 	if m == nil {
 		return
 	}
+	m.tried(conn, holdKey, e)
+	connector := conn.Connector
 	switch e := e.(type) {
+	case job.Deferred:
+		m.deferrals.WithLabelValues(connector, e.Kind.String()).Inc()
 	case job.Outcome:
 		if e.Polled {
 			m.looks.WithLabelValues(connector, "POLLED").Inc()
@@ -172,8 +226,11 @@ func (m *Metrics) Wrote(connector string, before, after *job.Snapshot, d *job.De
 	if m == nil {
 		return
 	}
-	m.Ended(before.State, *after)
+	m.endedBy(byServer, before.State, after)
 	class := after.Class.String()
+	if after.State == job.NeedsResolution && before.State != job.NeedsResolution {
+		m.questions.WithLabelValues(connector, class).Inc()
+	}
 	if d.Cause == job.CauseDuplicateEffect {
 		m.doubly.WithLabelValues(connector, class).Inc()
 		m.guarantee.duplicates.Add(1)
@@ -192,10 +249,17 @@ func (m *Metrics) Wrote(connector string, before, after *job.Snapshot, d *job.De
 	}
 }
 
-// Ended counts a job that was in another state before, if it has ended.
+// Ended counts a job that a caller's request changed, and that was in another state before, if it
+// has ended.
 func (m *Metrics) Ended(before job.State, after job.Snapshot) {
-	if m != nil && after.State != before && after.State.Terminal() {
-		m.ended.WithLabelValues(after.Class.String(), after.State.String()).Inc()
+	if m != nil {
+		m.endedBy(byCaller, before, &after)
+	}
+}
+
+func (m *Metrics) endedBy(who string, before job.State, after *job.Snapshot) {
+	if after.State != before && after.State.Terminal() {
+		m.ended.WithLabelValues(after.Class.String(), after.State.String(), who).Inc()
 	}
 }
 

@@ -135,6 +135,11 @@ var (
 	dueJobs    = desc("due_jobs", "Jobs that should be running but no worker has taken. Counted up to 10,000.")
 	dueAge     = desc("due_oldest_age_seconds", "How long the one that waits longest has been due; 0: there is none.")
 	unknownAge = desc("unknown_oldest_age_seconds", "How long the outcome that has been unknown for longest has been so; 0: there is none.")
+	askedAge   = desc("needs_resolution_oldest_age_seconds", "How long the job that has waited for a person's decision for longest has done so; 0: none does.")
+	conns      = desc("connections", "Connections. Counted up to 100,000 for each connector.", "connector")
+	expiring   = desc("credentials_expiring", "Credentials that end within a week and that nothing renews. Counted up to 10,000.", "connector")
+	schedules  = desc("schedules", "Schedules that have not ended, paused ones too. Counted up to 100,000.")
+	paused     = desc("schedules_paused", "Schedules that paused themselves, by the cause. Counted up to 10,000.", "cause")
 	held       = desc("connections_held", "Connections whose jobs are held back. Counted up to 10,000.", "connector", "cause")
 	firingAge  = desc("schedules_due_oldest_age_seconds", "How long the schedule that waits longest has been due; 0: there is none.")
 	refusedNow = desc("schedules_refused", "Schedules of which at least two decisions in a row were refused; they do not fire. Counted up to 10,000.")
@@ -145,7 +150,7 @@ var (
 	stands     = desc("clock_stands", "1 if the clock is doubted and nothing is sent.")
 
 	vitalDescs = []*prometheus.Desc{
-		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, held, firingAge, refusedNow, eventLag, quarantine, pauses, clockDoubt, stands,
+		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, askedAge, conns, expiring, schedules, paused, held, firingAge, refusedNow, eventLag, quarantine, pauses, clockDoubt, stands,
 	}
 )
 
@@ -180,6 +185,18 @@ func (v *vitals) Collect(ch chan<- prometheus.Metric) {
 	gauge(dueJobs, float64(r.Due))
 	gauge(dueAge, r.OldestDue.Seconds())
 	gauge(unknownAge, r.OldestUnknown.Seconds())
+	gauge(askedAge, r.OldestQuestion.Seconds())
+	for connector, n := range r.Connections {
+		gauge(conns, float64(n), connector)
+		gauge(expiring, float64(r.Expiring[connector]), connector)
+	}
+	gauge(schedules, float64(r.Schedules))
+	for _, p := range []struct {
+		cause store.PauseCause
+		name  string
+	}{{store.PausedByFailures, "failures"}, {store.PausedByAuthHold, "credential"}, {store.PausedByRefusal, "refusal"}} {
+		gauge(paused, float64(r.PausedSchedules[p.cause]), p.name)
+	}
 	for by, n := range r.Holds {
 		gauge(held, float64(n), by.Connector, string(by.Cause))
 	}

@@ -81,7 +81,7 @@ func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connect
 	if err != nil {
 		return false, err
 	}
-	sealed.Expires = expires
+	sealed.Expires, sealed.Renews = expires, true
 	_, err = r.Store.ChangeConnection(ctx, store.ConnectionChange{
 		Project: conn.Project, ID: conn.ID, Version: now.Version, Credential: sealed,
 	})

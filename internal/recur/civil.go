@@ -1,6 +1,7 @@
 package recur
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -44,7 +45,7 @@ func parseCivilIn(layout, text string, first, last int) (Civil, error) {
 	// Parse takes fractions of a second that the layout does not have.
 	t, err := time.Parse(layout, text)
 	if err != nil || len(text) != len(layout) {
-		return 0, fmt.Errorf("%s is not a time like %s", quote(text), civilOf(2026, time.December, 31).time().Format(layout))
+		return 0, errors.New(explainCivil(text, layout))
 	}
 	if t.Year() < first || t.Year() > last {
 		return 0, fmt.Errorf("the year %d is not in %d to %d", t.Year(), first, last)

@@ -3,6 +3,7 @@ package recur
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,12 +48,16 @@ var (
 const (
 	hourField    = 1
 	dayField     = 2
+	monthField   = 3
 	weekdayField = 4
 )
 
 func parseCron(text string) (*cron, error) {
 	if len(text) > maxCronText {
 		return nil, &fault{"", fmt.Sprintf("the expression has more than %d bytes", maxCronText)}
+	}
+	if reason := strange(text); reason != "" {
+		return nil, &fault{"", reason}
 	}
 	// In capital letters, the library reads the H of THU as Jenkins' hash.
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -61,11 +66,11 @@ func parseCron(text string) (*cron, error) {
 	either := false
 	if strings.HasPrefix(text, "@") {
 		if !slices.Contains(cronMacros, text) {
-			return nil, &fault{"", quote(text) + " is not one of " + strings.Join(cronMacros, ", ")}
+			return nil, &fault{"", explainMacro(text)}
 		}
 	} else {
-		if len(fields) != len(cronFields) {
-			return nil, &fault{"", fmt.Sprintf("the expression has %d fields instead of 5 (minute, hour, day of the month, month, day of the week)", len(fields))}
+		if len(fields) != len(cronFields) || strings.HasPrefix(text, "cron(") {
+			return nil, &fault{"", explainCount(text, fields)}
 		}
 		for i := range fields {
 			if err := checkCronField(fields, i); err != nil {
@@ -103,6 +108,10 @@ func checkCronField(fields []string, i int) error {
 	field := fields[i]
 	var reason string
 	switch rest := strings.Trim(field, "abcdefghijklmnopqrstuvwxyz0123456789*?,/#-"); {
+	case strings.Contains(rest, "~"):
+		reason = "a random time is not served, as in " + quote(field) + ": write a number, and set jitter"
+	case strings.ContainsAny(rest, "\"'`"):
+		reason = quote(field) + " has a quotation mark: leave it out"
 	case rest != "":
 		reason = quote(field) + " has a character that no expression has"
 	case strings.Contains(field, "?") && (field != "?" || i != dayField && i != weekdayField):
@@ -119,23 +128,18 @@ func checkCronField(fields []string, i int) error {
 	return &fault{cronFields[i], "the " + cronFields[i] + ": " + reason}
 }
 
+// The last days and workdays of a month, in small letters. What follows L- is checked by the library.
+var lastOrWorkday = regexp.MustCompile(`^(l|lw|l-[0-9]+|[0-9]+w)$`)
+
 // checkCronItems returns why an item of a list is invalid.
 func checkCronItems(field string, i int) string {
 	extended := 0
 	for item := range strings.SplitSeq(field, ",") {
-		span, step, stepped := strings.Cut(item, "/")
-		switch {
-		case item == "":
+		if item == "" {
 			return "a value is missing in " + quote(field)
-		case strings.HasPrefix(item, "*") && span != "*":
-			return quote(item) + " is not * or */2"
-		case stepped && step == "":
-			return "the step is missing in " + quote(item)
-		case i == weekdayField && strings.HasSuffix(item, "l") && !strings.HasSuffix(item, "#l"):
-			return quote(item) + " is not a day; the last Friday of a month is FRI#L or 5#L"
-		case i == weekdayField && stepped && strings.Contains(span, "-") && (len(span) != 3 || span[0] > span[2]):
-			// The library counts Sunday twice if a range passes it, as 0 and as 7.
-			return "the range before the step is not in rising numbers, as in 1-5/2: " + quote(item)
+		}
+		if reason := checkCronItem(item, i); reason != "" {
+			return reason
 		}
 		if i == dayField && strings.ContainsAny(item, "lw") || i == weekdayField && strings.Contains(item, "#") {
 			extended++
@@ -147,6 +151,27 @@ func checkCronItems(field string, i int) string {
 	return ""
 }
 
+func checkCronItem(item string, i int) string {
+	span, step, stepped := strings.Cut(item, "/")
+	switch {
+	case strings.HasPrefix(item, "*") && span != "*":
+		return quote(item) + " is not * or */2"
+	case strings.HasPrefix(span, "-") || strings.HasSuffix(span, "-"):
+		return "a number is missing in " + quote(item)
+	case stepped && step == "":
+		return "the step is missing in " + quote(item)
+	case i == dayField && strings.ContainsAny(span, "lw") && !lastOrWorkday.MatchString(span):
+		return quote(item) + " is not L, L-3, LW or 15W"
+	case i == weekdayField && strings.HasSuffix(item, "l") && !strings.HasSuffix(item, "#l"):
+		return quote(item) + " is not a day; the last Friday of a month is FRI#L or 5#L"
+	case i == weekdayField && stepped && strings.Contains(span, "-") && (len(span) != 3 || span[0] > span[2]):
+		// The library counts Sunday twice if a range passes it, as 0 and as 7.
+		return "the range before the step is not in rising numbers, as in 1-5/2: " + quote(item)
+	default:
+		return ""
+	}
+}
+
 // askLibrary returns the library's error for one field alone, so that the invalid field is known.
 func askLibrary(field string, i int) string {
 	alone := []string{"*", "*", "*", "*", "*"}
@@ -155,7 +180,7 @@ func askLibrary(field string, i int) string {
 	var number *strconv.NumError
 	switch {
 	case errors.As(err, &number):
-		return quote(number.Num) + " is not a number or a name of three letters"
+		return explainName(number.Num, i)
 	case err != nil:
 		return err.Error()
 	default:

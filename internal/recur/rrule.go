@@ -70,8 +70,11 @@ var ruleParts = map[string]struct {
 }
 
 var (
-	oneNumber  = regexp.MustCompile(`^[0-9]{1,5}$`)
-	numberList = regexp.MustCompile(`^[+-]?[0-9]{1,3}(,[+-]?[0-9]{1,3})*$`)
+	oneNumber = regexp.MustCompile(`^[0-9]+$`)
+	// A long line of iCalendar goes on in the next one, behind a blank.
+	foldedLine    = regexp.MustCompile(`\r?\n[ \t]`)
+	blanksBetween = regexp.MustCompile(`\s*([=,])\s*`)
+	numberList    = regexp.MustCompile(`^[+-]?[0-9]{1,3}(,[+-]?[0-9]{1,3})*$`)
 )
 
 // parseRRule compiles an RRULE of RFC 5545 with its first civil time. zone is needed for an UNTIL in UTC.
@@ -79,11 +82,17 @@ func parseRRule(text string, start Civil, zone *Zone, m *Meter) (rule, error) {
 	if len(text) > maxRRuleText {
 		return nil, &fault{"", fmt.Sprintf("the rule has more than %d bytes", maxRRuleText)}
 	}
-	text = strings.TrimSuffix(strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(text)), "RRULE:"), ";")
+	if reason := strange(text); reason != "" {
+		return nil, &fault{"", reason}
+	}
+	text = foldedLine.ReplaceAllString(strings.ToUpper(strings.TrimSpace(text)), "")
 	until, hasUntil := maxCivil, false
 	kept, seen := []string{}, map[string]bool{}
-	for part := range strings.SplitSeq(text, ";") {
-		part = strings.TrimSpace(part)
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ';' || r == '\n' || r == '\r' }) {
+		part = blanksBetween.ReplaceAllString(strings.TrimPrefix(strings.TrimSpace(part), "RRULE:"), "$1")
+		if part == "" {
+			continue
+		}
 		name, value, _ := strings.Cut(part, "=")
 		if err := checkRulePart(part, name, value, seen[name]); err != nil {
 			return nil, err
@@ -146,16 +155,14 @@ func newRule(option *rrulego.ROption, start, until Civil, m *Meter) (rule, error
 func checkRulePart(part, name, value string, twice bool) error {
 	form, known := ruleParts[name]
 	switch {
-	case strings.HasPrefix(name, "DTSTART"):
-		return &fault{name, "DTSTART is no part of a rule: it is the field start, in the schedule's time zone"}
 	case !known:
-		return &fault{name, fmt.Sprintf("%s is no part of a rule", quote(name))}
+		return noPart(name)
 	case twice:
 		return &fault{name, fmt.Sprintf("%s is there twice", quote(name))}
 	case name == "FREQ" && value == "SECONDLY":
 		return &fault{name, fmt.Sprintf("FREQ=SECONDLY is not served: use an interval of %s or more", minEvery)}
 	case !form.form.MatchString(value):
-		return &fault{name, fmt.Sprintf("%s is not a %s such as %s", quote(part), name, form.example)}
+		return &fault{name, explainPart(part, name, value, form.example)}
 	case strings.Count(value, ",") >= maxRRuleList:
 		return &fault{name, fmt.Sprintf("%s has more than %d values", name, maxRRuleList)}
 	case name == "UNTIL":
@@ -177,6 +184,15 @@ func checkRulePart(part, name, value string, twice bool) error {
 	return nil
 }
 
+// noPart refuses a part that no rule has, with the place of what it may mean.
+func noPart(name string) *fault {
+	word, _, _ := strings.Cut(name, ":")
+	if word, _, _ = strings.Cut(word, ";"); notInRule[word] != "" {
+		return &fault{word, word + " is no part of a rule: " + notInRule[word]}
+	}
+	return &fault{name, quote(name) + " is no part of a rule"}
+}
+
 // checkRule refuses rules that RFC 5545 excludes, and rules that the library evaluates wrongly or slowly.
 func checkRule(o *rrulego.ROption) error {
 	// A value that is there twice would match twice.
@@ -191,7 +207,7 @@ func checkRule(o *rrulego.ROption) error {
 	case len(o.Byyearday) > 0 && o.Freq != rrulego.YEARLY && o.Freq <= rrulego.DAILY:
 		return &fault{"BYYEARDAY", "BYYEARDAY needs FREQ=YEARLY, HOURLY or MINUTELY"}
 	case len(o.Bymonthday) > 0 && o.Freq == rrulego.WEEKLY:
-		return &fault{"BYMONTHDAY", "BYMONTHDAY does not go with FREQ=WEEKLY"}
+		return &fault{"BYMONTHDAY", "BYMONTHDAY does not go with FREQ=WEEKLY: write FREQ=MONTHLY"}
 	case len(o.Bysetpos) > maxPositions:
 		return &fault{"BYSETPOS", fmt.Sprintf("BYSETPOS has more than %d values", maxPositions)}
 	case len(o.Bysetpos) > 0 && !daysNamed && len(o.Bymonth)+len(o.Byhour)+len(o.Byminute) == 0:

@@ -40,7 +40,7 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 		{cron("0 0 * * 5L"), `cron[1]: the day of the week: "5l" is not a day; the last Friday of a month is FRI#L or 5#L`},
 		{cron("0 0 * * SAT-MON/2"), "cron[1]: the day of the week: the range before the step is not in rising numbers"},
 		{cron("@reboot"), `cron[1]: "@reboot" is not one of @hourly`},
-		{cron("@every 1h"), `cron[1]: "@every 1h" is not one of @hourly`},
+		{cron("@every 1h"), `cron[1]: "@every 1h" is no cron expression: write the interval 3600s`},
 		{rule("FREQ=HOURLY;INTERVAL=24;BYHOUR=5"), "rrules[0]: the rule never matches"},
 		{rule("FREQ=MINUTELY;INTERVAL=2;BYMINUTE=1,3"), "rrules[0]: the rule never matches"},
 		{rule("FREQ=HOURLY;BYMINUTE=0,30;BYSETPOS=3"), "rrules[0]: the rule never matches"},

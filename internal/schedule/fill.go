@@ -3,6 +3,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -49,12 +50,19 @@ func isURL(path string) bool { return path == "url" || strings.HasSuffix(path, "
 const onlyBehindHost = "placeholders may be in a URL's path and query, and not before: its host and port are the same for every job. " +
 	"Make a schedule for each host"
 
-// CheckTexts returns a SpecError if placeholders of a payload are unknown, unclosed, or in a part of
-// a URL that determines the target. Its paths begin in the payload.
+// notHere is why other fields may have no placeholder: they would be sent as they are written.
+const notHere = "has no placeholders: only texts, bodies, values of headers, and the paths and queries of URLs do"
+
+// CheckTexts returns a SpecError if placeholders of a payload are unknown, unclosed, in a field
+// that has none, or in a part of a URL that determines the target. Its paths begin in the payload.
 func CheckTexts(p *fireoncev1.Payload) error {
 	var out SpecError
-	eachText(p.ProtoReflect(), "", func(path, text string) (string, bool) {
-		if isURL(path) && strings.Contains(text[:weburl.AfterAuthority(text)], "{{") {
+	eachString(p.ProtoReflect(), "", func(path, text string, filled bool) (string, bool) {
+		if !filled {
+			if looksFilled(text) {
+				out = append(out, Violation{Field: path, Message: notHere})
+			}
+		} else if isURL(path) && strings.Contains(text[:weburl.AfterAuthority(text)], "{{") {
 			out = append(out, Violation{Field: path, Message: onlyBehindHost})
 		} else if err := recur.CheckText(path, text); err != nil {
 			reason := err.Error()
@@ -73,11 +81,30 @@ func CheckTexts(p *fireoncev1.Payload) error {
 	return nil
 }
 
+// CheckLabels returns a SpecError if labels have placeholders, which nothing fills in.
+func CheckLabels(labels map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if looksFilled(name) || looksFilled(labels[name]) {
+			return SpecError{{Field: "labels", Message: notHere}}
+		}
+	}
+	return nil
+}
+
+// looksFilled reports whether a text has what its author takes for a placeholder.
+func looksFilled(text string) bool {
+	_, after, found := strings.Cut(text, "{{")
+	return found && strings.Contains(after, "}}")
+}
+
 // fill returns a payload with its placeholders replaced by the values of a firing.
 func fill(p *fireoncev1.Payload, times *recur.Schedule, beat recur.Beat, run int64) (*fireoncev1.Payload, error) {
 	out := proto.CloneOf(p)
 	var failed error
-	eachText(out.ProtoReflect(), "", func(path, text string) (string, bool) {
+	eachString(out.ProtoReflect(), "", func(path, text string, filled bool) (string, bool) {
+		if !filled {
+			return text, true
+		}
 		escape := plain
 		if isURL(path) {
 			escape = weburl.EscapeValue
@@ -94,36 +121,37 @@ func fill(p *fireoncev1.Payload, times *recur.Schedule, beat recur.Beat, run int
 // plain is how a text has a value: as it is.
 func plain(value string) string { return value }
 
-// eachText calls f with each text that may have placeholders and with its path, and replaces the
-// text with f's result, until f returns false. Bytes that are not text have no placeholders.
-func eachText(m protoreflect.Message, path string, f func(path, text string) (string, bool)) bool {
-	may := make(map[protoreflect.Name]bool)
-	for _, name := range filled[m.Descriptor().FullName()] {
-		may[name] = true
-	}
+// eachString calls f with each string of a message, with its path and whether it may have
+// placeholders, and replaces the string with f's result, until f returns false. Bytes that are not
+// text have no placeholders.
+func eachString(m protoreflect.Message, path string, f func(path, text string, filled bool) (string, bool)) bool {
+	may := filled[m.Descriptor().FullName()]
 	goesOn := true
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		at := path + string(field.Name())
 		switch {
 		case field.IsMap():
-		case field.IsList() && field.Message() != nil:
-			for i := range value.List().Len() {
-				goesOn = goesOn && eachText(value.List().Get(i).Message(), fmt.Sprintf("%s[%d].", at, i), f)
-			}
 		case field.IsList():
+			for i := range value.List().Len() {
+				if field.Message() != nil {
+					goesOn = goesOn && eachString(value.List().Get(i).Message(), fmt.Sprintf("%s[%d].", at, i), f)
+				} else if field.Kind() == protoreflect.StringKind && goesOn {
+					_, goesOn = f(fmt.Sprintf("%s[%d]", at, i), value.List().Get(i).String(), false)
+				}
+			}
 		case field.Message() != nil:
-			goesOn = eachText(value.Message(), at+".", f)
-		case may[field.Name()] && field.Kind() == protoreflect.BytesKind:
-			if !utf8.Valid(value.Bytes()) {
+			goesOn = eachString(value.Message(), at+".", f)
+		case field.Kind() == protoreflect.BytesKind:
+			if !utf8.Valid(value.Bytes()) || !slices.Contains(may, field.Name()) {
 				break
 			}
 			var text string
-			if text, goesOn = f(at, string(value.Bytes())); goesOn {
+			if text, goesOn = f(at, string(value.Bytes()), true); goesOn {
 				m.Set(field, protoreflect.ValueOfBytes([]byte(text)))
 			}
-		case may[field.Name()]:
+		case field.Kind() == protoreflect.StringKind:
 			var text string
-			if text, goesOn = f(at, value.String()); goesOn {
+			if text, goesOn = f(at, value.String(), slices.Contains(may, field.Name())); goesOn {
 				m.Set(field, protoreflect.ValueOfString(text))
 			}
 		}

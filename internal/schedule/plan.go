@@ -156,7 +156,7 @@ func checkRules(id job.ID, request *fireoncev1.ScheduleJobRequest, beat recur.Be
 	v := broken.Violations[0]
 	return &connector.InputError{
 		Reason: connector.BadPayload, Field: protovalidate.FieldPathString(v.Proto.GetField()),
-		Msg: contract.Sentence(v) + " with the placeholders filled in",
+		Msg: contract.Sentence(v, whole.ProtoReflect().Descriptor()) + " with the placeholders filled in",
 	}
 }
 

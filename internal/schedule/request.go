@@ -85,6 +85,7 @@ func (s *Scheduler) trigger(ctx context.Context, ref store.Ref, key string, allo
 		}
 		return d
 	}})
+	s.count(out)
 	if err == nil && known != nil {
 		return *known, false, nil // in every state of the schedule
 	}
@@ -302,6 +303,7 @@ func (s *Scheduler) makeUp(ctx context.Context, ref store.Ref, revision int64, m
 		refused = err
 		return d
 	}})
+	s.count(out)
 	made, err := verdict(out, err, refused)
 	if err != nil {
 		return nil, left, err

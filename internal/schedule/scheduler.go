@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/store"
 )
@@ -31,7 +32,7 @@ const (
 	callTimeout = 30 * time.Second
 )
 
-// Config configures a Scheduler. All fields but Log are required.
+// Config configures a Scheduler. All fields but Log and Metrics are required.
 type Config struct {
 	Store      Store
 	Connectors *connector.Registry
@@ -41,6 +42,8 @@ type Config struct {
 	NewID     func() job.ID
 	// Log gets a line when a schedule pauses itself, and when the store fails; nil: none.
 	Log *slog.Logger
+	// Metrics counts firings; nil: they are not counted.
+	Metrics *metrics.Metrics
 }
 
 // Store is the part of store.Store that a Scheduler needs.
@@ -163,6 +166,7 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		s.limit.Store(int64(max(leastDecided, limit/2))) // so many may be too many for one call
 	}
+	s.count(out)
 	for _, f := range out {
 		s.logFired(ctx, f)
 		if b := f.Schedule.Buffered; f.Err == nil && b != nil && waits[f.Schedule.ID] {
@@ -208,6 +212,7 @@ func (s *Scheduler) Settle(ctx context.Context, ref store.Ref) error {
 		if err != nil {
 			return err
 		}
+		s.count(out)
 		if len(out) == 0 {
 			return store.ErrUndecided // left to a server that has its zone
 		}
@@ -252,6 +257,13 @@ func (s *Scheduler) decide(due store.DueSchedule) store.FireDecision {
 		failpoint.Hit(failpoint.Decided)
 	}
 	return d
+}
+
+// count counts the firings of decisions.
+func (s *Scheduler) count(out []store.Fired) {
+	for _, f := range out {
+		s.cfg.Metrics.Fired(f)
+	}
 }
 
 // logFired logs results that need an action by an operator or a user. The schedule was ACTIVE

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -70,6 +71,11 @@ func syntaxOf(text []byte) (at int, why string) {
 		return at, "something follows the JSON object"
 	default:
 		return len(text), "it ends too early; a }, a ] or a \" is missing"
+	}
+	if r, size := utf8.DecodeRune(text[at:]); size > 1 && (unicode.IsSpace(r) || unicode.Is(unicode.Cf, r)) {
+		return at, fmt.Sprintf("U+%04X is not a blank of JSON; leave it out, or type a space", r)
+	} else if size > 1 && unicode.Is(unicode.Quotation_Mark, r) {
+		return at, fmt.Sprintf("U+%04X is not a quotation mark of JSON; names and texts stand in double quotes: \"", r)
 	}
 	return at, stoppedBy(text[at], lastOf(text[:at]))
 }

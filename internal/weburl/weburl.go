@@ -104,11 +104,11 @@ func parse(raw string) (*url.URL, error) {
 	}
 	scheme, rest, found := strings.Cut(raw, ":")
 	if scheme = strings.ToLower(scheme); !found || scheme != "http" && scheme != "https" {
-		return nil, errScheme
+		return nil, noScheme(raw)
 	}
 	rest, found = strings.CutPrefix(rest, "//")
 	if !found {
-		return nil, errScheme
+		return nil, noScheme(raw)
 	}
 	authority, rest := cutAuthority(rest)
 	host, err := normalAuthority(scheme, authority)
@@ -131,6 +131,27 @@ func parse(raw string) (*url.URL, error) {
 		return nil, errLong
 	}
 	return u, nil
+}
+
+// noScheme returns why a URL does not start with http:// or https://. What a text was copied with,
+// such as a quotation mark or a byte order mark, stands before a URL that looks complete.
+func noScheme(raw string) error {
+	first, size := utf8.DecodeRuneInString(raw)
+	rest := strings.ToLower(raw[size:])
+	if !unicode.IsLetter(first) && (strings.HasPrefix(rest, "http://") || strings.HasPrefix(rest, "https://")) {
+		if first <= '~' {
+			return fmt.Errorf("%w: leave out the %q before it", errScheme, first)
+		}
+		return fmt.Errorf("%w: leave out U+%04X, the character before it", errScheme, first)
+	}
+	for _, scheme := range []string{"https", "http"} {
+		behind, found := strings.CutPrefix(strings.ToLower(raw), scheme)
+		r, _ := utf8.DecodeRuneInString(behind)
+		if found && behind != "" && r >= utf8.RuneSelf {
+			return fmt.Errorf("%w: write :// for what follows %s, which begins with U+%04X", errScheme, scheme, r)
+		}
+	}
+	return errScheme
 }
 
 // cutAuthority returns the part of a URL with host and port, and what follows it.

@@ -235,3 +235,25 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestCopiedWithMore: a URL that was copied with a character before it is refused with that character.
+func TestCopiedWithMore(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"\ufeffhttps://example.org":   "must start with http:// or https://: leave out U+FEFF, the character before it",
+		"\u200bhttps://example.org":   "leave out U+200B",
+		"<https://example.org>":       "leave out the '<' before it",
+		`"https://example.org"`:       `leave out the '"' before it`,
+		"(http://example.org)":        "leave out the '(' before it",
+		"“https://example.org”":       "leave out U+201C",
+		"https：//example.org":         "write :// for what follows https, which begins with U+FF1A",
+		"xhttps://example.org":        "the URL must start with http:// or https://",
+		"https:example.org":           "the URL must start with http:// or https://",
+		"example.org":                 "the URL must start with http:// or https://",
+		"httpsecret：//u:pw@x.example": "the URL must start with http:// or https://",
+	} {
+		if _, err := weburl.Parse(text); err == nil || !strings.HasSuffix(err.Error(), want) && !strings.Contains(err.Error(), want+",") {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}

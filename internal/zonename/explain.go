@@ -26,7 +26,7 @@ func Explain(text string) string {
 	if len(text) > maxText {
 		return shown + general
 	}
-	trimmed := strings.TrimSpace(asTyped.Replace(text))
+	trimmed := strings.TrimSpace(asTyped.Replace(strings.Map(seen, text)))
 	if hostNames[fold(trimmed)] {
 		return shown + " is the zone of whichever server reads it: write its IANA name, such as Europe/Vienna"
 	}
@@ -53,6 +53,9 @@ const (
 	abbreviation = " is an abbreviation and not the name of a time zone"
 )
 
+// longestAbbreviation is the length of MESZ and a letter more: what is longer is a clock's name in words.
+const longestAbbreviation = 5
+
 // hostNames are names, folded, for the zone of a host.
 var hostNames = map[string]bool{
 	"local": true, "localtime": true, "/etc/localtime": true, "etc/localtime": true, "posixrules": true,
@@ -60,13 +63,21 @@ var hostNames = map[string]bool{
 }
 
 // asTyped turns what people type for a minus and a slash into these.
-var asTyped = strings.NewReplacer("\u2212", "-", "\\", "/")
+var asTyped = strings.NewReplacer("\u2212", "-", "\u2010", "-", "\u2013", "-", "±", "+", "\\", "/", "\u2215", "/", "\uff0f", "/")
+
+// seen drops the characters that cannot be seen, such as byte order marks.
+func seen(r rune) rune {
+	if unicode.Is(unicode.Cf, r) {
+		return -1
+	}
+	return r
+}
 
 var (
 	// What other programs write around a name: TZ=, a colon, and the folders of copies with and without leap seconds.
 	wrapped = regexp.MustCompile(`^(?:TZ=)?:?(?:/usr/share/zoneinfo/)?(?:posix/|right/)?`)
 	// A POSIX rule: CET-1CEST,M3.5.0,M10.5.0/3.
-	rule = regexp.MustCompile(`^[A-Za-z]{3,}[+-]?[0-9:]+[A-Za-z]*,[MJ0-9]|^<`)
+	rule = regexp.MustCompile(`^[A-Za-z]{3,}[+-]?[0-9]{1,2}(:[0-9]{2})*([A-Za-z]{3,}[+-]?[0-9:]*)?(,[MJ0-9].*)?$|^<`)
 
 	offsetText = regexp.MustCompile(`(?i)^\(?(etc/)?(?:utc|gmt)?\s*([+-])\s*([0-9]{1,2})(?::?([0-9]{2}))?\)?$`)
 	offsetHead = regexp.MustCompile(`(?i)^\((?:utc|gmt)[^)]*\)`)
@@ -134,7 +145,7 @@ func find(text string) (meant []string, kind string) {
 		return []string{zone}, ofWindows
 	}
 	if zones := t.short[clockWords(key)]; zones != nil {
-		if strings.HasSuffix(key, "time") {
+		if len(key) > longestAbbreviation || strings.HasSuffix(key, "time") {
 			return zones, noName
 		}
 		return zones, abbreviation
@@ -167,7 +178,12 @@ func (t *tables) place(key string) []string {
 		if zones := t.countries[key]; zones != nil {
 			return zones
 		}
-		_, key, _ = strings.Cut(key, "/")
+		first, rest, found := strings.Cut(key, "/")
+		if !found || strings.Contains(rest, "/") || t.places[rest] != nil || t.countries[rest] != nil {
+			key = rest
+			continue
+		}
+		return t.places[first] // Vienna/Europe
 	}
 	return nil
 }
@@ -241,6 +257,8 @@ func fold(text string) string {
 		switch {
 		case r == 'ø' || r == 'Ø':
 			out.WriteByte('o')
+		case r == 'ı':
+			out.WriteByte('i')
 		case unicode.Is(unicode.Mn, r) || unicode.IsSpace(r) || strings.ContainsRune("_-.'’", r):
 		default:
 			out.WriteRune(unicode.ToLower(r))

@@ -47,7 +47,7 @@ func init() { abbreviations = append(abbreviations, inUse...) }
 
 // inUse are abbreviations that the tz database has no more, or never had.
 var inUse = []struct{ texts, zones string }{
-	{"MEZ,MESZ", "Europe/Berlin Europe/Vienna Europe/Zurich"},
+	{"MEZ,MESZ,Mitteleuropäische Zeit,Mitteleuropäische Sommerzeit,Mitteleuropäische Normalzeit", "Europe/Berlin Europe/Vienna Europe/Zurich"},
 	{"Greenwich Mean", "Europe/London UTC"},
 	{"Coordinated Universal", "UTC"},
 	{"ET", "America/New_York"},
@@ -78,10 +78,10 @@ var otherPlaces = map[string]string{
 	"America/Chicago":     "Austin,Dallas,Houston,Minneapolis,New Orleans,St Louis",
 	"America/Denver":      "Albuquerque,Salt Lake City",
 	"America/Edmonton":    "Calgary",
-	"America/Los_Angeles": "Las Vegas,Portland,San Diego,San Francisco,Seattle",
+	"America/Los_Angeles": "US/Pacific-New,Las Vegas,Portland,San Diego,San Francisco,Seattle",
 	"America/New_York":    "Atlanta,Boston,Miami,NYC,Philadelphia,Washington,Washington DC",
 	"America/New_York America/Chicago America/Los_Angeles": "USA,US",
-	"America/Sao_Paulo": "Brasilia,Rio de Janeiro",
+	"America/Sao_Paulo": "Brasil,Brasilia,Rio de Janeiro",
 	"America/Toronto":   "Ottawa,Quebec",
 	"Asia/Dubai":        "Abu Dhabi",
 	"Asia/Ho_Chi_Minh":  "Hanoi",

@@ -240,3 +240,34 @@ func FuzzExplain(f *testing.F) {
 		}
 	})
 }
+
+// TestAlmostAName: what is before, in or behind a name that is meant.
+func TestAlmostAName(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Europe/Vienna\ufeff":          "is not the name of a time zone: write Europe/Vienna",
+		"\ufeffEurope/Vienna":          "write Europe/Vienna",
+		"Europe/\u200bVienna":          "write Europe/Vienna",
+		"\u202aEurope/Vienna\u202c":    "write Europe/Vienna",
+		"Europe∕Vienna":                "write Europe/Vienna",
+		"Europe／Vienna":                "write Europe/Vienna",
+		"Vienna/Europe":                "write Europe/Vienna",
+		"Moscow":                       "is not the name of a time zone: write Europe/Moscow",
+		"Central European":             "is not the name of a time zone: write Europe/Berlin",
+		"MESZ":                         "is an abbreviation and not the name of a time zone",
+		"US/Pacific-New":               "write America/Los_Angeles",
+		"UTC±0":                        "write UTC",
+		"UTC–3":                        "Etc/GMT+3",
+		"CET-1CEST":                    "is a rule",
+		"CET-1CEST,M3.5.0,M10.5.0/3":   "is a rule",
+		"EST5":                         "is a rule",
+		"<+03>-3":                      "is a rule",
+		"Mitteleuropäische Sommerzeit": "write Europe/Berlin",
+		"İstanbul":                     "write Europe/Istanbul",
+		"Brasil":                       "write America/Sao_Paulo",
+	} {
+		if got := Explain(text); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 	if n.Sealed != nil {
 		c.sealed = copied(n.Sealed)
 		c.sealed.Version, c.sealed.Data, c.sealed.Expires = 1, some(n.Sealed.Data), micros(n.Sealed.Expires)
-		c.CredentialVersion, c.CredentialFingerprint, c.CredentialExpires = 1, c.sealed.Fingerprint, c.sealed.Expires
+		c.CredentialVersion, c.CredentialFingerprint, c.CredentialExpires, c.CredentialRenews = 1, c.sealed.Fingerprint, c.sealed.Expires, c.sealed.Renews
 	}
 	return c, nil
 }

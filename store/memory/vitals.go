@@ -35,21 +35,48 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 				out.Ambiguous++
 			case job.NeedsResolution:
 				out.NeedsResolution++
+				out.OldestQuestion = max(out.OldestQuestion, t.now.Sub(j.Updated))
 			default:
 			}
 			out.OldestUnknown = max(out.OldestUnknown, t.unknownFor(r))
 		}
 		out.Holds = t.holds()
-		for _, c := range t.schedules {
-			if !c.Next.IsZero() && c.Next.Before(t.now) {
-				out.OldestFiring = max(out.OldestFiring, t.now.Sub(c.Next))
-			}
-			if c.RefusedDecisions > 1 && !c.PostponedUntil.IsZero() {
-				out.RefusedSchedules++
-			}
-		}
+		t.countConnections(&out)
+		t.countSchedules(&out)
 		return out, nil
 	})
+}
+
+func (t *tx) countConnections(out *store.Vitals) {
+	out.Connections, out.Expiring = make(map[string]int64), make(map[string]int64)
+	for _, c := range t.conns {
+		if !c.Deleted.IsZero() {
+			continue
+		}
+		out.Connections[c.Connector]++
+		if !c.CredentialRenews && c.CredentialExpires.After(t.now) && c.CredentialExpires.Before(t.now.Add(store.VitalsSoon)) {
+			out.Expiring[c.Connector]++
+		}
+	}
+}
+
+func (t *tx) countSchedules(out *store.Vitals) {
+	out.PausedSchedules = make(map[store.PauseCause]int64)
+	for _, c := range t.schedules {
+		if !c.Next.IsZero() && c.Next.Before(t.now) {
+			out.OldestFiring = max(out.OldestFiring, t.now.Sub(c.Next))
+		}
+		switch {
+		case c.State == store.SchedulePaused && c.PauseCause != store.PausedByPerson:
+			out.PausedSchedules[c.PauseCause]++
+			out.Schedules++
+		case c.State == store.ScheduleActive, c.State == store.SchedulePaused:
+			out.Schedules++
+		}
+		if c.RefusedDecisions > 1 && !c.PostponedUntil.IsZero() {
+			out.RefusedSchedules++
+		}
+	}
 }
 
 // holds counts connections by the causes of their holds.

@@ -3,9 +3,12 @@
 package postgres
 
 import (
+	"context"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/storetest"
@@ -119,6 +122,23 @@ func TestADoubtOfAKilledServer(t *testing.T) {
 	d.believed(d.server(), "a later server")
 }
 
+// lockServers waits, on a connection that lasts as long as the test, for the locks by which the
+// servers with a row in clock_doubts are known to live.
+func (d *doubting) lockServers() <-chan error {
+	d.Helper()
+	conn, err := pgx.Connect(d.Context(), d.url)
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.Cleanup(func() { _ = conn.Close(context.Background()) })
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(d.Context(), "SELECT pg_advisory_lock(hashtextextended(server, $1)) FROM clock_doubts", workerLock)
+		done <- err
+	}()
+	return done
+}
+
 // TestADoubtOutlivesItsSession: a living server's doubt stands while its session is lost, and
 // while it cannot write.
 func TestADoubtOutlivesItsSession(t *testing.T) {
@@ -126,19 +146,25 @@ func TestADoubtOutlivesItsSession(t *testing.T) {
 	doubter := d.stores[0]
 	d.machine.Set(time.Hour)
 	d.compare(2, doubter)
-	const sessions = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1 AND granted"
-	for d.count(sessions) == 0 {
+	const shared = "FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1 AND granted"
+	for d.count("SELECT count(*) "+shared) == 0 {
 		runtime.Gosched()
 	}
 	other := d.server()
 	d.suspected(other, store.SuspectElsewhere, "at the start")
 	d.compare(3*int(goneFor/time.Second), other)
 	d.suspected(other, store.SuspectElsewhere, "while the doubter's session lasts, without a beat")
-	d.count("SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1")
+	// The lock goes to this test, so that no later session of the doubter's has it.
+	taken := d.lockServers()
+	for d.count("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted") == 0 {
+		runtime.Gosched()
+	}
+	d.count("SELECT count(pg_terminate_backend(pid)) " + shared)
+	if err := <-taken; err != nil {
+		t.Fatal(err)
+	}
 	for range 3 * int(goneFor/time.Second) {
-		d.compare(1, doubter, other)
-		// It may have another session by now: without it, the beats count.
-		d.count("SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1")
+		d.compare(1, doubter, other) // without a session, the beats count
 	}
 	d.suspected(other, store.SuspectElsewhere, "while the doubter beats, without a session")
 	d.machine.Set(0)

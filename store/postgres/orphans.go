@@ -33,7 +33,7 @@ const (
 	// absentSQL is in no query file because sqlc does not know pg_locks.
 	absentSQL = `SELECT w.worker FROM unnest($1::text[]) AS w (worker) WHERE NOT EXISTS (
 		SELECT 1 FROM pg_locks AS l
-		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+		WHERE l.locktype = 'advisory' AND l.mode = 'ShareLock' AND l.granted AND l.objsubid = 1
 			AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
 			AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(w.worker, $2)
 	)`

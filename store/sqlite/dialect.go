@@ -29,7 +29,8 @@ import (
 // what a query means:
 //   - casts go, and locks of rows, because one transaction writes at a time;
 //   - @> compares objects whose values are texts;
-//   - a list is one JSON argument, read by json_each; ids in it are hexadecimal;
+//   - a list is one JSON argument, read by json_each; ids in it are hexadecimal; an array of a
+//     query's rows, which PostgreSQL reads first, is the query;
 //   - a change by lists side by side, unnest(list), runs once for each of their rows;
 //   - times are microseconds of Unix time, and intervals microseconds; the zero time and the
 //     zero optional id are NULL;
@@ -45,6 +46,7 @@ var spellings = []struct {
 	to   string
 }{
 	{regexp.MustCompile(`(?s)(?:[\w.]+(?:\(\))?|\(CASE [^/]* END\)) /\* SQLite: (.*?) \*/`), `$1`},
+	{regexp.MustCompile(`= ANY \(ARRAY(\(SELECT [\w. ]+\))\)`), `IN $1`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`<> ALL ?\((\$\d+)::(?:uuid|bytea)\[\]\)`), `NOT IN (SELECT unhex(value) FROM json_each($1))`},
 	{regexp.MustCompile(`= ANY ?\((\$\d+)::\w+\[\]\)`), `IN (SELECT value FROM json_each($1))`},

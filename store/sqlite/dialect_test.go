@@ -71,6 +71,7 @@ func TestDialect(t *testing.T) {
 		{"SELECT $1 = ANY($2::text[])", []any{"<b>", []string{"a", "<b>"}}, true},
 		{"SELECT $1 <> ALL($2::bigint[])", []any{int64(3), []int64{3}}, false},
 		{"SELECT $1 = ANY($2::smallint[])", []any{int16(3), []int16{3}}, true},
+		{"WITH t AS (SELECT 1 AS a) SELECT $1 = ANY (ARRAY(SELECT t.a FROM t))", []any{int64(1)}, true},
 		{"SELECT (CASE WHEN $1 THEN least(1, 2) END) /* SQLite: 3 */ = 3", []any{true}, true},
 		{"SELECT typeof(''::bytea) = 'blob'", nil, true},
 		{"SELECT nullif($1::uuid, '00000000-0000-0000-0000-000000000000'::uuid) IS NULL", []any{job.ID{}}, true},

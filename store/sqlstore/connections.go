@@ -52,7 +52,7 @@ func (t Tx) completeConnection(ctx context.Context, c store.NewConnection) error
 	}
 	conn.Version, conn.Updated, conn.UpdatedBy = 1, t.Now, conn.CreatedBy
 	if s := c.Sealed; s != nil {
-		conn.CredentialVersion, conn.CredentialFingerprint, conn.CredentialExpires = 1, s.Fingerprint, s.Expires
+		conn.CredentialVersion, conn.CredentialFingerprint, conn.CredentialExpires, conn.CredentialRenews = 1, s.Fingerprint, s.Expires, s.Renews
 	}
 	if err := t.setConnection(ctx, conn); err != nil {
 		return err
@@ -136,7 +136,7 @@ func ToConnection(r shareddb.ConnectionsRow, now time.Time) (store.Connection, e
 		CoolDown: time.Duration(c.CoolDown) * time.Microsecond, Retry: retry, PausedAt: c.PausedAt, PausedReason: c.PausedReason,
 		AuthHoldReason: r.AuthHoldReason, AuthHoldCause: job.AuthCause(r.AuthHoldCause),
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
-		CredentialExpires: c.CredentialExpiresAt, Key: c.IdemKey, Fingerprint: fp, Version: c.Version, Labels: labels,
+		CredentialExpires: c.CredentialExpiresAt, CredentialRenews: c.CredentialRenews, Key: c.IdemKey, Fingerprint: fp, Version: c.Version, Labels: labels,
 		Created: c.CreatedAt, Updated: c.UpdatedAt, Deleted: c.DeletedAt, CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy,
 		AuthHoldAt: r.AuthHoldAt,
 	}

@@ -64,7 +64,7 @@ func (t Tx) setConnection(ctx context.Context, c store.Connection) error {
 			KeyWindow: c.KeyWindow.Microseconds(), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 			MaxPerMinute: int64(c.MaxPerMinute), CoolDown: c.CoolDown.Microseconds(), Retry: c.Retry.Encode(), PausedAt: c.PausedAt,
 			PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
-			CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: c.CredentialExpires, Version: c.Version,
+			CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: c.CredentialExpires, CredentialRenews: c.CredentialRenews, Version: c.Version,
 			UpdatedAt: c.Updated, DeletedAt: c.Deleted, UpdatedBy: c.UpdatedBy, Labels: store.EncodeLabels(c.Labels),
 		})
 	}))

@@ -21,7 +21,7 @@ import (
 //     is needed;
 //   - the data for the decisions is read for many schedules together, and the decisions are
 //     written together. When the engine's time for a call is over, the rest is left to the next
-//     one, after one schedule at least;
+//     one, after one decision at least;
 //   - a call with a decision that is refused when it is written is repeated schedule by
 //     schedule, so that one bad decision does not stop the others.
 
@@ -154,7 +154,8 @@ func (f *firer) next(ctx context.Context) error {
 		if err := f.write(ctx, fit); err != nil {
 			return err
 		}
-		f.full = f.full || f.writesOnce && len(fit) > 0 || time.Now().After(f.end)
+		// What was only left to other servers is no progress.
+		f.full = f.full || f.writesOnce && len(fit) > 0 || len(f.out) > 0 && time.Now().After(f.end)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ UPDATE connections SET
     display_name = @display_name, labels = (@labels::text)::jsonb, settings = @settings, class = @class, key_window = @key_window,
     account_identity = @account_identity, max_in_flight = @max_in_flight, max_per_minute = @max_per_minute, cool_down = @cool_down, retry = @retry,
     paused_at = @paused_at, paused_reason = @paused_reason, credential_version = @credential_version,
-    credential_fingerprint = @credential_fingerprint, credential_expires_at = @credential_expires_at,
+    credential_fingerprint = @credential_fingerprint, credential_expires_at = @credential_expires_at, credential_renews = @credential_renews,
     version = @version, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by
 WHERE id = @id;
 

@@ -118,8 +118,9 @@ FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
 -- name: OpenJobs :many
 -- Of each schedule the newest job under way, then the newest one whose outcome is unknown. They
--- are found before job_state is joined: without statistics PostgreSQL walked it. SQLite
--- has a table of open jobs.
+-- are found before job_state is joined: without statistics PostgreSQL walked it. With
+-- statistics taken while there was one job it walked it again, so the join has a condition of
+-- its own on the key. SQLite has a table of open jobs.
 WITH under_way AS MATERIALIZED (
     SELECT s.id, (
         SELECT o.job_id FROM job_state /* SQLite: schedule_jobs */ AS o
@@ -138,8 +139,10 @@ WITH under_way AS MATERIALIZED (
     FROM schedules AS s WHERE s.id = ANY (@ids::uuid[])
 )
 SELECT under_way.id AS schedule_id, j.job_id, j.state FROM under_way JOIN job_state AS j ON j.job_id = under_way.job_id
+WHERE j.job_id = ANY (ARRAY(SELECT under_way.job_id FROM under_way))
 UNION ALL
-SELECT unresolved.id AS schedule_id, j.job_id, j.state FROM unresolved JOIN job_state AS j ON j.job_id = unresolved.job_id;
+SELECT unresolved.id AS schedule_id, j.job_id, j.state FROM unresolved JOIN job_state AS j ON j.job_id = unresolved.job_id
+WHERE j.job_id = ANY (ARRAY(SELECT unresolved.job_id FROM unresolved));
 
 -- name: EndedJobs :batchmany
 -- The walk skips jobs that retention has removed, so it has a bound of its own.

@@ -78,6 +78,9 @@ SELECT
             WHERE s.state IN (5, 7) AND s.state = 7 ORDER BY s.updated_at LIMIT @most
         ) AS n
     ) AS u)::timestamptz AS oldest_unknown,
+    (SELECT min(q.updated_at) FROM (
+        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 7 ORDER BY s.updated_at LIMIT 1
+    ) AS q)::timestamptz AS oldest_question,
     -- A schedule that was postponed is due all the same.
     (SELECT min(d.next_at) FROM (
         SELECT w.next_at FROM (
@@ -91,7 +94,35 @@ SELECT
     ) AS d)::timestamptz AS oldest_firing,
     (SELECT count(*) FROM (
         SELECT s.next_at FROM schedules AS s WHERE s.postponed_until IS NOT NULL AND s.refused_decisions > 1 LIMIT @most
-    ) AS r)::bigint AS refused_schedules;
+    ) AS r)::bigint AS refused_schedules,
+    (SELECT count(*) FROM (SELECT s.state FROM schedules AS s WHERE s.state < 3 LIMIT @most_waiting) AS o)::bigint AS schedules;
+
+-- name: PausedSchedules :many
+-- Those that paused themselves, by store.PauseCause.
+SELECT p.pause_cause, count(*)::bigint AS n FROM (
+    SELECT s.pause_cause FROM schedules AS s WHERE s.state < 3 AND s.state = 2 AND s.pause_cause > 1 LIMIT @most
+) AS p GROUP BY p.pause_cause;
+
+-- name: ConnectionCounts :many
+-- By connector. Each is found by the one before it, however many connections there are.
+WITH RECURSIVE names AS (
+    SELECT min(c.connector) AS connector FROM connections AS c WHERE c.deleted_at IS NULL
+    UNION ALL
+    SELECT (SELECT min(c.connector) FROM connections AS c WHERE c.deleted_at IS NULL AND c.connector > n.connector) AS connector
+    FROM names AS n WHERE n.connector IS NOT NULL
+)
+SELECT n.connector::text AS connector, (
+    SELECT count(*) FROM (SELECT c.connector FROM connections AS c WHERE c.deleted_at IS NULL AND c.connector = n.connector LIMIT @most_waiting) AS l
+)::bigint AS n
+FROM names AS n WHERE n.connector IS NOT NULL LIMIT @most;
+
+-- name: ExpiringCredentials :many
+-- By connector: credentials that end soon, and that nothing renews.
+SELECT e.connector, count(*)::bigint AS n FROM (
+    SELECT c.connector FROM connections AS c
+    WHERE c.credential_expires_at > @now::timestamptz AND c.credential_expires_at < @soon::timestamptz
+        AND NOT c.credential_renews AND c.deleted_at IS NULL LIMIT @most
+) AS e GROUP BY e.connector;
 
 -- name: Held :many
 -- A row for each hold key whose credential is refused or whose rate is limited, and one for

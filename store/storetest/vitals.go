@@ -14,6 +14,9 @@ var vitalsTests = []test{
 	{"unknown outcomes", vitalsUnknown},
 	{"holds", vitalsHolds},
 	{"schedules", vitalsFirings},
+	{"schedules that paused themselves", vitalsPaused},
+	{"connections by connector", vitalsConnections},
+	{"credentials that expire", vitalsExpiring},
 }
 
 func (f *fixture) vitals() store.Vitals {
@@ -24,7 +27,10 @@ func (f *fixture) vitals() store.Vitals {
 }
 
 func vitalsEmpty(f *fixture) {
-	f.is(f.vitals(), store.Vitals{Now: start, Holds: map[store.HeldBy]int64{}}, "vitals")
+	f.is(f.vitals(), store.Vitals{
+		Now: start, Holds: map[store.HeldBy]int64{}, PausedSchedules: map[store.PauseCause]int64{},
+		Connections: map[string]int64{"fake": 1}, Expiring: map[string]int64{},
+	}, "vitals")
 }
 
 func vitalsCounts(f *fixture) {
@@ -89,6 +95,7 @@ func vitalsUnknown(f *fixture) {
 	oldest(30*time.Second, "the older of two")
 	v := f.vitals()
 	f.is([]int64{v.Ambiguous, v.NeedsResolution}, []int64{1, 1}, "unknown outcomes")
+	f.is(v.OldestQuestion, 20*time.Second, "since it needs a person")
 }
 
 func vitalsHolds(f *fixture) {
@@ -116,4 +123,61 @@ func vitalsFirings(f *fixture) {
 	f.is(f.vitals().OldestFiring, time.Duration(0), "before its time")
 	f.clock.advance(c.Next.Sub(start) + time.Minute)
 	f.is(f.vitals().OldestFiring, time.Minute, "a minute late")
+}
+
+// vitalsPaused: a pause by a person is no news to the operator.
+func vitalsPaused(f *fixture) {
+	paused := func(cause store.PauseCause) {
+		f.changeSchedule(f.schedule(), func(s *store.Schedule) {
+			s.State, s.PauseCause, s.Note, s.Next = store.SchedulePaused, cause, "why", time.Time{}
+		})
+	}
+	f.schedule()
+	f.endedSchedule(f.schedule())
+	paused(store.PausedByPerson)
+	paused(store.PausedByFailures)
+	paused(store.PausedByFailures)
+	paused(store.PausedByRefusal)
+	v := f.vitals()
+	f.is(v.Schedules, int64(5), "schedules that have not ended")
+	f.is(v.PausedSchedules, map[store.PauseCause]int64{store.PausedByFailures: 2, store.PausedByRefusal: 1}, "those that paused themselves")
+}
+
+func vitalsConnections(f *fixture) {
+	for _, name := range []string{"b", "a", "b", "c"} {
+		f.connect(store.Connection{Connector: name})
+	}
+	gone := f.connect(store.Connection{Connector: "d", Project: "other"})
+	f.is(f.vitals().Connections, map[string]int64{"a": 1, "b": 2, "c": 1, "d": 1, "fake": 1}, "connections")
+	_, err := f.s.ChangeConnection(f.ctx, store.ConnectionChange{Project: gone.Project, ID: gone.ID, Version: gone.Version, Delete: true})
+	f.ok(err)
+	f.is(f.vitals().Connections, map[string]int64{"a": 1, "b": 2, "c": 1, "fake": 1}, "after a deletion")
+}
+
+// vitalsExpiring: a credential that is renewed, and one that has ended, are not about to end.
+func vitalsExpiring(f *fixture) {
+	create := func(connector string, s store.Sealed) store.Connection {
+		s.KeyID, s.Data = "key", []byte("sealed")
+		out, _, err := f.s.CreateConnection(f.ctx, store.NewConnection{
+			Connection: store.Connection{ID: f.id(), Project: project, Connector: connector, Class: job.Keyed}, Sealed: &s,
+		})
+		f.ok(err)
+		f.is([]any{out.CredentialRenews, out.CredentialExpires}, []any{s.Renews, s.Expires}, "the credential")
+		return out
+	}
+	ends := start.Add(store.VitalsSoon)
+	create("a", store.Sealed{Expires: ends.Add(-time.Microsecond)})
+	create("a", store.Sealed{Expires: start.Add(time.Hour)})
+	create("a", store.Sealed{Expires: start.Add(time.Hour), Renews: true})
+	create("b", store.Sealed{})
+	create("b", store.Sealed{Expires: ends})
+	c := create("b", store.Sealed{Expires: start.Add(2 * time.Hour), Renews: true})
+	f.is(f.vitals().Expiring, map[string]int64{"a": 2}, "credentials that end within a week")
+	changed, err := f.s.ChangeConnection(f.ctx, store.ConnectionChange{Project: c.Project, ID: c.ID, Version: c.Version, Credential: &store.Sealed{
+		Version: 2, KeyID: "key", Data: []byte("other"), Expires: start.Add(2 * time.Hour),
+	}})
+	f.ok(err)
+	f.is(changed.CredentialRenews, false, "a credential that is not renewed")
+	f.clock.advance(90 * time.Minute)
+	f.is(f.vitals().Expiring, map[string]int64{"a": 1, "b": 2}, "later")
 }

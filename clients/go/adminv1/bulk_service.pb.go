@@ -36,7 +36,7 @@ type BulkCancelJobsRequest struct {
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// From the previous answer, with everything else unchanged.
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// One line, at most 500 characters. Shown in the events.
+	// Why, for the record. One line, at most 500 characters. Shown in the events.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -287,9 +287,10 @@ type BulkRescheduleJobsRequest struct {
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
 	// Instead: on the clocks of a zone.
 	LocalTime *fireoncev1.LocalTime `protobuf:"bytes,6,opt,name=local_time,json=localTime,proto3" json:"local_time,omitempty"`
-	// Instead: each job's own schedule_time, later by this; negative: earlier. At most 5 years.
+	// Instead, each job's own schedule_time, later by this; negative: earlier. At most 5
+	// years.
 	Delay *durationpb.Duration `protobuf:"bytes,7,opt,name=delay,proto3" json:"delay,omitempty"`
-	// As in RescheduleJobRequest.
+	// How late the first attempts may begin, as in RescheduleJobRequest.
 	StartWindow   *durationpb.Duration `protobuf:"bytes,8,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -446,11 +447,12 @@ type BulkResolveJobsRequest struct {
 	// Report what would happen, change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// From the previous answer, with everything else unchanged.
-	PageToken string                         `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	Decision  fireoncev1.Resolution_Decision `protobuf:"varint,5,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// What the person has found out.
+	Decision fireoncev1.Resolution_Decision `protobuf:"varint,5,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
 	// Why, for the record. 1 to 1,000 characters, may have several lines.
 	Note string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
-	// Also jobs in AMBIGUOUS, although the reconciler is still looking.
+	// Also jobs in AMBIGUOUS, although their outcomes are still being looked for.
 	OverrideReconciler bool `protobuf:"varint,7,opt,name=override_reconciler,json=overrideReconciler,proto3" json:"override_reconciler,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache

@@ -273,6 +273,7 @@ type PauseTarget_Connector struct {
 }
 
 type PauseTarget_ConnectionId struct {
+	// The jobs of a connection.
 	ConnectionId string `protobuf:"bytes,4,opt,name=connection_id,json=connectionId,proto3,oneof"`
 }
 
@@ -282,8 +283,8 @@ type PauseTarget_ConnectionKey struct {
 }
 
 type PauseTarget_Destination struct {
-	// An account, or a scheme, host and port ("https://example.com:443"), whichever connection
-	// leads there.
+	// The jobs to a scheme, host and port ("https://example.com:443"), whichever connection leads
+	// there. A path and a query are ignored. An account is paused by its connection.
 	Destination string `protobuf:"bytes,6,opt,name=destination,proto3,oneof"`
 }
 
@@ -500,11 +501,11 @@ func (x *Pause) GetProjectId() string {
 type CreatePauseRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Target *PauseTarget           `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Why: one line, at most 500 characters. Shown wherever the pause is.
+	// Why, in at most 500 characters. One line, shown wherever the pause is.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// From when on. Unset: now.
+	// From when on it is in force. Unset: now.
 	BeginTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
-	// Until when. Unset: until EndPause. After begin_time and in the future.
+	// Until when it is in force. Unset: until it is resumed. After begin_time and in the future.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Return what the pause would hold back, and change nothing.
 	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`

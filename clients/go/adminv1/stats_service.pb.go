@@ -373,7 +373,7 @@ func (ClockDoubt_Kind) EnumDescriptor() ([]byte, []int) {
 
 type GetStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: the whole project.
+	// The connection whose jobs are counted. Unset: the whole project.
 	//
 	// Types that are valid to be assigned to Connection:
 	//
@@ -836,7 +836,7 @@ type CountJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unset: all jobs of the project.
 	Filter *fireoncev1.JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Unset: none, so that groups stays empty.
+	// What else the jobs are counted by, in groups. Unset: none. Then groups stays empty.
 	GroupBy       CountDimension `protobuf:"varint,2,opt,name=group_by,json=groupBy,proto3,enum=fireonce.admin.v1.CountDimension" json:"group_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1057,7 +1057,8 @@ type QueryStatsRequest struct {
 	Measures []StatsMeasure `protobuf:"varint,1,rep,packed,name=measures,proto3,enum=fireonce.admin.v1.StatsMeasure" json:"measures,omitempty"`
 	// Empty: one row for each bucket.
 	Dimensions []StatsDimension `protobuf:"varint,2,rep,packed,name=dimensions,proto3,enum=fireonce.admin.v1.StatsDimension" json:"dimensions,omitempty"`
-	Bucket     StatsBucket      `protobuf:"varint,3,opt,name=bucket,proto3,enum=fireonce.admin.v1.StatsBucket" json:"bucket,omitempty"`
+	// The time of one row, in UTC.
+	Bucket StatsBucket `protobuf:"varint,3,opt,name=bucket,proto3,enum=fireonce.admin.v1.StatsBucket" json:"bucket,omitempty"`
 	// The first bucket is the one with this moment.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// The last bucket is the one before this moment. Unset: the present one.

@@ -101,7 +101,7 @@ type Connection struct {
 	// Connector name, e.g. "webhook", "http", "smtp", "mastodon": see
 	// ListConnectors. Cannot be changed.
 	Connector string `protobuf:"bytes,3,opt,name=connector,proto3" json:"connector,omitempty"`
-	// One line, at most 120 characters.
+	// A name for people. One line, at most 120 characters.
 	DisplayName string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Not secret. The kind that ListConnectors names for the connector.
 	//
@@ -119,8 +119,8 @@ type Connection struct {
 	//	*Connection_Smtp
 	Settings isConnection_Settings `protobuf_oneof:"settings"`
 	Limits   *ConnectionLimits     `protobuf:"bytes,15,opt,name=limits,proto3" json:"limits,omitempty"`
-	// For the client's own use, as a job's labels: ConnectionFilter finds connections by
-	// them. At most 32.
+	// Names and values by which the connection is found (ConnectionFilter). For the
+	// client's own use, as a job's labels. At most 32.
 	Labels map[string]string `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	State  ConnectionState   `protobuf:"varint,17,opt,name=state,proto3,enum=fireonce.connections.v1.ConnectionState" json:"state,omitempty"`
 	// The reason and the remedy, in a user's words. In AUTH_HOLD it may quote the platform,
@@ -547,12 +547,12 @@ type ConnectionLimits struct {
 	MaxInFlight int32 `protobuf:"varint,1,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	// Starts in a minute. 0 means no limit.
 	MaxPerMinute int32 `protobuf:"varint,2,opt,name=max_per_minute,json=maxPerMinute,proto3" json:"max_per_minute,omitempty"`
-	// At most one effect in this time: once an attempt of a job has begun, attempts of
-	// other jobs of the connection wait until this time has passed, whatever the attempt's
-	// outcome (a failed one counts, too). Such a job waits within its start window and is
-	// EXPIRED after it; once it has begun, within its time to keep trying. Repeats of an attempt whose outcome is unknown do not wait.
-	// Attempts count from when the limit is set. Unset or 0: no such limit. At most 31
-	// days.
+	// At most one effect in this time. Once an attempt of a job has begun, attempts of
+	// other jobs of the connection wait until this time has passed, whatever the
+	// attempt's outcome (a failed one counts, too). Such a job waits within its start
+	// window and is EXPIRED after it; once it has begun, within its time to keep trying.
+	// Repeats of an attempt whose outcome is unknown do not wait. Attempts count from
+	// when the limit is set. Unset or 0: no such limit. At most 31 days.
 	CoolDown      *durationpb.Duration `protobuf:"bytes,3,opt,name=cool_down,json=coolDown,proto3" json:"cool_down,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -277,23 +277,24 @@ func (x *GetConnectionResponse) GetConnection() *Connection {
 // values does. AUTH_HOLD and PAUSED are the states in which jobs wait for a person.
 type ConnectionFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: all states, DELETED only with show_deleted.
+	// Connections in one of these states. Empty: all states, DELETED only with
+	// show_deleted.
 	States []ConnectionState `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.connections.v1.ConnectionState" json:"states,omitempty"`
-	// At most 20.
+	// Connections of these connectors. At most 20.
 	Connectors []string `protobuf:"bytes,2,rep,name=connectors,proto3" json:"connectors,omitempty"`
-	// All must match. At most 8.
+	// Connections with all of these labels. At most 8.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// As Connection.account_identity, exactly.
+	// Connections of this account. It is Connection.account_identity, exactly.
 	AccountIdentity string `protobuf:"bytes,4,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
 	// At most 100.
 	ConnectionIds []string `protobuf:"bytes,5,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
 	// At most 100.
 	IdempotencyKeys []string `protobuf:"bytes,6,rep,name=idempotency_keys,json=idempotencyKeys,proto3" json:"idempotency_keys,omitempty"`
-	// Contained in display_name, account_identity or idempotency_key. The letters A to Z
-	// match in either case. At most 120 characters.
+	// Connections that have this in their display_name, account_identity or
+	// idempotency_key. The letters A to Z match in either case. At most 120 characters.
 	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
-	// The credential is known to expire before this: a login that is not renewed in time
-	// has to be repeated by a person.
+	// Connections whose credential is known to expire before this. A login that is not
+	// renewed in time has to be repeated by a person.
 	CredentialExpireBefore *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=credential_expire_before,json=credentialExpireBefore,proto3" json:"credential_expire_before,omitempty"`
 	// Deleted connections too. Without effect if states is set.
 	ShowDeleted   bool `protobuf:"varint,9,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
@@ -522,7 +523,7 @@ type UpdateConnectionRequest struct {
 	// Which of the fields below to change. For settings name the member, e.g.
 	// "webhook".
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// As Connection.display_name.
+	// A name for people, as Connection.display_name.
 	DisplayName string            `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	Limits      *ConnectionLimits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Replaces all labels.
@@ -1192,7 +1193,7 @@ type PauseConnectionRequest struct {
 	//	*PauseConnectionRequest_ConnectionId
 	//	*PauseConnectionRequest_IdempotencyKey
 	Connection isPauseConnectionRequest_Connection `protobuf_oneof:"connection"`
-	// One line, at most 500 characters; shown as state_reason.
+	// Why. One line, at most 500 characters; shown as state_reason.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1328,9 +1329,9 @@ type ResumeConnectionRequest struct {
 	//	*ResumeConnectionRequest_ConnectionId
 	//	*ResumeConnectionRequest_IdempotencyKey
 	Connection isResumeConnectionRequest_Connection `protobuf_oneof:"connection"`
-	// The fate of jobs that fell due during the pause but whose start_deadline has not
-	// passed: false, they run now at the connection's rate limit; true, they become
-	// EXPIRED.
+	// Let jobs that fell due during the pause become EXPIRED. It is about those whose
+	// start_deadline has not passed: false, they run now at the connection's rate limit;
+	// true, they become EXPIRED.
 	ExpireMissed  bool `protobuf:"varint,3,opt,name=expire_missed,json=expireMissed,proto3" json:"expire_missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,7 +30,7 @@ type JobState int32
 
 const (
 	JobState_JOB_STATE_UNSPECIFIED JobState = 0
-	// Waiting for schedule_time. Nothing was ever sent.
+	// Waiting for schedule_time. No attempt is known.
 	JobState_JOB_STATE_SCHEDULED JobState = 1
 	// A worker holds a lease and has written no intent to send. Nothing was sent
 	// under this claim.
@@ -675,6 +675,10 @@ const (
 	// ConnectionLimits or SchedulePolicies. Goes on automatically (end_time), if its
 	// start window is open then.
 	BlockedReason_KIND_COOL_DOWN BlockedReason_Kind = 303
+	// The job is SENDING, and the server that sends it is gone: message names it, with the
+	// last sign of it. Whether the request had an effect is not known yet. Another server
+	// decides about it by end_time at the latest, which needs no action.
+	BlockedReason_KIND_SERVER_GONE BlockedReason_Kind = 305
 	// The job that it replies to (job_id) has not succeeded yet.
 	BlockedReason_KIND_PREDECESSOR BlockedReason_Kind = 400
 )
@@ -694,6 +698,7 @@ var (
 		301: "KIND_SAME_CONTENT",
 		302: "KIND_PUT_OFF",
 		303: "KIND_COOL_DOWN",
+		305: "KIND_SERVER_GONE",
 		400: "KIND_PREDECESSOR",
 	}
 	BlockedReason_Kind_value = map[string]int32{
@@ -709,6 +714,7 @@ var (
 		"KIND_SAME_CONTENT":        301,
 		"KIND_PUT_OFF":             302,
 		"KIND_COOL_DOWN":           303,
+		"KIND_SERVER_GONE":         305,
 		"KIND_PREDECESSOR":         400,
 	}
 )
@@ -946,7 +952,8 @@ type Job struct {
 	// requested time has the time at which it was accepted. If the clock turns out to have been
 	// wrong then, this value stays and the start window moves: the job may start before it.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
-	// Why the job waits for something other than its time. Unset: it does not.
+	// Why the job waits for something other than its time, or why nothing moves while it is
+	// SENDING. Unset: it does not.
 	BlockedReason *BlockedReason `protobuf:"bytes,6,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	// When the next attempt is due. Set in SCHEDULED and RETRYING.
 	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
@@ -1500,8 +1507,9 @@ func (x *BlockedReason) GetPauseId() string {
 // content or not, the job waits and looks again, and is EXPIRED after its start window.
 type SkipIfPresent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How old the object may be. 1 min to 30 days. The account is read back as far, so a
-	// longer time reads more.
+	// How old an object with the same content may be that makes the job end without an
+	// effect. 1 min to 30 days. The account is read back as far, so a longer time reads
+	// more.
 	MaxAge        *durationpb.Duration `protobuf:"bytes,1,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1554,8 +1562,8 @@ func (x *SkipIfPresent) GetMaxAge() *durationpb.Duration {
 // key, and only inside half of the connection's key_window.
 type RetryPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts attempts that were proven to have no effect. 0 means the default: 12 for
-	// connector "webhook", otherwise 5; 1 means no retry. At most 100.
+	// How many attempts that are proven to have had no effect a job may have. 0 means the
+	// default: 12 for connector "webhook", otherwise 5. 1 means no retry. At most 100.
 	MaxAttempts int32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// The first wait; each later one is multiplier times as long, up to max_backoff. Each
 	// wait is shortened by a random part of up to a fifth. Unset: 30 s. At most 24 h.
@@ -1565,8 +1573,9 @@ type RetryPolicy struct {
 	MaxBackoff *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,json=maxBackoff,proto3" json:"max_backoff,omitempty"`
 	// 1 to 10. 0 means 4: 30 s, 2 min, 8 min, 32 min, 1 h.
 	Multiplier float64 `protobuf:"fixed64,4,opt,name=multiplier,proto3" json:"multiplier,omitempty"`
-	// The waits one by one, 1 s to 24 h each; the last one repeats. At most 20. The default
-	// of connector "webhook": 2 s, 10 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 8 h.
+	// The wait after the first failure, after the second, and so on; the last one
+	// repeats. 1 s to 24 h each. At most 20. The default of connector "webhook": 2 s, 10
+	// s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 8 h.
 	Delays []*durationpb.Duration `protobuf:"bytes,5,rep,name=delays,proto3" json:"delays,omitempty"`
 	// How long a job is tried, counted from its first attempt, or its first start that
 	// failed. After it, a job without effect is FAILED, and a job whose outcome is unknown is
@@ -2556,7 +2565,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10content_withheld\x18- \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b=\x10>J\x04\b>\x10?R\bapprovalR\bcallbackR\vincident_id\"\xd0\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b=\x10>J\x04\b>\x10?R\bapprovalR\bcallbackR\vincident_id\"\xe7\x05\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
@@ -2565,7 +2574,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10connection_cause\x18\x05 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x0fconnectionCause\x12)\n" +
 	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\x12\x19\n" +
 	"\bpause_id\x18\n" +
-	" \x01(\tR\apauseId\"\x8d\x03\n" +
+	" \x01(\tR\apauseId\"\xa4\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_QUARANTINED\x10d\x12\x16\n" +
@@ -2579,6 +2588,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x11KIND_SAME_CONTENT\x10\xad\x02\x12\x11\n" +
 	"\fKIND_PUT_OFF\x10\xae\x02\x12\x13\n" +
 	"\x0eKIND_COOL_DOWN\x10\xaf\x02\x12\x15\n" +
+	"\x10KIND_SERVER_GONE\x10\xb1\x02\x12\x15\n" +
 	"\x10KIND_PREDECESSOR\x10\x90\x03\"\x04\bh\x10h\"\x06\b\xb0\x02\x10\xb0\x02\"\x06\b\x91\x03\x10\x91\x03\"\x06\b\x92\x03\x10\x92\x03*\rKIND_DRAINING*\x11KIND_CIRCUIT_OPEN*\rKIND_APPROVAL*\n" +
 	"KIND_DRAFT\"Y\n" +
 	"\rSkipIfPresent\x12H\n" +

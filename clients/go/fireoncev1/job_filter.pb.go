@@ -27,49 +27,55 @@ const (
 // Selects jobs: all fields that are set must match; a list matches when one of
 // its values does.
 type JobFilter struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	States []JobState             `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.v1.JobState" json:"states,omitempty"`
-	// At most 50.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Jobs in one of these states.
+	States []JobState `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.v1.JobState" json:"states,omitempty"`
+	// Jobs of these connections. At most 50.
 	ConnectionIds []string `protobuf:"bytes,2,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
-	ScheduleId    string   `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// schedule_time at or after this.
+	// Jobs that this schedule has made.
+	ScheduleId string `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// Jobs whose schedule_time is at or after this.
 	ScheduleTimeFrom *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=schedule_time_from,json=scheduleTimeFrom,proto3" json:"schedule_time_from,omitempty"`
-	// schedule_time before this.
+	// Jobs whose schedule_time is before this.
 	ScheduleTimeBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=schedule_time_before,json=scheduleTimeBefore,proto3" json:"schedule_time_before,omitempty"`
-	// All must match. At most 8.
+	// Jobs with all of these labels. At most 8.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// At most 100.
+	// These jobs. At most 100.
 	JobIds []string `protobuf:"bytes,7,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
 	// Connections by their keys: one list with connection_ids. A key of no connection is
 	// NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
 	ConnectionKeys []string `protobuf:"bytes,8,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
-	// Beginning of the idempotency key, byte for byte; a whole key, too. Served by an index.
+	// Jobs whose idempotency key begins with this, byte for byte; a whole key, too.
+	// Served by an index.
 	IdempotencyKeyPrefix string `protobuf:"bytes,9,opt,name=idempotency_key_prefix,json=idempotencyKeyPrefix,proto3" json:"idempotency_key_prefix,omitempty"`
-	// A part of the idempotency key, byte for byte, at least 3 characters. There is no
-	// index for it: pages may be empty before the last one, so set other fields, too.
+	// Jobs whose idempotency key contains this, byte for byte, at least 3 characters.
+	// There is no index for it: pages may be empty before the last one, so set other
+	// fields, too.
 	IdempotencyKeyText string `protobuf:"bytes,10,opt,name=idempotency_key_text,json=idempotencyKeyText,proto3" json:"idempotency_key_text,omitempty"`
-	// Effect.external_id, the whole of it: only jobs that have SUCCEEDED.
+	// Jobs whose effect has this id on the platform. The whole of Effect.external_id:
+	// only jobs that have SUCCEEDED.
 	ExternalId string `protobuf:"bytes,11,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
-	// The payload's recipient: an address in to, cc or bcc of an e-mail, in any case and
-	// without the name beside it, or the recipient_id of a direct message. The first 100 of
-	// a job are indexed. Needs the scope "payloads:read": an answer reveals a part of a
-	// payload.
+	// Jobs whose payload has this recipient: an address in to, cc or bcc of an e-mail, in
+	// any case and without the name beside it, or the recipient_id of a direct message.
+	// The first 100 of a job are indexed. Needs the scope "payloads:read": an answer
+	// reveals a part of a payload.
 	Recipient string `protobuf:"bytes,12,opt,name=recipient,proto3" json:"recipient,omitempty"`
-	// Kind of Job.last_error.
-	ErrorKinds    []FailureKind `protobuf:"varint,13,rep,packed,name=error_kinds,json=errorKinds,proto3,enum=fireonce.v1.FailureKind" json:"error_kinds,omitempty"`
+	// Jobs whose last error is of one of these kinds.
+	ErrorKinds []FailureKind `protobuf:"varint,13,rep,packed,name=error_kinds,json=errorKinds,proto3,enum=fireonce.v1.FailureKind" json:"error_kinds,omitempty"`
+	// Jobs of these effect classes.
 	EffectClasses []EffectClass `protobuf:"varint,14,rep,packed,name=effect_classes,json=effectClasses,proto3,enum=fireonce.v1.EffectClass" json:"effect_classes,omitempty"`
-	// create_time at or after this.
+	// Jobs that were created at or after this.
 	CreateTimeFrom *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=create_time_from,json=createTimeFrom,proto3" json:"create_time_from,omitempty"`
-	// create_time before this.
+	// Jobs that were created before this.
 	CreateTimeBefore *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=create_time_before,json=createTimeBefore,proto3" json:"create_time_before,omitempty"`
-	// end_time at or after this: only jobs that have ended.
+	// Jobs that ended at or after this.
 	EndTimeFrom *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
-	// end_time before this: only jobs that have ended.
+	// Jobs that ended before this.
 	EndTimeBefore *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=end_time_before,json=endTimeBefore,proto3" json:"end_time_before,omitempty"`
-	// The job has been in its state for at least this long, by the store's clock. At most 5
-	// years.
+	// Jobs that have been in their state for at least this long, by the store's clock. At
+	// most 5 years.
 	StateAge *durationpb.Duration `protobuf:"bytes,19,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
-	// The states of these phases. With states, a job must match both.
+	// Jobs in the states of these phases. With states, a job must match both.
 	Phases []Phase `protobuf:"varint,20,rep,packed,name=phases,proto3,enum=fireonce.v1.Phase" json:"phases,omitempty"`
 	// Instead of schedule_id: the key under which the schedule was created. A key of no schedule
 	// is NOT_FOUND / SCHEDULE_NOT_FOUND.

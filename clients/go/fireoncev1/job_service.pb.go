@@ -172,47 +172,48 @@ type ScheduleJobRequest struct {
 	// Unset: as soon as possible. Truncated to microseconds. Up to 60 s in the past counts
 	// as now; at most 5 years ahead.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
-	// How late the job may begin: its first attempt, from schedule_time. After that, the job is
-	// EXPIRED. How long a job that has begun is tried is retry_policy.keep_trying. Unset: 2 h.
-	// At most 30 days.
+	// How late the first attempt may begin, counted from schedule_time. After that, the
+	// job is EXPIRED. How long a job that has begun is tried is retry_policy.keep_trying.
+	// Unset: 2 h. At most 30 days.
 	StartWindow *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
 	// Comes before the connection's, part by part.
 	RetryPolicy *RetryPolicy `protobuf:"bytes,8,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
-	// Unspecified: ONCE_OR_ASK.
+	// What becomes of an outcome that stays unknown. Unspecified: ONCE_OR_ASK.
 	Delivery Delivery `protobuf:"varint,9,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
-	// Not part of the comparison of repeats. At most 32.
+	// Names and values by which the job is found. Not part of the comparison of repeats.
+	// At most 32.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// IANA name in which to show schedule_time, e.g. "Europe/Vienna". Display only: it
 	// moves no time. Not part of the comparison of repeats.
 	TimeZone string `protobuf:"bytes,11,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// A job of the same connection that this one replies to (a thread). This one waits
 	// until that one has succeeded and uses its external id. If that one ends otherwise,
-	// this one is CANCELED. At most 100 jobs wait for one; those that have ended while they
-	// waited count until they are removed. Unset: it replies to none. When repeats are
-	// compared, id and key of one job are equal.
+	// this one is CANCELED. At most 100 jobs wait for one; those that have ended while
+	// they waited count until they are removed. Unset: none. When repeats
+	// are compared, id and key of one job are equal.
 	//
 	// Types that are valid to be assigned to ReplyTo:
 	//
 	//	*ScheduleJobRequest_ReplyToJobId
 	//	*ScheduleJobRequest_ReplyToKey
 	ReplyTo isScheduleJobRequest_ReplyTo `protobuf_oneof:"reply_to"`
-	// Check as a submit does, store nothing: the request, its limits, what the connector
-	// can send with the connection's settings, and the quotas. Media files are looked up,
-	// and missing ones are warnings. The platform is not called, so the credential, the
-	// recipient, and limits that only the platform knows stay unchecked. The answer's job
-	// has no id.
+	// Check as a submit does, and store nothing. This covers the request, its limits,
+	// what the connector can send with the connection's settings, and the quotas. Media
+	// files are looked up, and missing ones are warnings. The platform is not called, so
+	// the credential, the recipient, and limits that only the platform knows stay
+	// unchecked. The answer's job has no id.
 	ValidateOnly bool `protobuf:"varint,14,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most
 	// 10 min.
 	AttemptTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
-	// How long a reply waits for the job that it replies to, from its own schedule_time.
-	// After that it becomes EXPIRED. The start window counts only from the end of that job,
-	// or from this job's own time if that is later. Unset: 72 h. At most 5 years. Only with
-	// reply_to.
+	// How long a reply waits for the job that it replies to, counted from its own
+	// schedule_time. After that it becomes EXPIRED. The start window counts only from the
+	// end of that job, or from this job's own time if that is later. Unset: 72 h. At most
+	// 5 years. Only with reply_to.
 	WaitWindow *durationpb.Duration `protobuf:"bytes,16,opt,name=wait_window,json=waitWindow,proto3" json:"wait_window,omitempty"`
-	// The effect key, for an effect that other code has begun under it, such as a charge:
-	// Fireonce takes it over, and the receiver drops a repeat of what it did already. Needs
-	// the scope "effect-keys:write". Only if the connection is KEYED, and not with
+	// The effect key of an effect that other code has begun under it, such as a charge.
+	// Fireonce takes it over, and the receiver drops a repeat of what it did already.
+	// Needs the scope "effect-keys:write". Only if the connection is KEYED, and not with
 	// delivery AT_LEAST_ONCE. An effect key is used once at a receiver, in all projects
 	// together, forever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and port, with
 	// http and https at their usual ports as one, or a whole platform. Derived keys start
@@ -829,7 +830,8 @@ type ListJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unset: all jobs of the project.
 	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	Order  JobOrder   `protobuf:"varint,2,opt,name=order,proto3,enum=fireonce.v1.JobOrder" json:"order,omitempty"`
+	// The order of the list. Unspecified: SCHEDULE_TIME_DESC.
+	Order JobOrder `protobuf:"varint,2,opt,name=order,proto3,enum=fireonce.v1.JobOrder" json:"order,omitempty"`
 	// 0 means 50; above 500 means 500.
 	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -963,12 +965,13 @@ func (x *ListJobsResponse) GetEventsCursor() string {
 // state: a client could not see a job leave it.
 type EventFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 100.
+	// Changes of these jobs. At most 100.
 	JobIds []string `protobuf:"bytes,1,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
-	// At most 50.
+	// Changes of jobs of these connections. At most 50.
 	ConnectionIds []string `protobuf:"bytes,2,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
-	ScheduleId    string   `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// All must be among the labels that the job has now. At most 8.
+	// Changes of jobs that this schedule has made.
+	ScheduleId string `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// Changes of jobs that have all of these labels now. At most 8.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Only changes by which a job ended: new_state is terminal, and old_state is another.
 	EndedOnly bool `protobuf:"varint,5,opt,name=ended_only,json=endedOnly,proto3" json:"ended_only,omitempty"`
@@ -1399,14 +1402,14 @@ type UpdateJobRequest struct {
 	Payload *Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Replaces all labels.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Unspecified: ONCE_OR_ASK.
+	// What becomes of an outcome that stays unknown. Unspecified: ONCE_OR_ASK.
 	Delivery Delivery `protobuf:"varint,7,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
 	// Replaced whole. Unset: the connection's.
 	RetryPolicy *RetryPolicy `protobuf:"bytes,8,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
 	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most
 	// 10 min.
 	AttemptTimeout *durationpb.Duration `protobuf:"bytes,9,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
-	// IANA name in which to show schedule_time. Empty: none.
+	// IANA name of the zone in which schedule_time is shown. Empty: none.
 	TimeZone      string `protobuf:"bytes,10,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1592,7 +1595,7 @@ type CancelJobRequest struct {
 	//	*CancelJobRequest_IdempotencyKey
 	Job  isCancelJobRequest_Job `protobuf_oneof:"job"`
 	Etag string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
-	// One line, at most 500 characters. Shown in the events.
+	// Why, for the record. One line, at most 500 characters. Shown in the events.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1687,8 +1690,9 @@ func (*CancelJobRequest_IdempotencyKey) isCancelJobRequest_Job() {}
 type CancelJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	// True only if nothing was and nothing will be sent. False: requested, but the effect
-	// may exist.
+	// True only if no attempt is known that sent anything, and none will be made. After a
+	// restore the database may have lost an attempt: while it is quarantined, and for a job
+	// that needed a person's ruling, this is false. False: requested, but the effect may exist.
 	Prevented     bool `protobuf:"varint,2,opt,name=prevented,proto3" json:"prevented,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1885,8 +1889,8 @@ type RescheduleJobRequest struct {
 	// Instead of schedule_time: on the clocks of a zone, under the same bounds.
 	// Job.time_zone stays.
 	LocalTime *LocalTime `protobuf:"bytes,4,opt,name=local_time,json=localTime,proto3" json:"local_time,omitempty"`
-	// Unset: unchanged. At most 30 days. The wait window of a reply stays, and counts from
-	// the new time.
+	// How late the first attempt may begin, counted from the new time. Unset: unchanged.
+	// At most 30 days. The wait window of a reply stays, and counts from the new time.
 	StartWindow   *durationpb.Duration `protobuf:"bytes,5,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
 	Etag          string               `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2334,17 +2338,18 @@ type ResolveJobRequest struct {
 	//	*ResolveJobRequest_IdempotencyKey
 	Job isResolveJobRequest_Job `protobuf_oneof:"job"`
 	// Required: the job as the person saw it.
-	Etag     string              `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// What the person has found out.
 	Decision Resolution_Decision `protobuf:"varint,4,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
 	// Why, for the record. 1 to 1,000 characters, may have several lines.
 	Note string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	// With DECISION_SENT: the platform's id of the effect, if known.
 	ExternalId string `protobuf:"bytes,6,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
-	// Decide although the reconciler is still looking.
+	// Decide although the outcome is still being looked for.
 	OverrideReconciler bool `protobuf:"varint,7,opt,name=override_reconciler,json=overrideReconciler,proto3" json:"override_reconciler,omitempty"`
-	// With DECISION_RESEND of a job with the caller's own effect_key: the one of the new
-	// effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the job's
-	// present effect has had an attempt; otherwise not allowed.
+	// With DECISION_RESEND of a job with the caller's own effect_key: the key of the new
+	// effect. It is under the rules of ScheduleJobRequest.effect_key. Required then, if
+	// the job's present effect has had an attempt; otherwise not allowed.
 	EffectKey     string `protobuf:"bytes,8,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

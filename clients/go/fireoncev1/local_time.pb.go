@@ -143,9 +143,9 @@ var File_fireonce_v1_local_time_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_local_time_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfireonce/v1/local_time.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\"}\n" +
-	"\tLocalTime\x123\n" +
-	"\tdate_time\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18 2\v^[0-9T:-]*$R\bdateTime\x12;\n" +
+	"\x1cfireonce/v1/local_time.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\"\x85\x01\n" +
+	"\tLocalTime\x12;\n" +
+	"\tdate_time\x18\x01 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18 2\x13^[^\\x00-\\x1f\\x7f]*$R\bdateTime\x12;\n" +
 	"\ttime_zone\x18\x02 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone*p\n" +
 	"\bTimeMark\x12\x19\n" +
 	"\x15TIME_MARK_UNSPECIFIED\x10\x00\x12\x15\n" +

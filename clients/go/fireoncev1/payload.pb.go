@@ -248,12 +248,13 @@ type SocialPost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 25,000 characters.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// At most 20, in the order shown.
+	// Pictures and videos, in the order shown. The server or the platform fetches them
+	// when the job is sent. At most 20.
 	Media []*MediaRef `protobuf:"bytes,2,rep,name=media,proto3" json:"media,omitempty"`
 	// The platform's id of the post replied to, if any. To reply to a post that
 	// another job makes, leave it empty and set ScheduleJobRequest.reply_to_job_id.
 	ReplyToId string `protobuf:"bytes,3,opt,name=reply_to_id,json=replyToId,proto3" json:"reply_to_id,omitempty"`
-	// BCP 47, e.g. "en" or "pt-BR".
+	// The text's language, as BCP 47 has it: "en" or "pt-BR".
 	Language string `protobuf:"bytes,4,opt,name=language,proto3" json:"language,omitempty"`
 	// Options that only one platform knows. Options of a platform other than the
 	// connection's are refused: INVALID_ARGUMENT / PAYLOAD_CONNECTION_MISMATCH.
@@ -417,7 +418,7 @@ func (*SocialPost_Slack) isSocialPost_PlatformOptions() {}
 // A private message to a person or a conversation.
 type DirectMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Platform id of the person or the conversation written to.
+	// The platform's id of the person or the conversation written to.
 	RecipientId string `protobuf:"bytes,1,opt,name=recipient_id,json=recipientId,proto3" json:"recipient_id,omitempty"`
 	// At most 25,000 characters.
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
@@ -474,18 +475,22 @@ func (x *DirectMessage) GetText() string {
 // given, with every sign in it: "Support (Billing) <help@example.org>" needs no quotes. One pair
 // of quotes around the whole name is read as RFC 5322 has it.
 type Email struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Sender string                 `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
-	// At most 50; to, cc and bcc together hold at least one.
-	To  []string `protobuf:"bytes,2,rep,name=to,proto3" json:"to,omitempty"`
-	Cc  []string `protobuf:"bytes,3,rep,name=cc,proto3" json:"cc,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The author's address.
+	Sender string `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	// The recipients' addresses. At most 50; to, cc and bcc together hold at least one.
+	To []string `protobuf:"bytes,2,rep,name=to,proto3" json:"to,omitempty"`
+	// Addresses that get a copy.
+	Cc []string `protobuf:"bytes,3,rep,name=cc,proto3" json:"cc,omitempty"`
+	// Addresses that get a copy, which the others do not see.
 	Bcc []string `protobuf:"bytes,4,rep,name=bcc,proto3" json:"bcc,omitempty"`
-	// Where answers are sent, if not to sender.
+	// Addresses for answers. Empty: the author's.
 	ReplyTo []string `protobuf:"bytes,5,rep,name=reply_to,json=replyTo,proto3" json:"reply_to,omitempty"`
-	// One line, at most 998 characters.
-	Subject     string      `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
-	TextBody    string      `protobuf:"bytes,7,opt,name=text_body,json=textBody,proto3" json:"text_body,omitempty"`
-	HtmlBody    string      `protobuf:"bytes,8,opt,name=html_body,json=htmlBody,proto3" json:"html_body,omitempty"`
+	// The subject. One line, at most 998 characters.
+	Subject  string `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
+	TextBody string `protobuf:"bytes,7,opt,name=text_body,json=textBody,proto3" json:"text_body,omitempty"`
+	HtmlBody string `protobuf:"bytes,8,opt,name=html_body,json=htmlBody,proto3" json:"html_body,omitempty"`
+	// Files that are attached. The server fetches them when it sends.
 	Attachments []*MediaRef `protobuf:"bytes,9,rep,name=attachments,proto3" json:"attachments,omitempty"`
 	// Headers that are added, in this order. At most 20.
 	//
@@ -691,10 +696,12 @@ func (x *EmailHeader) GetValue() string {
 // List-Unsubscribe-Post (RFC 8058). Set url, mailto or both.
 type Unsubscribe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// https. At most 900 characters, as typed and as sent: see Webhook.url.
+	// Where a recipient asks for no more e-mails: https. At most 900 characters, as typed
+	// and as sent: see Webhook.url.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// The address to write to, as RFC 6068 has it: "mailto:leave@example.org?subject=leave". Only subject
-	// and body may follow the address. At most 900 characters.
+	// The address to which a recipient writes for no more e-mails, as RFC 6068 has it:
+	// "mailto:leave@example.org?subject=leave". Only subject and body may follow the
+	// address. At most 900 characters.
 	Mailto string `protobuf:"bytes,2,opt,name=mailto,proto3" json:"mailto,omitempty"`
 	// A POST to url with the body "List-Unsubscribe=One-Click" unsubscribes, without another question and
 	// without cookies (RFC 8058, section 3.1). The recipient's provider sends it. It needs url, and
@@ -760,11 +767,12 @@ func (x *Unsubscribe) GetOneClick() bool {
 // are not followed.
 type Webhook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// https, or http if the operator allows it; without user info, fragment, white space,
-	// backslashes or control characters. At most 2,048 characters, as typed and as sent.
-	// It is sent in ASCII: the host by UTS 46, the rest percent-encoded in UTF-8, and so is
-	// what RFC 3986 does not allow there, such as [ ] { } and |. It is stored and returned as
-	// typed. The host is resolved and checked against the egress policy when the request is
+	// Where the request is sent: https, or http if the operator allows it. Without user
+	// info, fragment, white space, backslashes or control characters. At most 2,048
+	// characters, as typed and as sent. It is sent in ASCII: the host by UTS 46, the rest
+	// percent-encoded in UTF-8, and so is what RFC 3986 does not allow there, such as [ ]
+	// { } and |. It is stored and returned as typed. The host is resolved and checked
+	// against the egress policy when the request is
 	// *dialed*, not here.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// The request's body. Unset: an empty body. At most 256 KiB.
@@ -775,10 +783,10 @@ type Webhook struct {
 	//	*Webhook_BodyText
 	//	*Webhook_BodyJson
 	Content isWebhook_Content `protobuf_oneof:"content"`
-	// Empty: application/json.
+	// The body's type. Empty: application/json.
 	ContentType string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	// Added to the request. Never secrets: they are stored with the job and
-	// returned; secret headers belong in Credential.headers.
+	// Headers that are added to the request. Never secrets: they are stored with the job
+	// and returned; secret headers belong in Credential.headers.
 	//
 	// Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, case-insensitively:
 	// Authorization, Cookie, Proxy-*, Host, Connection, Keep-Alive, TE, Trailer,
@@ -913,8 +921,9 @@ func (*Webhook_BodyJson) isWebhook_Content() {}
 // redirects are not followed. If the connection states that its receiver dedupes, the
 // header Idempotency-Key carries the effect key.
 type HttpRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Method HttpMethod             `protobuf:"varint,1,opt,name=method,proto3,enum=fireonce.v1.HttpMethod" json:"method,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The request's method. Unspecified: POST.
+	Method HttpMethod `protobuf:"varint,1,opt,name=method,proto3,enum=fireonce.v1.HttpMethod" json:"method,omitempty"`
 	// As Webhook.url.
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	// As Webhook.headers, with the same names refused.
@@ -927,7 +936,7 @@ type HttpRequest struct {
 	//	*HttpRequest_BodyText
 	//	*HttpRequest_BodyJson
 	Content isHttpRequest_Content `protobuf_oneof:"content"`
-	// Empty with a body: application/json.
+	// The body's type. Empty with a body: application/json.
 	ContentType string `protobuf:"bytes,6,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Where the JSON answer names the created object, as a JSON Pointer (RFC 6901), e.g.
 	// "/data/id": one of the connection's id_json_pointers. It becomes Effect.external_id.
@@ -1229,11 +1238,11 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x10email.recipients\x12'at least one recipient in to, cc or bcc\x1a2size(this.to) + size(this.cc) + size(this.bcc) > 0\"\x82\x01\n" +
 	"\vEmailHeader\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%r#\x10\x01\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\x04name\x125\n" +
-	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xdf\x03\n" +
+	"\x05value\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\xe6\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xd1\x03\n" +
 	"\vUnsubscribe\x12\xc2\x01\n" +
 	"\x03url\x18\x01 \x01(\tB\xaf\x01\xbaH\xab\x01\xba\x01R\n" +
-	"\x11unsubscribe.https\x12\x18must start with https://\x1a#!this.matches('^[Hh][Tt][Tt][Pp]:')\xd8\x01\x01rQ\x18\x84\a2L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x12C\n" +
-	"\x06mailto\x18\x02 \x01(\tB+\xbaH(r&\x18\x84\a2!^(mailto:[!-;=?-~]+@[!-;=?-~]+)?$R\x06mailto\x12\x1b\n" +
+	"\x11unsubscribe.https\x12\x18must start with https://\x1a#!this.matches('^[Hh][Tt][Tt][Pp]:')\xd8\x01\x01rQ\x18\x84\a2L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\x03url\x125\n" +
+	"\x06mailto\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x84\a2\x13^[^\\x00-\\x1f\\x7f]*$R\x06mailto\x12\x1b\n" +
 	"\tone_click\x18\x03 \x01(\bR\boneClick:\xa8\x01\xbaH\xa4\x01\x1aQ\n" +
 	"\x0funsubscribe.way\x12\x19url or mailto must be set\x1a#this.url != '' || this.mailto != ''\x1aO\n" +
 	"\x15unsubscribe.one_click\x12\x13one_click needs url\x1a!!this.one_click || this.url != ''\"\xf6\x02\n" +

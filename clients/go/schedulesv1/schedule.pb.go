@@ -353,19 +353,19 @@ func (ScheduleItemState) EnumDescriptor() ([]byte, []int) {
 //   - Intervals count elapsed time.
 type ScheduleSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// IANA name, e.g. "Europe/Vienna", as in LocalTime. Sources and exclusions are in its
-	// local time.
+	// IANA name of the zone whose clocks count, e.g. "Europe/Vienna". As in LocalTime.
+	// Sources and exclusions are in its local time.
 	TimeZone string `protobuf:"bytes,1,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// Five fields (minute, hour, day of month, month, day of week) with names, "L", "W" and
-	// "#", or "@hourly", "@daily", "@weekly", "@monthly", "@yearly". If neither day field
-	// begins with "*" or "?", a day matches by either of them.
+	// Cron expressions: five fields (minute, hour, day of month, month, day of week) with
+	// names, "L", "W" and "#", or "@hourly", "@daily", "@weekly", "@monthly", "@yearly".
+	// If neither day field begins with "*" or "?", a day matches by either of them.
 	CronExpressions []string            `protobuf:"bytes,2,rep,name=cron_expressions,json=cronExpressions,proto3" json:"cron_expressions,omitempty"`
 	RecurrenceRules []*RecurrenceRule   `protobuf:"bytes,3,rep,name=recurrence_rules,json=recurrenceRules,proto3" json:"recurrence_rules,omitempty"`
 	Intervals       []*ScheduleInterval `protobuf:"bytes,4,rep,name=intervals,proto3" json:"intervals,omitempty"`
 	Exclusions      *ScheduleExclusions `protobuf:"bytes,5,opt,name=exclusions,proto3" json:"exclusions,omitempty"`
-	// It does not fire before this time. Unset: no bound.
+	// When it begins: it does not fire before. Unset: no bound.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// It does not fire at or after this time. Unset: no bound.
+	// When it ends: it does not fire then or later. Unset: no bound.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// The schedule ends after this many jobs, triggered and backfilled ones included. 0: no
 	// bound.
@@ -471,14 +471,14 @@ func (x *ScheduleSpec) GetJitter() *durationpb.Duration {
 	return nil
 }
 
-// A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from DAILY to YEARLY.
+// A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from MINUTELY to YEARLY.
 type RecurrenceRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The value of RRULE, e.g. "FREQ=MONTHLY;BYDAY=1MO". FREQ is MINUTELY to YEARLY; hours and
-	// minutes count on the clocks of the zone.
+	// A rule, as the value of RRULE has it, e.g. "FREQ=MONTHLY;BYDAY=1MO". FREQ is
+	// MINUTELY to YEARLY; hours and minutes count on the clocks of the zone.
 	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
-	// DTSTART: a local time in the schedule's zone, "2026-03-29T02:30:00". It is a firing
-	// only if the rule matches it.
+	// The rule's DTSTART, a local time in the schedule's zone, "2026-03-29T02:30:00". It
+	// is a firing only if the rule matches it.
 	Start         string `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -532,9 +532,10 @@ func (x *RecurrenceRule) GetStart() string {
 // counted from 1970-01-01T00:00:00Z.
 type ScheduleInterval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole seconds, 10 s to 366 days.
+	// The time from one firing to the next. Whole seconds, 10 s to 366 days.
 	Every *durationpb.Duration `protobuf:"bytes,1,opt,name=every,proto3" json:"every,omitempty"`
-	// Whole seconds, less than every. Unset: 0.
+	// The offset of the firings from multiples of every. Whole seconds, less than every.
+	// Unset: 0.
 	Phase         *durationpb.Duration `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -587,14 +588,15 @@ func (x *ScheduleInterval) GetPhase() *durationpb.Duration {
 // Times at which a schedule does not fire. Nominal local times count.
 type ScheduleExclusions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Each minute that one of them matches.
+	// Not at the minutes that one of these cron expressions matches.
 	CronExpressions []string `protobuf:"bytes,1,rep,name=cron_expressions,json=cronExpressions,proto3" json:"cron_expressions,omitempty"`
 	// Each time that one of them has; whole days, if its start is a date.
 	RecurrenceRules []*RecurrenceRule `protobuf:"bytes,2,rep,name=recurrence_rules,json=recurrenceRules,proto3" json:"recurrence_rules,omitempty"`
-	// Whole days.
+	// Not on these days.
 	Dates []*DateRange `protobuf:"bytes,3,rep,name=dates,proto3" json:"dates,omitempty"`
-	// Public holidays, and their substitute days: "AT", "DE-BY", "US", "ECB". The years
-	// 2020 to 2050. An unknown name is SCHEDULE_SPEC_INVALID.
+	// Not on the public holidays of these calendars, and their substitute days: "AT",
+	// "DE-BY", "US", "ECB". The years 2020 to 2050. An unknown name is
+	// SCHEDULE_SPEC_INVALID.
 	HolidayCalendars []string `protobuf:"bytes,4,rep,name=holiday_calendars,json=holidayCalendars,proto3" json:"holiday_calendars,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -724,6 +726,8 @@ func (x *DateRange) GetLast() string {
 // Addresses and names of headers have none, values of headers may.
 type JobTemplate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// The connection that sends its jobs.
+	//
 	// Types that are valid to be assigned to Connection:
 	//
 	//	*JobTemplate_ConnectionId
@@ -734,12 +738,13 @@ type JobTemplate struct {
 	//	*JobTemplate_Payload
 	//	*JobTemplate_Queue
 	Content isJobTemplate_Content `protobuf_oneof:"content"`
-	// How late a job may begin, from when its firing makes it or from its fire_time,
-	// whichever is later. Unset: 2 h. At most 30 days.
+	// How late the first attempt of a job may begin. Counted from when its firing makes
+	// it or from its fire_time, whichever is later. Unset: 2 h. At most 30 days.
 	StartWindow *durationpb.Duration    `protobuf:"bytes,5,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
 	RetryPolicy *fireoncev1.RetryPolicy `protobuf:"bytes,6,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
-	Delivery    fireoncev1.Delivery     `protobuf:"varint,7,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
-	// The job's labels. At most 32.
+	// What becomes of an outcome that stays unknown. Unspecified: ONCE_OR_ASK.
+	Delivery fireoncev1.Delivery `protobuf:"varint,7,opt,name=delivery,proto3,enum=fireonce.v1.Delivery" json:"delivery,omitempty"`
+	// Names and values by which its jobs are found. At most 32.
 	Labels map[string]string `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most 10 min.
 	AttemptTimeout *durationpb.Duration `protobuf:"bytes,9,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
@@ -959,29 +964,32 @@ func (*QueueContent) Descriptor() ([]byte, []int) {
 // How a schedule handles overlapping jobs, missed firings, failures and limits.
 type SchedulePolicies struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Applies while an earlier job waits, is sent or is retried. If while_unresolved
-	// applies, too, the stricter one counts: SKIP before BUFFER_ONE before ALLOW.
+	// What a firing does while an earlier job waits, is sent or is retried. Unspecified:
+	// BUFFER_ONE. If while_unresolved applies, too, the stricter one counts: SKIP before
+	// BUFFER_ONE before ALLOW.
 	Overlap OverlapPolicy `protobuf:"varint,1,opt,name=overlap,proto3,enum=fireonce.schedules.v1.OverlapPolicy" json:"overlap,omitempty"`
-	// Applies while the outcome of an earlier job is unknown (AMBIGUOUS, NEEDS_RESOLUTION),
-	// which may last until a person decides.
+	// What a firing does while the outcome of an earlier job is unknown. It may last
+	// (AMBIGUOUS, NEEDS_RESOLUTION) until a person decides. Unspecified: BUFFER_ONE.
 	WhileUnresolved OverlapPolicy `protobuf:"varint,2,opt,name=while_unresolved,json=whileUnresolved,proto3,enum=fireonce.schedules.v1.OverlapPolicy" json:"while_unresolved,omitempty"`
-	// What becomes of missed firings.
+	// What becomes of missed firings. Unspecified: LATEST.
 	CatchUp CatchUpPolicy `protobuf:"varint,3,opt,name=catch_up,json=catchUp,proto3,enum=fireonce.schedules.v1.CatchUpPolicy" json:"catch_up,omitempty"`
-	// An older firing is missed in any case. Unset: 1 h. At most 31 days.
+	// How old a firing may be that is caught up. An older one is missed in any case.
+	// Unset: 1 h. At most 31 days.
 	CatchUpWindow *durationpb.Duration `protobuf:"bytes,4,opt,name=catch_up_window,json=catchUpWindow,proto3" json:"catch_up_window,omitempty"`
-	// The schedule pauses itself when this many jobs in a row, since it was last changed or
-	// resumed, ended FAILED or EXPIRED. 0: never. At most 100.
+	// The schedule pauses itself when this many jobs in a row ended FAILED or EXPIRED.
+	// Counted since it was last changed or resumed. 0: never. At most 100.
 	PauseAfterFailures int32 `protobuf:"varint,5,opt,name=pause_after_failures,json=pauseAfterFailures,proto3" json:"pause_after_failures,omitempty"`
 	// The schedule pauses itself instead of firing while the connection has no credential
 	// that can be used. Otherwise its jobs wait for one, within their start windows.
 	PauseOnAuthHold bool `protobuf:"varint,6,opt,name=pause_on_auth_hold,json=pauseOnAuthHold,proto3" json:"pause_on_auth_hold,omitempty"`
-	// At most one effect of the schedule in this time: as ConnectionLimits.cool_down, among
-	// the jobs of the schedule. A job has the value that is set when its firing makes it.
-	// Unset or 0: none. At most 31 days.
+	// At most one effect of the schedule in this time. As ConnectionLimits.cool_down,
+	// among the jobs of the schedule. A job has the value that is set when its firing
+	// makes it. Unset or 0: none. At most 31 days.
 	CoolDown *durationpb.Duration `protobuf:"bytes,7,opt,name=cool_down,json=coolDown,proto3" json:"cool_down,omitempty"`
-	// The most jobs for one date: that of the firing's nominal time in the schedule's zone.
-	// Further firings of the date are SKIPPED_BY_LIMIT. Jobs of TriggerSchedule and
-	// BackfillSchedule count, but are made in any case. 0: no bound. At most 1,000.
+	// The most jobs for one date. It is that of the firing's nominal time in the
+	// schedule's zone. Further firings of the date are SKIPPED_BY_LIMIT. Jobs of
+	// TriggerSchedule and BackfillSchedule count, but are made in any case. 0: no bound.
+	// At most 1,000.
 	MaxPerDay     int32 `protobuf:"varint,8,opt,name=max_per_day,json=maxPerDay,proto3" json:"max_per_day,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1770,10 +1778,10 @@ var File_fireonce_schedules_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_fireonce_schedules_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/schedules/v1/schedule.proto\x12\x15fireonce.schedules.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\a\n" +
+	"$fireonce/schedules/v1/schedule.proto\x12\x15fireonce.schedules.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\a\n" +
 	"\fScheduleSpec\x12;\n" +
-	"\ttime_zone\x18\x01 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone\x12F\n" +
-	"\x10cron_expressions\x18\x02 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x80\x022\b^[ -~]*$R\x0fcronExpressions\x12Z\n" +
+	"\ttime_zone\x18\x01 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\btimeZone\x12b\n" +
+	"\x10cron_expressions\x18\x02 \x03(\tB7\xbaH4\x92\x011\x10\x14\"-r+\x10\x01\x18\x80\x022$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x0fcronExpressions\x12Z\n" +
 	"\x10recurrence_rules\x18\x03 \x03(\v2%.fireonce.schedules.v1.RecurrenceRuleB\b\xbaH\x05\x92\x01\x02\x10\x05R\x0frecurrenceRules\x12O\n" +
 	"\tintervals\x18\x04 \x03(\v2'.fireonce.schedules.v1.ScheduleIntervalB\b\xbaH\x05\x92\x01\x02\x10\x14R\tintervals\x12I\n" +
 	"\n" +
@@ -1785,16 +1793,16 @@ const file_fireonce_schedules_v1_schedule_proto_rawDesc = "" +
 	"\vmax_firings\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\n" +
 	"maxFirings\x12A\n" +
 	"\x06jitter\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x06jitter:\xaa\x02\xbaH\xa6\x02\x1a\xa3\x02\n" +
-	"\x15schedule_spec.sources\x12Yset at least one of cron_expressions, recurrence_rules and intervals, at most 20 together\x1a\xae\x01size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) > 0 && size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) <= 20\"h\n" +
-	"\x0eRecurrenceRule\x12(\n" +
-	"\x04rule\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x80\b2\b^[ -~]*$R\x04rule\x12,\n" +
-	"\x05start\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18 2\v^[0-9T:-]*$R\x05start\"\x94\x01\n" +
+	"\x15schedule_spec.sources\x12Yset at least one of cron_expressions, recurrence_rules and intervals, at most 20 together\x1a\xae\x01size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) > 0 && size(this.cron_expressions) + size(this.recurrence_rules) + size(this.intervals) <= 20\"\x8c\x01\n" +
+	"\x0eRecurrenceRule\x12D\n" +
+	"\x04rule\x18\x01 \x01(\tB0\xbaH-r+\x10\x01\x18\x80\b2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04rule\x124\n" +
+	"\x05start\x18\x02 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18 2\x13^[^\\x00-\\x1f\\x7f]*$R\x05start\"\x94\x01\n" +
 	"\x10ScheduleInterval\x12E\n" +
 	"\x05every\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x8a\x8a\x0f2\x02\b\n" +
 	"R\x05every\x129\n" +
-	"\x05phase\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\x05phase\"\xc5\x02\n" +
-	"\x12ScheduleExclusions\x12F\n" +
-	"\x10cron_expressions\x18\x01 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x80\x022\b^[ -~]*$R\x0fcronExpressions\x12Z\n" +
+	"\x05phase\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\x05phase\"\xe1\x02\n" +
+	"\x12ScheduleExclusions\x12b\n" +
+	"\x10cron_expressions\x18\x01 \x03(\tB7\xbaH4\x92\x011\x10\x14\"-r+\x10\x01\x18\x80\x022$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x0fcronExpressions\x12Z\n" +
 	"\x10recurrence_rules\x18\x02 \x03(\v2%.fireonce.schedules.v1.RecurrenceRuleB\b\xbaH\x05\x92\x01\x02\x10\x05R\x0frecurrenceRules\x12A\n" +
 	"\x05dates\x18\x03 \x03(\v2 .fireonce.schedules.v1.DateRangeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05dates\x12H\n" +
 	"\x11holiday_calendars\x18\x04 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x102\t^[A-Z-]*$R\x10holidayCalendars\"_\n" +

@@ -30,20 +30,22 @@ type CreateScheduleRequest struct {
 	// Names the schedule, unique among the project's. 1 to 255 printable ASCII characters
 	// without space. The prefix "fireonce:" is reserved.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// One line, at most 120 characters. Not part of the comparison of repeats.
+	// A name for people. One line, at most 120 characters. Not part of the comparison of
+	// repeats.
 	DisplayName string            `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	Spec        *ScheduleSpec     `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	JobTemplate *JobTemplate      `protobuf:"bytes,4,opt,name=job_template,json=jobTemplate,proto3" json:"job_template,omitempty"`
 	Policies    *SchedulePolicies `protobuf:"bytes,5,opt,name=policies,proto3" json:"policies,omitempty"`
-	// The schedule's own. Not part of the comparison of repeats. At most 32.
+	// Names and values by which the schedule is found. The schedule's own. Not part of
+	// the comparison of repeats. At most 32.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Created PAUSED: ResumeSchedule begins it.
+	// Create it PAUSED. ResumeSchedule begins it.
 	Paused bool `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
 	// Why, for the record. At most 500 characters, one line. Not part of the comparison of
 	// repeats.
 	Note string `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
-	// Check as the call does except for the quota, store nothing. The answer's schedule has
-	// no id, unless the key is already bound.
+	// Check as the call does except for the quota, and store nothing. The answer's
+	// schedule has no id, unless the key is already bound.
 	ValidateOnly  bool `protobuf:"varint,9,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -364,15 +366,16 @@ func (x *GetScheduleResponse) GetRecentFirings() []*fireoncev1.Firing {
 // values does.
 type ScheduleFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: all except DELETED.
-	States      []ScheduleState      `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.schedules.v1.ScheduleState" json:"states,omitempty"`
+	// Schedules in one of these states. Empty: all except DELETED.
+	States []ScheduleState `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.schedules.v1.ScheduleState" json:"states,omitempty"`
+	// Schedules that are paused for one of these causes.
 	PauseCauses []SchedulePauseCause `protobuf:"varint,2,rep,packed,name=pause_causes,json=pauseCauses,proto3,enum=fireonce.schedules.v1.SchedulePauseCause" json:"pause_causes,omitempty"`
-	// At most 50.
+	// Schedules of these connections. At most 50.
 	ConnectionIds []string `protobuf:"bytes,3,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
 	// One list with connection_ids. A key of no connection is NOT_FOUND /
 	// CONNECTION_NOT_FOUND. At most 50.
 	ConnectionKeys []string `protobuf:"bytes,4,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
-	// All must match. At most 8.
+	// Schedules with all of these labels. At most 8.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -569,7 +572,7 @@ type UpdateScheduleRequest struct {
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Which of the fields below to change.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// One line, at most 120 characters.
+	// A name for people. One line, at most 120 characters.
 	DisplayName string `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Replaced whole.
 	Spec *ScheduleSpec `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -1727,7 +1730,7 @@ type SkipFiringRequest struct {
 	//	*SkipFiringRequest_ScheduleId
 	//	*SkipFiringRequest_IdempotencyKey
 	Schedule isSkipFiringRequest_Schedule `protobuf_oneof:"schedule"`
-	// In the form of PreviewSchedule and GetSchedule.
+	// The name of the firing, in the form of PreviewSchedule and GetSchedule.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Restore the firing.
 	Undo          bool `protobuf:"varint,4,opt,name=undo,proto3" json:"undo,omitempty"`
@@ -1881,7 +1884,7 @@ type ListFiringsRequest struct {
 	//	*ListFiringsRequest_ScheduleId
 	//	*ListFiringsRequest_IdempotencyKey
 	Schedule isListFiringsRequest_Schedule `protobuf_oneof:"schedule"`
-	// Empty: all.
+	// Firings with one of these outcomes. Empty: all.
 	Outcomes []fireoncev1.FiringOutcome `protobuf:"varint,3,rep,packed,name=outcomes,proto3,enum=fireonce.v1.FiringOutcome" json:"outcomes,omitempty"`
 	// 0 means 50; above 500 means 500.
 	PageSize      int32  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -2045,13 +2048,14 @@ type PreviewScheduleRequest struct {
 	//	*PreviewScheduleRequest_ScheduleId
 	//	*PreviewScheduleRequest_IdempotencyKey
 	Subject isPreviewScheduleRequest_Subject `protobuf_oneof:"subject"`
-	// From when on. Unset: now; for a stored schedule, from its present position, so that
-	// one that is ENDED or deleted has none. With a jitter, the fire_time of a spec that is
-	// not stored is only an example: the delay is computed from the schedule's id. If it is
-	// set, a stored schedule is previewed by its spec alone, whatever its state, and
-	// spec.max_firings does not count. The queue does: see PlannedFiring.item_id.
+	// When the preview begins. Unset: now; for a stored schedule, from its present
+	// position, so that one that is ENDED or deleted has none. With a jitter, the
+	// fire_time of a spec that is not stored is only an example: the delay is computed
+	// from the schedule's id. If it is set, a stored schedule is previewed by its spec
+	// alone, whatever its state, and spec.max_firings does not count. The queue does: see
+	// PlannedFiring.item_id.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Up to when, not included. Unset: no bound.
+	// When the preview ends. Unset: no bound.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// How many firings. 0 means 10; above 1,000 means 1,000.
 	Count         int32 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
@@ -2434,9 +2438,10 @@ type AddScheduleItemRequest struct {
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Sent unchanged: an item has no placeholders.
 	Payload *fireoncev1.Payload `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
-	// Added to those of the schedule's job_template. At most 32 together.
+	// Labels of its job, beside those of the schedule's job_template. At most 32
+	// together.
 	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Put it before all others, not behind them. Not part of the comparison of repeats.
+	// Put it before all others. Not part of the comparison of repeats.
 	AtFront       bool `protobuf:"varint,6,opt,name=at_front,json=atFront,proto3" json:"at_front,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2603,7 +2608,7 @@ type ListScheduleItemsRequest struct {
 	//	*ListScheduleItemsRequest_ScheduleId
 	//	*ListScheduleItemsRequest_ScheduleKey
 	Schedule isListScheduleItemsRequest_Schedule `protobuf_oneof:"schedule"`
-	// Empty: all.
+	// Items in one of these states. Empty: all.
 	States []ScheduleItemState `protobuf:"varint,3,rep,packed,name=states,proto3,enum=fireonce.schedules.v1.ScheduleItemState" json:"states,omitempty"`
 	// Without it, payloads are left out. A page with payloads ends after 2 MiB.
 	IncludePayloads bool `protobuf:"varint,4,opt,name=include_payloads,json=includePayloads,proto3" json:"include_payloads,omitempty"`
@@ -2783,10 +2788,12 @@ type UpdateScheduleItemRequest struct {
 	//	*UpdateScheduleItemRequest_ScheduleId
 	//	*UpdateScheduleItemRequest_ScheduleKey
 	Schedule isUpdateScheduleItemRequest_Schedule `protobuf_oneof:"schedule"`
-	ItemId   string                               `protobuf:"bytes,3,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
-	Etag     string                               `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
-	Payload  *fireoncev1.Payload                  `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
-	// Added to those of the schedule's job_template. At most 32 together.
+	// The item.
+	ItemId  string              `protobuf:"bytes,3,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	Etag    string              `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	Payload *fireoncev1.Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
+	// Labels of its job, beside those of the schedule's job_template. At most 32
+	// together.
 	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2943,8 +2950,9 @@ type MoveScheduleItemRequest struct {
 	//	*MoveScheduleItemRequest_ScheduleId
 	//	*MoveScheduleItemRequest_ScheduleKey
 	Schedule isMoveScheduleItemRequest_Schedule `protobuf_oneof:"schedule"`
-	ItemId   string                             `protobuf:"bytes,3,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
-	Etag     string                             `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	// The item.
+	ItemId string `protobuf:"bytes,3,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	Etag   string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Types that are valid to be assigned to To:
 	//
 	//	*MoveScheduleItemRequest_BeforeItemId
@@ -3080,15 +3088,17 @@ type isMoveScheduleItemRequest_To interface {
 }
 
 type MoveScheduleItemRequest_BeforeItemId struct {
-	// A waiting item.
+	// Before this item, which waits.
 	BeforeItemId string `protobuf:"bytes,5,opt,name=before_item_id,json=beforeItemId,proto3,oneof"`
 }
 
 type MoveScheduleItemRequest_Front struct {
+	// Before all others.
 	Front bool `protobuf:"varint,6,opt,name=front,proto3,oneof"`
 }
 
 type MoveScheduleItemRequest_End struct {
+	// Behind all others.
 	End bool `protobuf:"varint,7,opt,name=end,proto3,oneof"`
 }
 
@@ -3148,9 +3158,10 @@ type RemoveScheduleItemRequest struct {
 	//
 	//	*RemoveScheduleItemRequest_ScheduleId
 	//	*RemoveScheduleItemRequest_ScheduleKey
-	Schedule      isRemoveScheduleItemRequest_Schedule `protobuf_oneof:"schedule"`
-	ItemId        string                               `protobuf:"bytes,3,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
-	Etag          string                               `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	Schedule isRemoveScheduleItemRequest_Schedule `protobuf_oneof:"schedule"`
+	// The item.
+	ItemId        string `protobuf:"bytes,3,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -70,7 +70,14 @@ func New(c Config) *Connector {
 		Base: kit.Base[*url.URL, secret]{
 			ReadSettings: func(encoded []byte) (*url.URL, error) {
 				bad := kit.Bad(connector.BadSettings, "settings.bluesky")
-				return kit.ReadServer(encoded, &connectionsv1.BlueskySettings{}, DefaultBaseURL, c.HTTPSOnly, bad)
+				base, err := kit.ReadServer(encoded, &connectionsv1.BlueskySettings{}, DefaultBaseURL, c.HTTPSOnly, bad)
+				switch {
+				case err != nil:
+					return nil, err
+				case base.Host == "bsky.app": // the pages, without accounts
+					return nil, bad(".base_url", "must be the account's server: write "+DefaultBaseURL+", or leave it out")
+				}
+				return base, kit.NoPage(base, bad, "xrpc", "profile")
 			},
 			ReadCredential: readSecret,
 			Offers:         func(*url.URL) (connector.Capability, error) { return connector.Capability{Traits: traits}, nil },

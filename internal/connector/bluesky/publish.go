@@ -58,7 +58,8 @@ func (s *session) classify(a transport.Response) job.Outcome {
 		o.ExternalID, o.ExternalURL = s.post.uri(s.in.did), s.post.page(s.in.did)
 	case o.Result != job.ResultRejected:
 	case o.Kind == job.FailRateLimited, name == errRateLimit:
-		o.Kind, o.RetryAfter = job.FailRateLimited, a.LimitWait(transport.DefaultRetryAfter)
+		o.Kind = job.FailRateLimited
+		transport.Limit(&o, a, transport.DefaultRetryAfter)
 	case a.Status == 400 && (name == errInvalidToken || name == errExpiredToken):
 		s.c.forget(s.in, name)
 		if o.Kind = job.FailTransient; s.in.fresh {

@@ -26,7 +26,7 @@ func TestCheckRefuses(t *testing.T) {
 	c := bluesky.New(bluesky.Config{HTTPSOnly: true})
 	good := credential(t, handle, password)
 	for name, base := range map[string]string{
-		"http": "http://pds.example", "user": "https://a:b@pds.example", "query": "https://pds.example?a=b", "long": "https://pds.example/" + strings.Repeat("a", 2030),
+		"http": "http://pds.example", "user": "https://a:b@pds.example", "query": "https://pds.example?a=b", "the pages": "https://bsky.app", "a page": "https://pds.example/profile/a", "an API": "https://pds.example/xrpc/", "long": "https://pds.example/" + strings.Repeat("a", 2030),
 	} {
 		_, err := c.Check(settingsOf(t, base), good)
 		var input *connector.InputError

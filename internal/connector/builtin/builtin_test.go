@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/platform"
 	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // connectors makes the connector of each platform.
@@ -158,5 +160,68 @@ func TestPages(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, string(row[1]))); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestGivingUpPage: docs/giving-up.md states for each connector how long a job is tried, and for
+// each of its classes what is done about an unknown outcome.
+func TestGivingUpPage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "giving-up.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "\n## The defaults\n")
+	section, _, _ := strings.Cut(rest, "\n## ")
+	if !found {
+		t.Fatal("the page has no section \"The defaults\"")
+	}
+	classes := []string{job.Keyed.String(), job.Observable.String(), job.Handle.String(), job.Opaque.String()}
+	quoted := regexp.MustCompile("`([a-z]+)`")
+	defaults, courses := make(map[string][]string), make(map[string]bool)
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, " | ")
+		for _, name := range quoted.FindAllStringSubmatch(cells[0], -1) {
+			if slices.Contains(classes, cells[1]) {
+				courses[name[1]+" "+cells[1]] = true
+			} else if len(cells) == 4 { // attempts, waits, time
+				defaults[name[1]] = cells[1:]
+			}
+		}
+	}
+	for name, c := range connectors(t) {
+		d := c.Describe()
+		row, force := defaults[name], d.Retry.InForce()
+		if len(row) != 3 {
+			t.Errorf("the page has no defaults of %s", name)
+			continue
+		}
+		var waits []string
+		for n := 1; n < force.MaxAttempts; n++ {
+			waits = append(waits, inWords(force.Backoff(n, 0)))
+		}
+		if row[0] != strconv.Itoa(force.MaxAttempts) || row[1] != strings.Join(waits, ", ") || row[2] != strconv.Itoa(int(force.KeepTrying.Hours()))+" h |\n" {
+			t.Errorf("%s is tried %d times for %v, after %v, and the page says %q", name, force.MaxAttempts, force.KeepTrying, waits, row)
+		}
+		for _, class := range d.Classes {
+			if !courses[name+" "+class.String()] {
+				t.Errorf("the page does not say what is done about an unknown outcome of %s, class %v", name, class)
+			}
+			delete(courses, name+" "+class.String())
+		}
+	}
+	if len(courses) > 0 {
+		t.Errorf("the page has %v, which no connector is", courses)
+	}
+}
+
+// inWords writes a wait as the pages do.
+func inWords(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	case d%time.Minute == 0:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	default:
+		return strconv.Itoa(int(d.Seconds())) + " s"
 	}
 }

@@ -32,7 +32,7 @@ func (s Suite) faults() []fault {
 		{"acts, closes", DropAnswer, one(unknown), false},
 		{"acts, resets", ResetAnswer, one(unknown), false},
 		{"acts, stays silent", NeverAnswer, one(unknown), true},
-		{"answers by the byte", Trickle, one(unknown), true},
+		{"answers by the byte", Trickle, []Want{long, unknown}, true},
 		{"answers headers by the byte", TrickleHead, one(unknown), true},
 		{"200, body cut short", SayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}"), one(unknown), false},
 		{"200, chunk cut short", SayAndClose("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), one(unknown), false},
@@ -162,6 +162,9 @@ func (s Suite) testRetryAfter(t *testing.T) {
 					return // no time was set, and a look needs no rate
 				}
 				t.Errorf("retry after %v, want %v to %v", o.RetryAfter, c.min, c.max)
+			}
+			if c.min == c.max && !strings.Contains(o.Message, "; it asks to wait until ") {
+				t.Errorf("%q does not say until when it asks to wait", o.Message)
 			}
 			tr.settle(t, 1)
 		})

@@ -136,6 +136,14 @@ var (
 	}}
 )
 
+// TrickleAfter writes the text, and then one byte every few milliseconds, without an end.
+func TrickleAfter(text string) Script {
+	return Script{Do: func(c *Conn) {
+		c.Write(text)
+		c.trickle("")
+	}}
+}
+
 // trickle writes the text, then "a" forever, one byte per tick, until the peer
 // is gone. Time is its subject.
 func (c *Conn) trickle(text string) {

@@ -15,7 +15,7 @@ func Platform() platform.Platform {
 		Settings: []platform.Flag{
 			platform.BaseURL(true),
 			{
-				Name: "read-lag", Usage: "how long after a write a read may still miss it, as a `DURATION`", Field: "read_lag", DefaultText: "the connector's",
+				Name: "read-lag", Usage: "how long after a write a read may still miss it", Field: "read_lag", DefaultText: "the connector's",
 				Label: "Settings", Shown: "read lag %s",
 			},
 		},

@@ -31,6 +31,8 @@ func TestKeyHeader(t *testing.T) {
 	for _, name := range []string{
 		"", "Idempotency-Key", "X-Idempotency-Key", "x-idempotency-key", "PayPal-Request-Id", "Request-Id", "X-Request-Id", "X-Client-Request-Id", "Idempotency_Key",
 		"Stripe-Idempotency", "Square-Idempotency-Key", "X-GoCardless-Key", "Nonce", "Transaction-Reference",
+		"Cko-Idempotency-Key", "Idempotence-Key", "I-Twilio-Idempotency-Token", "X-Client-Token", "X-Correlation-Id", "Message-Id", "X-GitHub-Delivery", "Ce-Id", "X-PAYJP-Key",
+		"Repeatability-Request-ID", "x-ms-client-request-id", "X-Fapi-Interaction-Id", "X'!#$%&*+.^_`|~9",
 	} {
 		p := connectortest.NewPlatform(t, false, connectortest.Status(500), connectortest.OK)
 		settings := keyedBy(name)
@@ -81,7 +83,10 @@ func TestReservedKeyHeaders(t *testing.T) {
 		"Host", "Content-Length", "Content-Type", "Content-Encoding", "Transfer-Encoding", "Connection", "Keep-Alive", "TE", "Trailer", "Upgrade", "HTTP2-Settings", "Expect",
 		"User-Agent", "Authorization", "authorization", "Cookie", "Set-Cookie", "Proxy-Authorization", "Webhook-Id", "webhook_id", "Webhook-Signature", "Accept",
 		"Accept-Encoding", "Range", "Date", "Forwarded", "X-Forwarded-For", "X_Forwarded_For", "Via", "Traceparent", "Tracestate", "X-Api-Key", "X-HTTP-Method-Override",
-		"Sec-Fetch-Mode", "a b", "a:b", "a\r\nb", "ä", strings.Repeat("x", 65),
+		"Sec-Fetch-Mode", "X-Method-Override", "X-HTTP-Method", "Early-Data", "Cdn-Loop", "Priority", "X-Amz-Date", "X-Amz-Security-Token", "Signature", "Signature-Input", "DPoP",
+		"X-B3-TraceId", "b3", "X-XSRF-Token", "Api-Key", "X-Access-Token", "Private-Token", "X-Original-URL", "X-Rewrite-URL", "True-Client-IP", "CF-Connecting-IP", "X-Forwarded-Port",
+		"x_forwarded_proto", "If", "Destination", "Lock-Token", "X-Stripe-Signature", "X-Hub-Signature-256", "Stripe-Account", "Stripe-Version", "Www-Authenticate",
+		"a b", "a:b", "a\r\nb", "ä", strings.Repeat("x", 65),
 	} {
 		_, err := newConnector(t, nil).Check(encode(t, keyedBy(name)), connector.Credential{})
 		var bad *connector.InputError

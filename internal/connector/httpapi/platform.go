@@ -14,13 +14,13 @@ func Platform() platform.Platform {
 		},
 		Settings: append(platform.ReceiverFlags(),
 			platform.Flag{
-				Name: "key-header", Usage: "with --receiver-dedupes yes: the `HEADER` in which it expects the key, such as X-Idempotency-Key", Field: "key_header",
+				Name: "key-header", Usage: "with --receiver-dedupes yes: the header in which it expects the key, such as X-Idempotency-Key", Field: "key_header",
 				With: "receiver-dedupes", WithValue: "yes", Label: "Key header", DefaultText: "Idempotency-Key",
 			},
-			platform.Flag{Name: "path", Usage: "a `PATH` that jobs may address, with a slash at its end for what is below it; may be repeated; default any", Field: "paths"},
-			platform.Flag{Name: "method", Usage: "a `METHOD` that jobs may use: POST, PUT, PATCH, DELETE or GET; may be repeated; default any", Field: "methods"},
+			platform.Flag{Name: "path", Usage: "a path that jobs may address, with a slash at its end for what is below it; may be repeated; default any", Field: "paths"},
+			platform.Flag{Name: "method", Usage: "a method that jobs may use: POST, PUT, PATCH, DELETE or GET; may be repeated; default any", Field: "methods"},
 			platform.Flag{
-				Name: "id-json-pointer", Usage: "a `POINTER` at which jobs may find an id in an answer, such as /id; may be repeated; default none",
+				Name: "id-json-pointer", Usage: "a JSON Pointer at which jobs may find an id in an answer, such as /id; may be repeated; default none",
 				Field: "id_json_pointers",
 			},
 		),

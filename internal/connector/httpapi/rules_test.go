@@ -206,8 +206,8 @@ func TestKeyConflictCodes(t *testing.T) {
 		{job.Keyed, 400, `{"type":"https://x.example/Idempotency"}`, "Content-Type: application/json", job.ResultRejected},
 		{job.Keyed, 400, `{"title":"Idempotency-Key is missing"}`, "Content-Type: application/problem+json", job.ResultRejected},
 		{job.Keyed, 402, `{"error":{"type":"card_error"}}`, "", job.ResultRejected},
-		{job.Keyed, 400, `{"error":"idempotency_error"}`, "", job.ResultRejected},
-		{job.Keyed, 400, `idempotency_error`, "", job.ResultRejected},
+		{job.Keyed, 400, `{"error":"idempotency_error"}`, "", job.ResultUnknown},
+		{job.Keyed, 400, `idempotency_error`, "", job.ResultUnknown},
 		{job.Keyed, 429, `{"error":{"type":"rate_limit"}}`, "", job.ResultRejected},
 		{job.Opaque, 400, `{"error":{"type":"idempotency_error"}}`, "", job.ResultRejected},
 	} {

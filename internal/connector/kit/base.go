@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -121,6 +122,19 @@ func ReadServer(encoded []byte, s ServerSettings, usual string, httpsOnly bool, 
 		return nil, bad(".base_url", "the URL must start with https://")
 	}
 	return base, nil
+}
+
+// NoPage refuses the address of a page, or of an API below it, where a server's is meant: one with a
+// segment of its path that is one of the words, or begins with an at sign. Requests would go below it.
+func NoPage(base *url.URL, bad BadInput, words ...string) error {
+	before := ""
+	for segment := range strings.SplitSeq(strings.Trim(base.Path, "/"), "/") {
+		if strings.HasPrefix(segment, "@") || slices.Contains(words, segment) {
+			return bad(".base_url", "must be the server's address alone: write "+base.Scheme+"://"+base.Host+before)
+		}
+		before += "/" + segment
+	}
+	return nil
 }
 
 // payloadKind is the oneof whose members name the kinds of payload.

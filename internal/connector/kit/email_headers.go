@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -190,33 +191,70 @@ func unsubscribe(in *fireoncev1.Unsubscribe) (Unsubscribe, error) {
 	} else if out.OneClick {
 		return out, BadEmail(at+".one_click", "needs url: the recipient's provider sends a POST there (RFC 8058, section 3.1)")
 	}
-	if out.Mailto != "" && !mailto(out.Mailto) {
-		return out, BadEmail(at+".mailto", `must be one address as a URL, such as "mailto:leave@example.org?subject=leave", with no more than a subject and a body`)
+	if out.Mailto != "" {
+		var err error
+		if out.Mailto, err = mailto(out.Mailto); err != nil {
+			return out, BadEmail(at+".mailto", err.Error())
+		}
 	}
 	return out, nil
 }
 
-// mailto reports whether a text is a URL of the scheme mailto (RFC 6068) with one address, and no
-// fields but those that the RFC calls safe.
-func mailto(text string) bool {
-	rest, ok := strings.CutPrefix(text, "mailto:")
-	if !ok || len(text) > maxUnsubscribe || !printable(text) || strings.ContainsAny(text, `<>"\ `) {
-		return false
+// mailto returns a URL of the scheme mailto (RFC 6068) as it is sent: in ASCII, its domain by RFC
+// 5890, and percent-encoded where RFC 3986 has no place for a character. It has one address, and
+// no fields but those that the RFC calls safe.
+func mailto(text string) (string, error) {
+	const scheme = "mailto:"
+	if len(text) < len(scheme) || !strings.EqualFold(text[:len(scheme)], scheme) {
+		return "", errors.New("must begin with mailto: and an address, such as mailto:leave@example.org?subject=leave")
 	}
-	address, query, more := strings.Cut(rest, "?")
+	address, query, more := strings.Cut(text[len(scheme):], "?")
 	plain, err := url.PathUnescape(address)
 	if err != nil {
-		return false
+		return "", errors.New("the address has a % that begins no escape; write %25")
 	}
-	if m, err := mailbox.Parse(plain); err != nil || m.Name != "" || !m.ASCII() {
-		return false
+	m, err := mailbox.Parse(plain)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the address: %w", err)
+	case m.Name != "" || strings.HasPrefix(plain, "<"):
+		return "", fmt.Errorf("must have no name and no angle brackets; write mailto:%s", m.Address())
+	case !m.ASCII():
+		return "", errors.New("the part of the address before the at sign must be ASCII: few readers of List-Unsubscribe take another")
 	}
-	for field := range strings.SplitSeq(query, "&") {
+	out := scheme + encoded(m.Address(), "@+")
+	for i, field := range strings.Split(query, "&") {
 		name, value, _ := strings.Cut(field, "=")
-		_, err := url.PathUnescape(value)
-		if name = strings.ToLower(name); more && (name != "subject" && name != "body" || err != nil) {
-			return false
+		value, err := url.PathUnescape(value)
+		switch {
+		case !more:
+		case err != nil:
+			return "", errors.New("the text has a % that begins no escape; write %25")
+		case !strings.EqualFold(name, "subject") && !strings.EqualFold(name, "body"):
+			return "", fmt.Errorf("%q cannot follow the address: only subject and body can, as in mailto:leave@example.org?subject=leave", name)
+		default:
+			out += []string{"?", "&"}[min(i, 1)] + strings.ToLower(name) + "=" + encoded(value, "")
 		}
 	}
-	return true
+	if printable(text) && !strings.ContainsAny(text, "<>\"\\^`{|} ") {
+		out = scheme + text[len(scheme):] // it is a URL as it was typed
+	}
+	if len(out) > maxUnsubscribe {
+		return "", errors.New("must have at most 900 characters, also percent-encoded")
+	}
+	return out, nil
+}
+
+// encoded returns a text percent-encoded as a part of a mailto (RFC 6068, section 2), but for the
+// characters of keep.
+func encoded(text, keep string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c < 0x80 && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~!$'()*,:/", c) >= 0 || strings.IndexByte(keep, c) >= 0) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }

@@ -134,6 +134,9 @@ func TestUnsubscribe(t *testing.T) {
 		"one click":       {&fireoncev1.Unsubscribe{Url: "https://example.org/u/1", OneClick: true}, []string{"<https://example.org/u/1>"}},
 		"an address":      {&fireoncev1.Unsubscribe{Mailto: "mailto:leave@example.org"}, []string{"<mailto:leave@example.org>"}},
 		"both":            {&fireoncev1.Unsubscribe{Url: "https://example.org/", Mailto: "mailto:leave@example.org?subject=a%20b&body=c", OneClick: true}, []string{"<https://example.org/>", "<mailto:leave@example.org?subject=a%20b&body=c>"}},
+		"a domain":        {&fireoncev1.Unsubscribe{Mailto: "MAILTO:leave@bücher.example?subject=größer"}, []string{"<mailto:leave@xn--bcher-kva.example?subject=gr%C3%B6%C3%9Fer>"}},
+		"blanks":          {&fireoncev1.Unsubscribe{Mailto: "mailto:leave@example.org?Subject=a b%20c"}, []string{"<mailto:leave@example.org?subject=a%20b%20c>"}},
+		"braces":          {&fireoncev1.Unsubscribe{Mailto: "mailto:leave@example.org?subject={a}|\"b\""}, []string{"<mailto:leave@example.org?subject=%7Ba%7D%7C%22b%22>"}},
 		"a tag, encoded":  {&fireoncev1.Unsubscribe{Mailto: "mailto:leave%2B42@example.org?Subject=x"}, []string{"<mailto:leave%2B42@example.org?Subject=x>"}},
 		"beyond ASCII":    {&fireoncev1.Unsubscribe{Url: "HTTPS://bücher.example/Abmeldung/Größe?an=<ü>&a[]={1}|2", OneClick: true}, []string{"<https://xn--bcher-kva.example/Abmeldung/Gr%C3%B6%C3%9Fe?an=%3C%C3%BC%3E&a%5B%5D=%7B1%7D%7C2>"}},
 		"the longest URL": {&fireoncev1.Unsubscribe{Url: "https://example.org/" + strings.Repeat("a", 880)}, []string{"<https://example.org/" + strings.Repeat("a", 880) + ">"}},
@@ -154,7 +157,8 @@ func TestUnsubscribe(t *testing.T) {
 		".mailto": {
 			{Mailto: "a@example.org"}, {Mailto: "mailto:"}, {Mailto: "mailto:a"}, {Mailto: "mailto:a@example.org,b@example.org"}, {Mailto: "mailto:a@example.org?cc=b@example.org"},
 			{Mailto: "mailto:a@example.org?subject=x&bcc=b@example.org"}, {Mailto: "mailto:Ada <a@example.org>"}, {Mailto: "mailto:a@example.org?subject=%"},
-			{Mailto: "mailto:a@example.org?subject=a b"}, {Mailto: "mailto:a@example.org>"}, {Mailto: "mailto:a%0D%0A@example.org"}, {Mailto: "mailto:a@example.org?"},
+			{Mailto: "mailto:a@example.org?subject=a & b"}, {Mailto: "mailto:ö@example.org"}, {Mailto: "<mailto:a@example.org>"}, {Mailto: "mailto:<a@example.org>"},
+			{Mailto: "mailto:a@example.org>"}, {Mailto: "mailto:a%0D%0A@example.org"}, {Mailto: "mailto:a@example.org?"},
 			{Mailto: "https://example.org/@"}, {Mailto: "mailto:a@example.org?subject=" + strings.Repeat("a", 900)},
 		},
 	} {

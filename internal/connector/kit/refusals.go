@@ -67,7 +67,7 @@ func (r Refusals) Judge(o *job.Outcome, a transport.Response) {
 	default:
 		if o.Kind == job.FailPermanent {
 			o.Kind = job.FailTransient
-			o.RetryAfter, _ = a.Asked()
+			transport.Postpone(o, a)
 		}
 	}
 	o.Message = transport.Clean(o.Message+"; by the connection's settings, this refusal is "+words, transport.MaxMessage)

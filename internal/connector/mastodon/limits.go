@@ -1,6 +1,7 @@
 package mastodon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,8 +24,10 @@ import (
 
 // instance is what a server says of itself (https://docs.joinmastodon.org/entities/Instance/).
 type instance struct {
-	Version       string `json:"version"`
-	Source        string `json:"source_url"`
+	Version string `json:"version"`
+	Source  string `json:"source_url"`
+	// Characters is where forks, Pleroma and Akkoma state it in their old document.
+	Characters    int `json:"max_toot_chars"`
 	Configuration struct {
 		Statuses struct {
 			Characters int  `json:"max_characters"`
@@ -61,7 +64,7 @@ const limitsLast = 24 * time.Hour
 func (i instance) limits() limits {
 	s, m := i.Configuration.Statuses, i.Configuration.Media
 	out := limits{
-		stated: i.isMastodon(), characters: s.Characters, files: s.Media, description: m.Description, types: m.Types, image: m.Image, video: m.Video,
+		stated: i.isMastodon(), characters: cmp.Or(s.Characters, i.Characters), files: s.Media, description: m.Description, types: m.Types, image: m.Image, video: m.Video,
 	}
 	if s.PerURL != nil {
 		out.perURL = *s.PerURL
@@ -82,10 +85,16 @@ func (c *Connector) learn(ctx context.Context, a account) {
 
 // readInstance asks a server what it is, and keeps its limits.
 func (c *Connector) readInstance(ctx context.Context, a account) (i instance, there bool, err error) {
-	if there, err = c.tell(ctx, a, "/api/v2/instance", &i); there && err == nil && i.Configuration.Statuses.Characters > 0 {
-		c.limits.Put(a.base.String(), i.limits())
-	}
+	there, err = c.tell(ctx, a, "/api/v2/instance", &i)
+	c.keepLimits(a, i)
 	return i, there, err
+}
+
+// keepLimits caches what a document states, if it states how long a post may be.
+func (c *Connector) keepLimits(a account, i instance) {
+	if l := i.limits(); l.characters > 0 {
+		c.limits.Put(a.base.String(), l)
+	}
 }
 
 // Limits implements connector.Limiter.

@@ -87,3 +87,55 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestOddDocuments reads limits out of documents as servers have them, and as they should not.
+// characters is the limit that counts, 500 if none could be read.
+func TestOddDocuments(t *testing.T) {
+	const self, v2, v1 = "https://github.com/mastodon/mastodon", "/api/v2/instance", "/api/v1/instance"
+	doc := func(statuses, media string) string {
+		return `{"version":"4.5.2","source_url":"` + self + `","configuration":{"statuses":` + statuses + `,"media_attachments":` + media + `}}`
+	}
+	for name, c := range map[string]struct {
+		path, body string
+		characters int
+		stated     bool // it is Mastodon, and what it states holds
+	}{
+		"Mastodon":               {v2, doc(`{"max_characters":700}`, `{}`), 700, true},
+		"one":                    {v2, doc(`{"max_characters":1}`, `{}`), 1, true},
+		"a limit as a text":      {v2, doc(`{"max_characters":700}`, `{"image_size_limit":"16MB","description_limit":[]}`), 700, true},
+		"types as a text":        {v2, doc(`{"max_characters":700}`, `{"supported_mime_types":"image/png"}`), 700, true},
+		"sizes beyond numbers":   {v2, doc(`{"max_characters":700}`, `{"image_size_limit":1000000000000000000000000000000}`), 700, true},
+		"null beside it":         {v2, doc(`{"max_characters":700,"characters_reserved_per_url":null}`, `null`), 700, true},
+		"no limit":               {v2, doc(`{}`, `{}`), 500, false},
+		"zero":                   {v2, doc(`{"max_characters":0}`, `{}`), 500, false},
+		"below zero":             {v2, doc(`{"max_characters":-5}`, `{}`), 500, false},
+		"a text":                 {v2, doc(`{"max_characters":"700"}`, `{}`), 500, false},
+		"null":                   {v2, doc(`null`, `null`), 500, false},
+		"a list":                 {v2, doc(`[]`, `[]`), 500, false},
+		"no object":              {v2, `[]`, 500, false},
+		"cut":                    {v2, `{"configuration":{"statuses":{"max_characters":700`, 500, false},
+		"an older server":        {v1, `{"version":"3.5.19","configuration":{"statuses":{"max_characters":700}}}`, 700, false},
+		"the old name, of forks": {v1, `{"version":"2.7.2 (compatible; Pleroma 2.9.1)","max_toot_chars":700}`, 700, false},
+	} {
+		p := connectortest.NewPlatform(t, false, connectortest.Script{Do: func(conn *connectortest.Conn) {
+			if strings.Fields(conn.Request.Line)[1] != c.path {
+				conn.Write(connectortest.Answer(404, `{"error":"Not Found"}`))
+				return
+			}
+			conn.Write(connectortest.Answer(200, c.body))
+		}})
+		m := mastodon.New(mastodon.Config{Sender: p.Sender(), Media: kit.NewMedia(kit.MediaConfig{})})
+		settings := settingsOf(t, p.URL(), unset)
+		if _, err := m.Probe(t.Context(), connector.Opening{Settings: settings, Credential: bearer(t, token)}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, n := range []int{c.characters, c.characters + 1} {
+			post := payloadOf(t, &fireoncev1.SocialPost{Text: strings.Repeat("x", n)})
+			over, err := m.Limits(connector.Request{EffectKey: "k", Settings: settings, PayloadKind: mastodon.PayloadKind, Payload: post})
+			above := n > c.characters
+			if (err != nil) != (above && c.stated) || len(over) > 0 != (above && !c.stated) {
+				t.Errorf("%s: a post of %d: %v, %v", name, n, over, err)
+			}
+		}
+	}
+}

@@ -108,7 +108,11 @@ type settings struct {
 
 func (c *Connector) readSettings(encoded []byte) (settings, error) {
 	var s connectionsv1.MastodonSettings
-	base, err := kit.ReadServer(encoded, &s, "", c.cfg.HTTPSOnly, kit.Bad(connector.BadSettings, "settings.mastodon"))
+	bad := kit.Bad(connector.BadSettings, "settings.mastodon")
+	base, err := kit.ReadServer(encoded, &s, "", c.cfg.HTTPSOnly, bad)
+	if err == nil {
+		err = kit.NoPage(base, bad, "api", "users", "web", "deck", "home")
+	}
 	return settings{base: base, dedupes: s.GetServerDedupes()}, err
 }
 

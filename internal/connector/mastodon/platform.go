@@ -12,13 +12,13 @@ func Platform() platform.Platform {
 		Settings: []platform.Flag{
 			platform.BaseURL(true),
 			{
-				Name: "receiver-dedupes", Usage: "yes or no, as an `ANSWER`: does the server ignore repeats of a key? Absent: the server is asked", Field: "server_dedupes", Words: platform.Dedupes(),
+				Name: "receiver-dedupes", Usage: "yes or no: does the server ignore repeats of a key? Absent: the server is asked", Placeholder: "ANSWER", Field: "server_dedupes", Words: platform.Dedupes(),
 				Hint: "; without it, the server is asked what it is", Label: "Settings", Shown: "receiver dedupes: %s",
 			},
 		},
 		Post: []platform.Flag{
-			{Name: "visibility", Usage: "an `AUDIENCE`: public, unlisted, private or direct", Field: "visibility", DefaultText: "the account's"},
-			{Name: "content-warning", Usage: "the `TEXT` that is shown until the reader opens the post", Field: "content_warning"},
+			{Name: "visibility", Usage: "public, unlisted, private or direct", Placeholder: "AUDIENCE", Field: "visibility", DefaultText: "the account's"},
+			{Name: "content-warning", Usage: "the text that is shown until the reader opens the post", Placeholder: "TEXT", Field: "content_warning"},
 			{Name: "sensitive", Usage: "hide the media until the reader opens them", Field: "sensitive"},
 		},
 		// Each server has apps of its own. Its tokens do not end.

@@ -3,6 +3,7 @@ package mastodon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -49,6 +50,7 @@ func (c *Connector) isMastodon(ctx context.Context, a account) (bool, error) {
 		return instance.isMastodon(), err
 	}
 	there, err = c.tell(ctx, a, "/api/v1/instance", &instance)
+	c.keepLimits(a, instance)
 	if !there || err != nil || !ownVersion.MatchString(instance.Version) {
 		return false, err
 	}
@@ -87,5 +89,7 @@ func (c *Connector) tell(ctx context.Context, a account, path string, into any) 
 	if err != nil {
 		return false, err
 	}
-	return json.Unmarshal(answer.Excerpt, into) == nil, nil
+	err = json.Unmarshal(answer.Excerpt, into)
+	var odd *json.UnmarshalTypeError
+	return err == nil || errors.As(err, &odd) && odd.Field != "", nil // one odd field takes nothing from the others
 }

@@ -39,6 +39,7 @@ func TestCheckRefuses(t *testing.T) {
 	c := mastodon.New(mastodon.Config{HTTPSOnly: true})
 	for name, base := range map[string]string{
 		"none": "", "http": "http://social.example", "user": "https://a:b@social.example", "query": "https://social.example?a=b", "no host": "https:///a",
+		"a page": "https://social.example/@ada", "an API": "https://social.example/api/v1", "an actor": "https://social.example/users/ada",
 	} {
 		_, err := c.Check(settingsOf(t, base, yes), bearer(t, token))
 		var input *connector.InputError

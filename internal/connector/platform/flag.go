@@ -7,9 +7,10 @@ import "github.com/fireonce/fireonce/clients/go/connectionsv1"
 type Flag struct {
 	// Name is the flag's, without dashes. Platforms may share one.
 	Name string
-	// Usage is the help text, with the value's placeholder in backticks. The platforms' names
-	// are put in front of it.
+	// Usage is the help text. The platforms' names are put in front of it.
 	Usage string
+	// Placeholder stands for the value in help texts. Empty: a word for its type, or the last of Name.
+	Placeholder string
 	// Field is the path of the field in the message, such as "keep_answer.headers".
 	Field string
 	// Default is the value that an absent flag has. Empty: an absent flag sets nothing.
@@ -63,11 +64,11 @@ func Dedupes() []Word {
 func ReceiverFlags() []Flag {
 	return []Flag{
 		{
-			Name: "receiver-dedupes", Usage: "yes or no, as an `ANSWER`: does the receiver ignore repeats of a key?", Field: "receiver_dedupes", Words: Dedupes(),
+			Name: "receiver-dedupes", Usage: "yes or no: does the receiver ignore repeats of a key?", Placeholder: "ANSWER", Field: "receiver_dedupes", Words: Dedupes(),
 			Required: true, Hint: "; if you do not know, it is no",
 		},
 		{
-			Name: "key-window", Usage: "with --receiver-dedupes yes: for how long it remembers a key, as a `DURATION`; 48h or more let a webhook be repeated for a day", Field: "key_window", Label: "Key window",
+			Name: "key-window", Usage: "with --receiver-dedupes yes: for how long it remembers a key; 48h or more let a webhook be repeated for a day", Field: "key_window", Label: "Key window",
 			With: "receiver-dedupes", WithValue: "yes", RequiredWith: "for how long does it remember a key? 48h or more, if it can: half of it is for repeats, and a webhook is tried for a day",
 		},
 		{
@@ -75,25 +76,25 @@ func ReceiverFlags() []Flag {
 			Field: "dedupes_in_flight", With: "receiver-dedupes", WithValue: "yes", Label: "Key window", Shown: "also of requests under way",
 		},
 		{
-			Name: "max-handling-time", Usage: "how long the receiver may work on one request, as a `DURATION`, if that can be longer than the answer is waited for",
+			Name: "max-handling-time", Usage: "how long the receiver may work on one request, if that can be longer than the answer is waited for",
 			Field: "max_handling_time", Label: "Handling", DefaultText: "the answer timeout",
 		},
 		{
-			Name: "origin", Usage: "a `URL` without path that jobs may address; may be repeated; needed where secrets are sent as they are",
+			Name: "origin", Usage: "a URL without path that jobs may address; needed where secrets are sent as they are; may be repeated", Placeholder: "URL",
 			Field: "origins", Label: "Origins",
 		},
 		{
-			Name: "unacted", Usage: "an `ANSWER` by which a proxy proves that the receiver did not act, such as \"502 X-Refused-By: edge\" or " +
+			Name: "unacted", Placeholder: "ANSWER", Usage: "an answer by which a proxy proves that the receiver did not act, such as \"502 X-Refused-By: edge\" or " +
 				"\"503 body: no healthy upstream\"; only you can know it; may be repeated", Field: "unacted", DefaultText: "none", Label: "Unacted",
 		},
 		{
-			Name: "refusal", Usage: "for how long a refusal is temporary, as `STATUS=DURATION`, STATUS=final or STATUS=retry, such as 404=15m; may be repeated", Field: "refusals",
+			Name: "refusal", Usage: "for how long a refusal is temporary, such as 404=15m, 410=final or 400=retry; may be repeated", Placeholder: "STATUS=DURATION", Field: "refusals",
 			DefaultText: "as docs/statuses.md says",
 		},
 		{Name: "quote-answers", Usage: "quote answers in errors although requests carry a credential, which a receiver may repeat", Field: "quote_answers"},
-		{Name: "keep-header", Usage: "a header of answers, by `NAME`, that is kept with each attempt; may be repeated", Field: "keep_answer.headers"},
+		{Name: "keep-header", Usage: "a header of answers that is kept with each attempt; may be repeated", Placeholder: "NAME", Field: "keep_answer.headers"},
 		{
-			Name: "keep-body", Usage: "how many `BYTES` of each answer's body are kept with the attempt; at most 16384", Field: "keep_answer.max_body_bytes",
+			Name: "keep-body", Usage: "how many bytes of each answer's body are kept with the attempt; at most 16384", Field: "keep_answer.max_body_bytes",
 			DefaultText: "none",
 		},
 	}
@@ -101,5 +102,5 @@ func ReceiverFlags() []Flag {
 
 // BaseURL is the flag of a platform that is many servers.
 func BaseURL(required bool) Flag {
-	return Flag{Name: "base-url", Usage: "the `URL` of the server's API", Field: "base_url", Required: required, Label: "API"}
+	return Flag{Name: "base-url", Usage: "the URL of the server's API", Field: "base_url", Required: required, Label: "API"}
 }

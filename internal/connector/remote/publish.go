@@ -81,7 +81,7 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 		SendWithin: left(c.SendBy), AnswerWithin: left(s.answerBy(c)),
 	}, within)
 	if err != nil {
-		return notSent("nothing was sent: the call cannot be encoded")
+		return notSent("this try sent nothing: the call cannot be encoded")
 	}
 	call.Headers = kit.Traced(c, call.Headers)
 	o := s.classify(conn.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}))
@@ -121,7 +121,7 @@ func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outco
 		Frozen: s.request.own, Within: left(c.SendBy),
 	}, time.Until(c.SendBy))
 	if err != nil {
-		return ended(notSent("nothing was sent: the call cannot be encoded"))
+		return ended(notSent("this try sent nothing: the call cannot be encoded"))
 	}
 	a := s.Conn.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend})
 	var out connectorv1.StageResponse
@@ -168,8 +168,8 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	unknown := job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, HTTPStatus: a.Status, BytesWritten: a.Written}
 	var out connectorv1.PublishResponse
 	if err := parse(a, &out); err != nil {
-		unknown.RetryAfter, _ = a.Asked()
 		unknown.Message = transport.Clean(s.c.unread(a, "Publish", s.secret.hide)+"; it may have acted", transport.MaxMessage)
+		transport.Postpone(&unknown, a)
 		return unknown
 	}
 	o = s.typed(&out)
@@ -216,7 +216,7 @@ func (s *session) typed(out *connectorv1.PublishResponse) job.Outcome {
 	case *connectorv1.PublishResponse_Rejected:
 		return s.c.rejected(r.Rejected, hide)
 	case *connectorv1.PublishResponse_NotSent:
-		return notSent("nothing was sent, says " + s.c.who + ": " + orNothing(words(r.NotSent.GetMessage(), hide)))
+		return notSent("this try sent nothing, says " + s.c.who + ": " + orNothing(words(r.NotSent.GetMessage(), hide)))
 	case *connectorv1.PublishResponse_Unknown:
 		wait, _ := waitOf(r.Unknown.GetRetryAfter())
 		return job.Outcome{

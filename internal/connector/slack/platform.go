@@ -10,10 +10,10 @@ func Platform() platform.Platform {
 	return platform.Platform{
 		Name: Name, Title: "Slack", New: build, Address: DefaultBaseURL, LaterSecret: true,
 		Settings: []platform.Flag{{
-			Name: "channel", Usage: "the `ID` of the conversation that posts go to", Field: "channel", Required: true,
+			Name: "channel", Usage: "the id of the conversation that posts go to", Placeholder: "ID", Field: "channel", Required: true,
 			Hint: ": the id of a conversation, such as C0123456789", Label: "Channel",
 		}},
-		Post: []platform.Flag{{Name: "channel", Usage: "the conversation, by its `ID`", Field: "channel", DefaultText: "the connection's"}},
+		Post: []platform.Flag{{Name: "channel", Usage: "the conversation, by its id", Placeholder: "ID", Field: "channel", DefaultText: "the connection's"}},
 		// Slack answers 200 to everything, with codes of its own. The tokens are a bot's; a
 		// message to a person opens a conversation, which is im:write.
 		OAuth: &platform.OAuth{

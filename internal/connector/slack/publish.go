@@ -30,7 +30,7 @@ func classify(a transport.Response, secrets transport.Secrets, thread, site stri
 	case definite && a.Status == 200 && said.OK != nil && !*said.OK:
 		o.Result, o.Kind, o.Auth, o.Message = job.ResultRejected, kind, causeOf(said.Error), saying(said, secrets)
 		if kind == job.FailRateLimited {
-			o.RetryAfter = a.LimitWait(transport.DefaultRetryAfter)
+			transport.Limit(&o, a, transport.DefaultRetryAfter)
 		}
 	case said.Error != "":
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous

@@ -2,6 +2,7 @@ package smtp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,12 @@ import (
 const (
 	// openTimeout bounds everything up to the login.
 	openTimeout = 15 * time.Second
-	// maxReplyLine and maxReplyLines bound a reply; RFC 5321 allows 512 bytes a line.
+	// maxReplyLine and maxReplyLines bound what is kept of a reply; RFC 5321 allows 512 bytes a line.
+	// maxRestOfLine and maxLinesRead bound what is read beyond that, and forgotten.
 	maxReplyLine  = 4 << 10
 	maxReplyLines = 128
+	maxRestOfLine = 64 << 10
+	maxLinesRead  = 1024
 	// maxQuote bounds what is quoted of a reply, in bytes.
 	maxQuote = 300
 )
@@ -291,11 +295,9 @@ func (d *dialog) ask(line string) (reply, error) {
 // read reads one reply.
 func (d *dialog) read() (reply, error) {
 	var r reply
-	for range maxReplyLines {
-		line, err := d.br.ReadSlice('\n')
+	for range maxLinesRead {
+		line, err := d.line()
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			return reply{}, errNotSMTP
 		case err != nil && len(line) > 0 && errors.Is(err, io.EOF):
 			return reply{}, io.ErrUnexpectedEOF
 		case err != nil:
@@ -305,13 +307,33 @@ func (d *dialog) read() (reply, error) {
 		if !ok || r.code != 0 && code != r.code {
 			return reply{}, errNotSMTP
 		}
-		r.code, r.lines = code, append(r.lines, text)
+		if r.code = code; len(r.lines) < maxReplyLines {
+			r.lines = append(r.lines, text)
+		}
 		if last {
 			r.text = strings.Join(r.lines, " ")
 			return r, nil
 		}
 	}
 	return reply{}, errNotSMTP
+}
+
+// line returns the next line of a reply, of a long one its beginning: the code stands there, and decides.
+func (d *dialog) line() ([]byte, error) {
+	line, err := d.br.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	line = bytes.Clone(line)
+	for range maxRestOfLine / maxReplyLine {
+		if _, err = d.br.ReadSlice('\n'); err == nil {
+			return line, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+	return nil, errNotSMTP
 }
 
 // parseLine reads "250-text", "250 text" or "250" (RFC 5321, section 4.2).

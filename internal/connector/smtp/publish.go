@@ -110,7 +110,7 @@ func (s *session) hand(c connector.Commit) job.Outcome {
 
 // unsent is an outcome that is proven to have had no effect.
 func unsent(kind job.FailureKind, msg string) job.Outcome {
-	return job.Outcome{Result: job.ResultRejected, Kind: kind, Message: "nothing was sent: " + msg}
+	return job.Outcome{Result: job.ResultRejected, Kind: kind, Message: "this try sent nothing: " + msg}
 }
 
 // refused is unsent with the kind of a reply.

@@ -101,8 +101,10 @@ func TestReplies(t *testing.T) {
 		{".", "hello", unknown, job.FailAmbiguous},
 		{".", "250-ok\r\n550 no", unknown, job.FailAmbiguous},
 		{".", "2500 ok", unknown, job.FailAmbiguous},
-		{".", strings.Repeat("250-more\r\n", 200) + "250 end", unknown, job.FailAmbiguous},
-		{".", "250 " + strings.Repeat("x", 5000), unknown, job.FailAmbiguous},
+		{".", strings.Repeat("250-more\r\n", 200) + "250 end", job.ResultSucceeded, 0},
+		{".", strings.Repeat("250-more\r\n", 2000) + "250 end", unknown, job.FailAmbiguous},
+		{".", "250 " + strings.Repeat("x", 5000), job.ResultSucceeded, 0}, // the code is the relay's word, whatever follows it
+		{".", "250 " + strings.Repeat("x", 100_000), unknown, job.FailAmbiguous},
 		{".", hangUp, unknown, job.FailAmbiguous},
 		{"MAIL", "550 5.1.8 not you", unsent, job.FailPermanent},
 		{"MAIL", "530 5.7.0 Authentication required", unsent, job.FailAuth},

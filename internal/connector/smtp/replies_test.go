@@ -64,12 +64,13 @@ func TestFirstDigit(t *testing.T) {
 				lines = []string{"words"}
 			}
 			for form, reply := range map[string]string{
-				"one line":   code + " " + strings.Join(lines, "\r\n"+code+" "),
-				"more lines": code + "-" + strings.Join(append([]string{"first"}, lines...), "\r\n"+code+"-"),
-				"bare":       code,
+				"one line":    code + " " + strings.Join(lines, "\r\n"+code+" "),
+				"more lines":  code + "-" + strings.Join(append([]string{"first"}, lines...), "\r\n"+code+"-"),
+				"bare":        code,
+				"a long line": code + " " + strings.Repeat("long ", 4000),
 			} {
 				switch {
-				case form == "one line" && len(lines) > 1:
+				case (form == "one line" || form == "a long line") && len(lines) > 1:
 					continue // two replies
 				case form == "more lines": // the last line ends it
 					i := strings.LastIndex(reply, code+"-")

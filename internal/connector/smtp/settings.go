@@ -65,6 +65,9 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 	if s.GetPort() > 0 {
 		port = int(s.GetPort())
 	}
+	if name, port, err := net.SplitHostPort(s.GetHost()); err == nil && !strings.Contains(name, ":") {
+		return settings{}, badSettings(".host", "must be the host alone: write "+name+", and "+port+" into port")
+	}
 	// The rules for a name that is dialled are the same, whatever the settings.
 	u, err := transport.ParseURL("https://" + net.JoinHostPort(s.GetHost(), strconv.Itoa(port)))
 	if err != nil || s.GetHost() == "" || u.Path != "/" || u.RawQuery != "" {

@@ -121,7 +121,7 @@ func accept(a transport.Response, hidden transport.Secrets) (begun, job.Outcome)
 			o.Message = said.message(env, hidden)
 		}
 		if said.kind == job.FailRateLimited {
-			o.RetryAfter = a.LimitWait(ratePause)
+			transport.Limit(&o, a, ratePause)
 		}
 	case o.Result == job.ResultSucceeded:
 		transport.Doubt(&o, " with an error that is not known; it may have acted")

@@ -11,14 +11,14 @@ func Platform() platform.Platform {
 	return platform.Platform{
 		Name: Name, Title: "TikTok", New: build, Address: DefaultBaseURL,
 		Settings: []platform.Flag{{
-			Name: "source", Usage: "a `WAY`: upload, or pull to have TikTok fetch files from their URLs", Field: "source", Default: "upload",
+			Name: "source", Usage: "upload, or pull to have TikTok fetch files from their URLs", Field: "source", Default: "upload",
 			Label: "Settings", Words: []platform.Word{
 				{Text: "upload", Value: connectionsv1.TikTokSettings_SOURCE_FILE_UPLOAD.String(), Shown: platform.ShownNot},
 				{Text: "pull", Value: connectionsv1.TikTokSettings_SOURCE_PULL_FROM_URL.String(), Shown: "TikTok fetches files from their URLs"},
 			},
 		}},
 		Post: []platform.Flag{{
-			Name: "privacy", Usage: "an `AUDIENCE`: public-to-everyone, mutual-follow-friends, follower-of-creator or self-only; required there", Field: "privacy",
+			Name: "privacy", Usage: "public-to-everyone, mutual-follow-friends, follower-of-creator or self-only; required there", Placeholder: "AUDIENCE", Field: "privacy",
 		}},
 		// TikTok calls the client's id its key, and separates scopes by commas.
 		OAuth: &platform.OAuth{

@@ -38,7 +38,7 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 	path, body := s.post.begin(plan)
 	call, err := s.c.call(s.auth, path, body).Request()
 	if err != nil {
-		return job.Outcome{Result: job.ResultNotSent, Kind: job.FailPermanent, Message: "the stored post cannot be encoded; nothing was sent"}
+		return job.Outcome{Result: job.ResultNotSent, Kind: job.FailPermanent, Message: "the stored post cannot be encoded; this try sent nothing"}
 	}
 	answer := s.Conn.Exchange(call, s.bounds(c))
 	b, o := accept(answer, s.auth.Hidden)
@@ -163,12 +163,15 @@ func (s *session) committed(o job.Outcome, id, name string, a transport.Response
 func refusedChunk(o job.Outcome, a transport.Response, what string, secrets transport.Secrets) job.Outcome {
 	judged := transport.Classify(a, platformName, secrets)
 	o = unposted(o, what+" was not taken: "+judged.Message)
+	o.RetryAfter = judged.RetryAfter // another beginning comes no sooner than this answer asks
 	switch {
 	case judged.Result != job.ResultRejected:
 	case judged.Kind == job.FailRateLimited:
-		o.Kind, o.RetryAfter = judged.Kind, judged.RetryAfter
+		o.Kind = judged.Kind
 	case a.Status == 400, a.Status == 413, a.Status == 415:
 		o.Kind = job.FailPermanent
+	default:
+		transport.Postpone(&o, a)
 	}
 	return o
 }

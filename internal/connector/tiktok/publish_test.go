@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -119,7 +120,7 @@ func TestUploadStopped(t *testing.T) {
 		}, job.ResultRejected, "the last part of the video was not sent whole"},
 		"time is over before the first byte": {func(c *connector.Commit) {
 			c.MaySend = func() error { return errors.New("out of time") }
-		}, job.ResultNotSent, "nothing was sent"},
+		}, job.ResultNotSent, "this try sent nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tiktoktest.Options{})
@@ -191,6 +192,20 @@ func TestUploadRefused(t *testing.T) {
 		a := w.send(upload, video(w.url))
 		is(t, a.Outcome, job.ResultRejected, kind, "the last part of the video was not taken")
 		if a.HTTPStatus != code || kind == job.FailRateLimited && a.RetryAfter <= 0 {
+			t.Errorf("%d: %+v", code, a.Outcome)
+		}
+		w.effects(0)
+	}
+}
+
+// TestUploadRefusedForAWhile checks that another beginning of an upload comes no sooner than the
+// answer to one of its chunks asks.
+func TestUploadRefusedForAWhile(t *testing.T) {
+	for _, code := range []int{401, 404, 416, 425, 429, 500, 503} {
+		w := newWorld(t, tiktoktest.Options{})
+		w.plan("/video/", faultproxy.Fate{}, faultproxy.Fate{Fault: faultproxy.Refuse, Status: code, Header: http.Header{"Retry-After": {"300"}}})
+		a := w.send(upload, video(w.url))
+		if a.RetryAfter != 5*time.Minute || !strings.Contains(a.Message, "asks to wait until") {
 			t.Errorf("%d: %+v", code, a.Outcome)
 		}
 		w.effects(0)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -90,7 +91,7 @@ func classify(a Response, who string, secrets func() Secrets) job.Outcome {
 	switch {
 	case a.Written == 0:
 		o.Result, o.Kind, o.HTTPStatus = job.ResultNotSent, job.FailTransient, 0
-		o.Message = "nothing was sent: " + Broke(a.Err)
+		o.Message = "this try sent nothing: " + Broke(a.Err)
 	case a.Status == 0:
 		o.Message = fmt.Sprintf("%s gave no complete answer (%s); it may have acted", who, Broke(a.Err))
 	case !a.Complete:
@@ -109,7 +110,7 @@ func classify(a Response, who string, secrets func() Secrets) job.Outcome {
 // is. One that asks to wait is for now: the target expects the request again.
 func judgeWait(o *job.Outcome, a Response) {
 	wait, stated := RetryAfter(a.Header, a.At)
-	if !stated && (o.Result == job.ResultUnknown || meaning(a.Status) == meansLimited || slices.Contains(temporary, a.Status)) {
+	if o.Result == job.ResultUnknown || meaning(a.Status) == meansLimited || slices.Contains(temporary, a.Status) {
 		wait, stated = a.Asked()
 	}
 	switch meaning(a.Status) {
@@ -127,12 +128,15 @@ func judgeWait(o *job.Outcome, a Response) {
 	case meansSent, meansGone, meansAccount:
 	}
 	if stated && o.RetryAfter > 0 {
-		o.Message += asksToWait(a, wait)
+		o.Message += AsksToWait(a, wait)
 	}
 }
 
-// asksToWait ends the words about an answer that asks to wait.
-func asksToWait(a Response, wait time.Duration) string {
+// AsksToWait ends the words about an answer that asks to wait; empty: no time is asked.
+func AsksToWait(a Response, wait time.Duration) string {
+	if wait <= 0 {
+		return ""
+	}
 	if a.At.IsZero() {
 		return "; it asks to wait"
 	}
@@ -180,46 +184,82 @@ func byStatus(o *job.Outcome, a Response, who string, secrets func() Secrets) {
 //   - 409 to a KEYED request may mean "the same key is in progress", and 422 "the same
 //     key with other bytes" (IETF draft idempotency-key-header, section 2.7): unknown, and
 //     asked again later. So it is to a first attempt: the key follows from the client's,
-//     and a database that was lost may have sent it before.
+//     and a database that was lost may have sent it before. The same holds for any refusal
+//     whose body says that the key was there before (keySeen), and for one that is too long
+//     to be read, because its body may say it.
 //
 // secrets is called only if the answer is quoted; with nil it never is. No list of
 // secrets is complete for a target that is asked to repeat them: it may write them in
 // any encoding.
 func ClassifyNamed(a Response, who string, secrets func() Secrets, keyed bool) job.Outcome {
 	o := classify(a, who, secrets)
-	if o.Result == job.ResultSucceeded && a.TooLong {
-		o.Message += cutWords
+	if o.Result == job.ResultSucceeded {
+		o.Message += a.CutWords()
 	}
 	if !a.Complete || a.Written == 0 || o.Result == job.ResultSucceeded {
 		return o
 	}
 	switch {
 	case a.Status == http.StatusTemporaryRedirect, a.Status == http.StatusPermanentRedirect:
+		o.Message = strings.TrimSuffix(o.Message, AsksToWait(a, o.RetryAfter)) + "; redirects are not followed, use the final URL"
 		o.Result, o.Kind, o.RetryAfter = job.ResultRejected, job.FailPermanent, 0
-		o.Message += "; redirects are not followed, use the final URL"
 	case a.Status >= 300 && a.Status <= http.StatusSeeOther:
 		o.Message += "; redirects are not followed and it may have acted, use the final URL"
+	case a.Status == http.StatusConflict && keyed:
+		Doubt(&o, "; an earlier request with the same key may be in progress")
+		o.RetryAfter = a.Wait(DefaultRetryAfter)
+	case keyed && o.Result == job.ResultRejected && (a.Status == http.StatusUnprocessableEntity || a.TooLong || keySeen(a)):
+		Doubt(&o, KeySeenBefore)
+		Postpone(&o, a)
 	case a.Status == http.StatusUnauthorized:
 		o.Kind = job.FailPermanent
 		if wait, stated := RetryAfter(a.Header, a.At); stated {
 			o.Kind, o.RetryAfter = job.FailTransient, wait
-			o.Message += asksToWait(a, wait)
+			o.Message += AsksToWait(a, wait)
 		}
-	case a.Status == http.StatusConflict && keyed:
-		Doubt(&o, "; an earlier request with the same key may be in progress")
-		o.RetryAfter = a.Wait(DefaultRetryAfter)
-	case a.Status == http.StatusUnprocessableEntity && keyed:
-		Doubt(&o, KeySeenBefore)
 	}
-	if a.TooLong {
-		o.Message += cutWords
-	}
+	o.Message += a.CutWords()
 	o.Message = Clean(o.Message, MaxMessage)
 	return o
 }
 
-// cutWords end the words about an answer that was not read to its end.
-const cutWords = "; its answer is longer than Fireonce reads, and was cut"
+// Postpone has a refusal, or an unknown outcome, that does not wait yet wait for as long as the
+// answer asks, by a rate limit too.
+func Postpone(o *job.Outcome, a Response) {
+	if wait, stated := a.Asked(); stated && o.RetryAfter == 0 {
+		o.RetryAfter = wait
+		addAsked(o, a, wait)
+	}
+}
+
+// Limit has a refusal for a rate limit, whatever its status, wait for as long as the answer asks,
+// or otherwise if it does not say.
+func Limit(o *job.Outcome, a Response, otherwise time.Duration) {
+	wait, stated := a.asked(true)
+	if o.RetryAfter = otherwise; stated {
+		o.RetryAfter = wait
+		addAsked(o, a, wait)
+	}
+}
+
+// addAsked adds what an answer asks to the words about it, once.
+func addAsked(o *job.Outcome, a Response, wait time.Duration) {
+	if words := AsksToWait(a, wait); !strings.Contains(o.Message, words) {
+		o.Message = Clean(o.Message+words, MaxMessage)
+	}
+}
+
+// CutWords end the words about an answer that was not read to its end; empty: it was.
+func (a Response) CutWords() string {
+	switch {
+	case !a.TooLong:
+		return ""
+	case a.OutOfTime:
+		return "; its answer did not end in time, and was cut"
+	default:
+		return "; its answer is longer than Fireonce reads, and was cut"
+	}
+}
 
 // Doubt makes an outcome unknown. why ends its message.
 func Doubt(o *job.Outcome, why string) {

@@ -65,7 +65,6 @@ func TestMessagesNameTheKind(t *testing.T) {
 		"not a readable":         errors.New("malformed HTTP response \"\x00\x1b[31m\""),
 		"before the request":     transport.ErrConnDead,
 		"body is too large":      transport.ErrBodyTooLarge,
-		"informational":          transport.ErrTooManyInformational,
 		"connection was not use": nil,
 	} {
 		o := judge(transport.Response{Written: 5, Err: err})

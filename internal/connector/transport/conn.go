@@ -184,6 +184,8 @@ type cappedReader struct {
 	over error // what it fails with then
 	// seen, unless it is nil, collects what is read.
 	seen []byte
+	// last, unless it is zero, is when something was read last.
+	last time.Time
 }
 
 func (c *cappedReader) Read(p []byte) (int, error) {
@@ -197,6 +199,9 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	c.left -= int64(n)
 	if c.seen != nil {
 		c.seen = append(c.seen, p[:n]...)
+	}
+	if n > 0 && !c.last.IsZero() {
+		c.last = time.Now()
 	}
 	return n, err
 }

@@ -38,10 +38,12 @@ type Response struct {
 	// Complete reports that head and body were read to their end, or, with TooLong, as far as
 	// was wanted.
 	Complete bool
-	// TooLong reports that the answer was longer than MaxHead or MaxBody, and that only its
-	// beginning was read, because Request.StatusDecides: the status and what is in Header and
-	// Excerpt are the target's, and more of either may have been lost.
+	// TooLong reports that the answer was longer than MaxHead or MaxBody, or than the time for
+	// it, and that only its beginning was read, because Request.StatusDecides: the status and
+	// what is in Header and Excerpt are the target's, and more of either may have been lost.
 	TooLong bool
+	// OutOfTime reports, with TooLong, that the body was still coming when the time was over.
+	OutOfTime bool
 	// Excerpt is the body's beginning, up to Request.Keep bytes; Cut reports whether
 	// there was more.
 	Excerpt []byte
@@ -61,8 +63,6 @@ var (
 	ErrConnDead = errors.New("the peer closed the connection before the request")
 	// ErrConnUsed means that the connection had its one exchange already.
 	ErrConnUsed = errors.New("the connection was used already")
-	// ErrTooManyInformational means that more than MaxInformational 1xx came.
-	ErrTooManyInformational = errors.New("too many informational answers")
 	// ErrBodyTooLarge means that the answer's body is above MaxBody.
 	ErrBodyTooLarge = errors.New("the answer's body is too large")
 )
@@ -132,10 +132,10 @@ func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 	}
 	before := l.raw.written.Load()
 	got, done, werr := l.converse(r, b, c)
-	tooLong := c.StatusDecides && got.status != 0 && (errors.Is(got.err, ErrBodyTooLarge) || errors.Is(got.err, errHeadTooLarge))
+	tooLong, late := c.cutShort(got, b.AnswerBy)
 	a := Response{
 		Written: l.raw.written.Load() - before, Sent: werr == nil, Status: got.status, Header: got.header,
-		Complete: (got.err == nil || tooLong) && done, TooLong: tooLong && done, Excerpt: got.excerpt, Cut: got.cut || tooLong,
+		Complete: (got.err == nil || tooLong) && done, TooLong: tooLong && done, OutOfTime: late && done, Excerpt: got.excerpt, Cut: got.cut || tooLong,
 		Err: errors.Join(werr, got.err),
 	}
 	if werr != nil && (a.Written == 0 || !a.Complete) {
@@ -152,6 +152,16 @@ func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 		l.abort()
 	}
 	return a
+}
+
+// cutShort reports whether an answer counts though it was not read to its end, and whether that
+// is because its time was over.
+func (c Request) cutShort(got reply, by time.Time) (tooLong, late bool) {
+	if !c.StatusDecides || got.status == 0 {
+		return false, false
+	}
+	late = got.coming(by)
+	return late || errors.Is(got.err, ErrBodyTooLarge) || errors.Is(got.err, errHeadTooLarge), late
 }
 
 // converse writes the request and reads the answer. done reports whether the reading

@@ -43,11 +43,26 @@ const keyWords = "the key is Fireonce's; a connection of http sends it in the he
 // notKeys are further headers that carry no key: they have a meaning of their own for the
 // receiver, for what lies before it, or for traces, or they carry a secret.
 var notKeys = []string{
-	"Authorization", "Cookie", "Set-Cookie", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Age", "Cache-Control", "Date", "Forwarded", "From",
-	"If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Link", "Location", "Max-Forwards", "Origin", "Pragma", "Prefer", "Range",
-	"Referer", "Retry-After", "Server", "Traceparent", "Tracestate", "Baggage", "Via", "Warning", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
-	"X-Http-Method-Override", "X-Api-Key", "X-Auth-Token", "X-Csrf-Token",
+	// HTTP (RFC 9110, and what goes with it).
+	"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Age", "Alt-Svc", "Cache-Control", "Cdn-Loop", "Date", "Dnt", "Early-Data", "Etag", "Forwarded", "From",
+	"If", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Last-Modified", "Link", "Location", "Max-Forwards", "Origin", "Pragma", "Prefer",
+	"Priority", "Range", "Referer", "Retry-After", "Server", "Slug", "Via", "Warning", "Www-Authenticate",
+	// WebDAV (RFC 4918).
+	"Depth", "Destination", "Lock-Token", "Overwrite", "Timeout",
+	// Traces.
+	"B3", "Baggage", "Traceparent", "Tracestate", "X-Amzn-Trace-Id",
+	// What receivers and proxies take for another method, place or client.
+	"True-Client-Ip", "X-Client-Ip", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Real-Ip", "X-Rewrite-Url",
+	// Secrets, accounts and signatures.
+	"Api-Key", "Apikey", "Authentication-Info", "Authorization", "Cookie", "Dpop", "Private-Token", "Set-Cookie", "Signature", "Signature-Input", "Stripe-Account", "Stripe-Version",
+	"X-Access-Token", "X-Amz-Date", "X-Amz-Security-Token", "X-Api-Key", "X-Auth-Token", "X-Csrf-Token", "X-Vault-Token", "X-Xsrf-Token",
 }
+
+// notKeyPrefixes begin the names of others, notKeySuffixes end them.
+var (
+	notKeyPrefixes = []string{"Access-Control-", "Cf-", "Content-", "Proxy-", "Sec-", "Webhook-", "X-B3-", "X-Forwarded-"}
+	notKeySuffixes = []string{"-Signature", "-Signature-256"}
+)
 
 // CheckKeyHeader checks the name of the header that carries the effect key. Its errors are fit
 // for a user.
@@ -58,8 +73,9 @@ func CheckKeyHeader(name string) error {
 		return errors.New(`must be the name of a header, such as "X-Idempotency-Key"`)
 	case ours && why != keyWords:
 		return errors.New("the header " + canonical + " cannot carry the key: " + why)
-	case slices.Contains(notKeys, canonical), strings.HasPrefix(canonical, "Proxy-"), strings.HasPrefix(canonical, "Webhook-"),
-		strings.HasPrefix(canonical, "Content-"), strings.HasPrefix(canonical, "Access-Control-"), strings.HasPrefix(canonical, "Sec-"):
+	case slices.Contains(notKeys, canonical),
+		slices.ContainsFunc(notKeyPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) }),
+		slices.ContainsFunc(notKeySuffixes, func(p string) bool { return strings.HasSuffix(canonical, p) }):
 		return errors.New("the header " + canonical + " cannot carry the key: it has a meaning of its own, or carries a secret")
 	default:
 		return nil

@@ -25,6 +25,9 @@ func longAnswers(status int) map[string]string {
 		"head, one field":          line + "X-Filler: " + strings.Repeat("y", transport.MaxHead) + "\r\nContent-Length: 0\r\n\r\n",
 		"head that does not end":   line + filler,
 		"head, behind 103":         "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + line + filler + "Content-Length: 0\r\n\r\n",
+		"head, behind 50 of 103":   strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 50) + line + filler + "Content-Length: 0\r\n\r\n",
+		"head, no reason":          strings.Replace(line, " Words", "", 1) + filler + "Content-Length: 0\r\n\r\n",
+		"trailers":                 line + "Transfer-Encoding: chunked\r\n\r\n5\r\nxxxxx\r\n0\r\n" + filler + "\r\n",
 		"head, of an older server": strings.Replace(line, "1.1", "1.0", 1) + filler + "\r\n",
 	}
 }
@@ -35,7 +38,7 @@ func longAnswers(status int) map[string]string {
 func TestOurLimitsAreNotThePeersFault(t *testing.T) {
 	for _, status := range []int{200, 204, 302, 404, 429, 503} {
 		for name, raw := range longAnswers(status) {
-			if status == 204 && strings.HasPrefix(name, "body") {
+			if status == 204 && (strings.HasPrefix(name, "body") || name == "trailers") {
 				continue // it has no body; what follows is not read
 			}
 			t.Run(fmt.Sprint(status, " ", name), func(t *testing.T) {
@@ -65,7 +68,7 @@ func TestOurLimitsAreNotThePeersFault(t *testing.T) {
 					if !strings.Contains(o.Message, "longer than Fireonce reads, and was cut") {
 						t.Errorf("it does not say that it was cut: %q", o.Message)
 					}
-					if strings.HasPrefix(name, "body") && len(a.Excerpt) != transport.MaxExcerpt {
+					if name != "trailers" && strings.HasPrefix(name, "body") && len(a.Excerpt) != transport.MaxExcerpt {
 						t.Errorf("%d bytes were kept", len(a.Excerpt))
 					}
 				}
@@ -106,5 +109,58 @@ func TestASuccessBeforeTheRequestStaysUnknown(t *testing.T) {
 	a := open(t, p.Sender(), p.URL(), false).Exchange(request, bounds(30*time.Second))
 	if o := transport.ClassifyNamed(a, "the peer", nil, false); o.Result != job.ResultUnknown || a.Sent {
 		t.Errorf("%s, sent %v: %s", o.Result, a.Sent, o.Message)
+	}
+}
+
+// TestManyInformationalAnswers checks that a final answer counts behind as many 1xx as there is
+// room for (RFC 9110, section 15.2).
+func TestManyInformationalAnswers(t *testing.T) {
+	for _, n := range []int{1, 9, 100, 1000} {
+		raw := strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", n) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+		p := connectortest.NewPlatform(t, false, connectortest.Say(raw))
+		a := open(t, p.Sender(), p.URL(), false).Exchange(post(t, p.URL(), []byte("{}")), bounds(30*time.Second))
+		if o := transport.ClassifyNamed(a, "the peer", nil, false); o.Result != job.ResultSucceeded || string(a.Excerpt) != "{}" {
+			t.Errorf("behind %d: %s %q", n, o.Result, o.Message)
+		}
+	}
+}
+
+// TestASlowBody checks bodies that are not over in time. Where the status decides, it counts if
+// the body was still coming; a body that stopped has broken off, as that of a target that died.
+func TestASlowBody(t *testing.T) {
+	const head = "HTTP/1.1 %d X\r\nRetry-After: 7\r\nContent-Length: 100000\r\n\r\n"
+	for _, status := range []int{200, 404, 503} {
+		for name, c := range map[string]struct {
+			script  connectortest.Script
+			decides bool
+			counts  bool
+		}{
+			"still coming":                {connectortest.TrickleAfter(fmt.Sprintf(head, status)), true, true},
+			"where the body has the word": {connectortest.TrickleAfter(fmt.Sprintf(head, status)), false, false},
+			"stopped": {connectortest.Script{Do: func(c *connectortest.Conn) {
+				c.Write(fmt.Sprintf(head, status) + "{")
+				c.AwaitPeerGone()
+			}}, true, false},
+			"a head that is still coming": {connectortest.TrickleHead, true, false},
+		} {
+			t.Run(fmt.Sprint(status, " ", name), func(t *testing.T) {
+				t.Parallel()
+				p := connectortest.NewPlatform(t, false, c.script)
+				request := post(t, p.URL(), []byte("{}"))
+				request.StatusDecides = c.decides
+				a := open(t, p.Sender(), p.URL(), false).Exchange(request, bounds(2*time.Second))
+				o := transport.ClassifyNamed(a, "the peer", nil, false)
+				want := job.Outcome{Result: job.ResultUnknown}
+				if c.counts {
+					want = transport.ClassifyNamed(answerOf(status, "Retry-After: 7"), "the peer", nil, false)
+				}
+				if o.Result != want.Result || o.RetryAfter != want.RetryAfter || a.Complete != c.counts || a.PeerEnded() {
+					t.Errorf("%s after %v, complete %v: %s", o.Result, o.RetryAfter, a.Complete, o.Message)
+				}
+				if strings.Contains(o.Message, "did not end in time, and was cut") != c.counts {
+					t.Errorf("%q", o.Message)
+				}
+			})
+		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
+	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -24,6 +26,14 @@ type reply struct {
 	cut     bool
 	keep    bool // the peer keeps the connection open
 	err     error
+	// begun and last are when the body began, and when something of it came last.
+	begun, last time.Time
+}
+
+// coming reports whether a body that was not over by then was still coming. If nothing came in
+// the second half of its time, it has broken off: so looks a target that died.
+func (r reply) coming(by time.Time) bool {
+	return errors.Is(r.err, os.ErrDeadlineExceeded) && !r.begun.IsZero() && r.last.Sub(r.begun) >= by.Sub(r.begun)/2
 }
 
 // read takes one final answer off the connection.
@@ -36,14 +46,14 @@ func (l *Conn) read(method string, keep int64) reply {
 }
 
 // readGeneral reads any answer. http.ReadResponse returns 1xx answers like others, so
-// readGeneral skips them (RFC 9110, section 15.2), except 101, which ends HTTP and was
-// not requested.
+// readGeneral skips them (RFC 9110, section 15.2), as many as MaxHead has room for, except 101,
+// which ends HTTP and was not requested.
 func (l *Conn) readGeneral(method string, keep int64) reply {
 	r := &http.Request{Method: method} // whether an answer has a body depends on it
 	there, _ := l.br.Peek(l.br.Buffered())
 	l.in.seen = bytes.Clone(there)
 	defer func() { l.in.seen = nil }()
-	for range MaxInformational + 1 {
+	for {
 		resp, err := http.ReadResponse(l.br, r) //nolint:bodyclose // readBody reads it to its end or the connection is aborted; there is nothing to close
 		if errors.Is(err, errHeadTooLarge) {
 			return cutHead(l.in.seen)
@@ -56,20 +66,23 @@ func (l *Conn) readGeneral(method string, keep int64) reply {
 		}
 		l.in.seen = nil
 		l.in.allow(MaxBody+MaxHead, ErrBodyTooLarge)
-		return readBody(resp, keep)
+		begun := time.Now()
+		l.in.last = begun
+		got := readBody(resp, keep)
+		got.begun, got.last, l.in.last = begun, l.in.last, time.Time{}
+		return got
 	}
-	return reply{err: ErrTooManyInformational}
 }
 
 // cutHead returns what is known of an answer whose head is too large: its final status, and the
 // fields before the cut that are whole. Without a final status line, it knows nothing.
 func cutHead(raw []byte) reply {
 	got := reply{err: errHeadTooLarge}
-	for range MaxInformational + 1 {
+	for {
 		head, rest, whole := bytes.Cut(raw, endOfHead)
 		line, fields, _ := bytes.Cut(head, endOfLine)
 		line, found := bytes.CutPrefix(line, []byte("HTTP/1."))
-		if !found || len(line) < 6 || line[1] != ' ' || line[5] != ' ' {
+		if !found || len(line) < 5 || line[1] != ' ' || len(line) > 5 && line[5] != ' ' {
 			return got
 		}
 		line = line[2:]
@@ -96,7 +109,6 @@ func cutHead(raw []byte) reply {
 			}
 		}
 	}
-	return got
 }
 
 func readBody(resp *http.Response, keep int64) reply {
@@ -104,18 +116,27 @@ func readBody(resp *http.Response, keep int64) reply {
 	body := io.LimitReader(resp.Body, MaxBody+1)
 	var err error
 	if got.excerpt, err = io.ReadAll(io.LimitReader(body, keep)); err != nil {
-		got.err = err
+		got.err = tooLarge(err)
 		return got
 	}
 	more, err := io.Copy(io.Discard, body)
 	got.cut = more > 0
 	switch {
 	case err != nil:
-		got.err = err
+		got.err = tooLarge(err)
 	case int64(len(got.excerpt))+more > MaxBody:
 		got.err = ErrBodyTooLarge
 	}
 	return got
+}
+
+// tooLarge returns ErrBodyTooLarge for the limit that net/http has for trailers, whose error has
+// no name, and any other error as it is.
+func tooLarge(err error) error {
+	if strings.Contains(err.Error(), "suspiciously long trailer") {
+		return ErrBodyTooLarge
+	}
+	return err
 }
 
 var (

@@ -25,12 +25,10 @@ const (
 	// in bytes (more or less a read buffer of 4 KiB).
 	MaxHead = 64 << 10
 	// MaxBody bounds how much of an answer's body is read, in bytes. A longer body
-	// makes the answer incomplete.
+	// makes the answer incomplete, unless its status decides.
 	MaxBody = 1 << 20
 	// MaxExcerpt is how much of a body messages quote from, in bytes.
 	MaxExcerpt = 4 << 10
-	// MaxInformational bounds the 1xx answers before the final one.
-	MaxInformational = 8
 
 	// userTimeout is TCP_USER_TIMEOUT; it must be below the fence's grace of 30 s.
 	userTimeout = 20 * time.Second

@@ -74,7 +74,7 @@ func Broke(err error) string {
 	switch {
 	case err == nil:
 		return "the connection was not used"
-	case errors.Is(err, ErrConnDead), errors.Is(err, ErrConnUsed), errors.Is(err, ErrTooManyInformational),
+	case errors.Is(err, ErrConnDead), errors.Is(err, ErrConnUsed),
 		errors.Is(err, ErrBodyTooLarge), errors.Is(err, errHeadTooLarge):
 		return err.Error()
 	case errors.Is(err, ErrBadRequest):

@@ -90,22 +90,33 @@ func clockOf(h http.Header, ours time.Time) time.Time {
 	return ours
 }
 
+// waitNames are the headers that state a wait, in their order: the first one that can be read
+// counts. Azure has the two of milliseconds.
+var waitNames = []struct {
+	name  string
+	unit  time.Duration // of a number
+	dates bool          // whether it may have a time
+}{
+	{"Retry-After-Ms", time.Millisecond, false}, {"X-Ms-Retry-After-Ms", time.Millisecond, false}, {"Retry-After", time.Second, true}, {"X-Retry-After", time.Second, true},
+}
+
 // retryAfter returns the longest wait that is stated. It may be negative.
 func retryAfter(h http.Header, now time.Time) (ahead time.Duration, stated bool) {
-	for _, value := range valuesOf(h, "Retry-After-Ms") {
-		if n, ok := number(value); ok {
-			longest(&ahead, &stated, seconds(n/1e3))
+	for _, header := range waitNames {
+		for _, value := range valuesOf(h, header.name) {
+			if header.dates {
+				if d, ok := waitOf(value, now); ok {
+					longest(&ahead, &stated, d)
+				}
+			} else if n, ok := number(value); ok {
+				longest(&ahead, &stated, seconds(n*header.unit.Seconds()))
+			}
+		}
+		if stated {
+			return ahead, true
 		}
 	}
-	if stated {
-		return ahead, true
-	}
-	for _, value := range valuesOf(h, "Retry-After") {
-		if d, ok := waitOf(value, now); ok {
-			longest(&ahead, &stated, d)
-		}
-	}
-	return ahead, stated
+	return 0, false
 }
 
 func longest(d *time.Duration, stated *bool, more time.Duration) {
@@ -114,48 +125,110 @@ func longest(d *time.Duration, stated *bool, more time.Duration) {
 	}
 }
 
-// limitNames begin the names of the headers about rate limits. The IETF drafts have RateLimit
-// (draft-ietf-httpapi-ratelimit-headers); the others came before it.
-var limitNames = []string{"Ratelimit", "X-Ratelimit", "X-Rate-Limit"}
-
 // limitReset returns how long it is until every limit that is used up begins again. A limit
 // counts if nothing remains of it. limited: also if the answer does not say what remains.
+//
+// The IETF drafts have RateLimit and RateLimit-Reset (draft-ietf-httpapi-ratelimit-headers).
+// What came before them, and beside them, has the words "rate limit" and "reset" in the name,
+// and often that of one limit: X-RateLimit-Reset, X-Rate-Limit-Reset-After,
+// x-ratelimit-reset-requests, anthropic-ratelimit-tokens-reset. What remains has the same name
+// with "remaining" for "reset".
 func limitReset(h http.Header, now time.Time, limited bool) (ahead time.Duration, stated bool) {
-	for _, name := range limitNames {
-		remaining := valuesOf(h, name+"-Remaining")
-		for _, suffix := range []string{"-Reset", "-Reset-After"} {
-			resets := valuesOf(h, name+suffix)
-			for i, value := range resets {
-				left := remaining
-				if len(remaining) == len(resets) {
-					left = remaining[i : i+1]
-				}
-				if d, ok := waitOf(value, now); ok && isSpent(left, limited) {
+	for name := range h {
+		lower := strings.ToLower(name)
+		switch rest, found := cutLimit(lower); {
+		case !found:
+		case rest == "":
+			for _, item := range limitItems(valuesOf(h, name)) {
+				if d, ok := limitItem(item, now, limited); ok {
 					longest(&ahead, &stated, d)
 				}
 			}
-		}
-		for _, value := range valuesOf(h, name) {
-			if d, ok := limitItem(value, now, limited); ok {
-				longest(&ahead, &stated, d)
+		default:
+			remaining, unit, is := resetOf(lower)
+			if !is {
+				continue
+			}
+			left, resets := valuesOf(h, remaining), valuesOf(h, name)
+			for i, value := range resets {
+				of := left
+				if len(left) == len(resets) {
+					of = left[i : i+1]
+				}
+				if d, ok := waitIn(unit, value, now); ok && isSpent(of, limited) {
+					longest(&ahead, &stated, d)
+				}
 			}
 		}
 	}
 	return ahead, stated
 }
 
+// cutLimit returns what follows "ratelimit" in a header's name in small letters.
+func cutLimit(lower string) (rest string, found bool) {
+	for _, words := range []string{"ratelimit", "rate-limit"} {
+		if _, rest, found = strings.Cut(lower, words); found {
+			return rest, true
+		}
+	}
+	return "", false
+}
+
+// resetOf returns the name of what remains of the limit whose reset a header has, and the unit
+// of its numbers. false: it is the header of no reset.
+func resetOf(lower string) (remaining string, unit time.Duration, is bool) {
+	unit = time.Second
+	if name, found := strings.CutSuffix(lower, "-ms"); found {
+		lower, unit = name, time.Millisecond
+	}
+	if head, found := strings.CutSuffix(lower, "-retry-after"); found {
+		return head + "-remaining", unit, true
+	}
+	head, tail, found := strings.Cut(lower, "reset")
+	switch tail {
+	case "-after", "-time", "time", "-at", "-in", "-date", "after":
+		tail = ""
+	}
+	return head + "remaining" + tail, unit, found
+}
+
 // isSpent reports whether a limit is used up, by what remains of it.
 func isSpent(remaining []string, unknown bool) bool {
 	for _, value := range remaining {
-		if n, ok := number(value); ok {
+		value, _, _ = strings.Cut(value, ";") // "0;w=21600", as in draft 03
+		if n, ok := number(strings.TrimSpace(value)); ok {
 			return n <= 0
 		}
 	}
 	return unknown
 }
 
+// limitItems joins what belongs to one limit: the members of RateLimit in draft 03 to 07 are
+// "limit=10, remaining=0, reset=30", in any order.
+func limitItems(values []string) (items []string) {
+	seen := make(map[string]bool)
+	for _, value := range values {
+		name, _, _ := strings.Cut(value, "=")
+		name = strings.ToLower(strings.TrimSpace(name))
+		switch name {
+		case "limit", "remaining", "reset":
+			if len(seen) > 0 && !seen[name] {
+				items[len(items)-1] += ";" + value
+			} else {
+				clear(seen)
+				items = append(items, value)
+			}
+			seen[name] = true
+		default:
+			clear(seen)
+			items = append(items, value)
+		}
+	}
+	return items
+}
+
 // limitItem reads one item of RateLimit: `"default";r=0;t=30` of draft 08 and later, or
-// "limit=10; remaining=0; reset=30" of those before. valuesOf has cut the commas of draft 03.
+// "limit=10;remaining=0;reset=30" of those before.
 func limitItem(item string, now time.Time, limited bool) (ahead time.Duration, ok bool) {
 	spent := limited
 	for part := range strings.SplitSeq(item, ";") {
@@ -173,24 +246,18 @@ func limitItem(item string, now time.Time, limited bool) (ahead time.Duration, o
 }
 
 // valuesOf returns the values of a header: of each line, and of a line that was joined with
-// commas. A date of RFC 9110 has a comma of its own, behind its day of the week, and so have
-// the members of RateLimit in draft 03, which belong together.
+// commas. A date of RFC 9110 has a comma of its own, behind its day of the week.
 func valuesOf(h http.Header, name string) (out []string) {
 	for _, line := range h.Values(name) {
 		if len(line) > maxWaitValues*maxWaitValue {
 			continue
 		}
-		parts := strings.Split(line, ",")
+		parts := splitCommas(line)
 		for i := 0; i < len(parts) && len(out) < maxWaitValues; i++ {
 			part := strings.TrimSpace(parts[i])
-			switch {
-			case i+1 < len(parts) && isWeekday(part):
+			if i+1 < len(parts) && isWeekday(strings.TrimLeft(part, `"`)) {
 				i++
 				part += ", " + strings.TrimSpace(parts[i])
-			case strings.HasPrefix(strings.ToLower(part), "limit="):
-				for ; i+1 < len(parts); i++ {
-					part += ";" + parts[i+1]
-				}
 			}
 			if part = strings.Trim(part, `"`); part != "" && len(part) <= maxWaitValue {
 				out = append(out, part)
@@ -198,6 +265,26 @@ func valuesOf(h http.Header, name string) (out []string) {
 		}
 	}
 	return out
+}
+
+// splitCommas cuts a line at its commas, but not at those between quotes.
+func splitCommas(line string) []string {
+	if strings.Count(line, `"`)%2 != 0 {
+		return strings.Split(line, ",")
+	}
+	quoted := false
+	var parts []string
+	from := 0
+	for i := range len(line) {
+		switch {
+		case line[i] == '"':
+			quoted = !quoted
+		case line[i] == ',' && !quoted:
+			parts = append(parts, line[from:i])
+			from = i + 1
+		}
+	}
+	return append(parts, line[from:])
 }
 
 func isWeekday(word string) bool {
@@ -209,35 +296,37 @@ func isWeekday(word string) bool {
 	return false
 }
 
-// Numbers from here on are seconds, or milliseconds, since 1970: no target asks to wait for
-// 15 years.
-const (
-	sinceEpoch   = 5e8
-	sinceEpochMs = 5e11
-)
+// sinceEpoch returns from which number on a number is a time since 1970, in seconds,
+// milliseconds, microseconds or nanoseconds: from ten years ago. A smaller one is seconds to come,
+// however many: a target that asks for 999999999 of them wants no more requests, and means no
+// second of 2001.
+func sinceEpoch(now time.Time) float64 {
+	const tenYears, some = 315_576_000, 5e8
+	return max(float64(now.Unix()-tenYears), some)
+}
 
 // waitOf reads a wait in any form that is in use: seconds, with or without a fraction or a
-// unit; a time since 1970; a date.
+// unit; a time since 1970; a date. What follows a semicolon is a parameter, or a comment.
 func waitOf(value string, now time.Time) (ahead time.Duration, ok bool) {
+	return waitIn(time.Second, value, now)
+}
+
+// waitIn is waitOf with the unit of a plain number.
+func waitIn(unit time.Duration, value string, now time.Time) (ahead time.Duration, ok bool) {
+	value, _, _ = strings.Cut(value, ";")
+	value = strings.Trim(value, " \t\u00a0")
 	if n, is := number(value); is {
-		switch {
-		case n >= sinceEpochMs:
-			return since(n/1e3, now), true
-		case n >= sinceEpoch:
-			return since(n, now), true
-		default:
-			return seconds(n), true
+		for _, parts := range []float64{1e9, 1e6, 1e3, 1} {
+			if n >= sinceEpoch(now)*parts {
+				return seconds(n/parts - float64(now.UnixNano())/1e9), true
+			}
 		}
+		return seconds(n * unit.Seconds()), true
 	}
 	if at, is := parseDate(value); is {
 		return at.Sub(now), true
 	}
 	return withUnit(value)
-}
-
-// since returns how far a time since 1970 is ahead of now.
-func since(epoch float64, now time.Time) time.Duration {
-	return seconds(epoch - float64(now.UnixNano())/1e9)
 }
 
 // seconds converts seconds without an overflow; its result may exceed the bounds on both sides.
@@ -258,17 +347,47 @@ func number(value string) (float64, bool) {
 	return n, err == nil
 }
 
-// withUnit reads "30s", "1m30s", "250ms", "30 seconds" and "PT1M30S".
-func withUnit(value string) (time.Duration, bool) {
-	text := strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(value, " ", "")), "pt")
-	for long, short := range map[string]string{"seconds": "s", "second": "s", "secs": "s", "sec": "s", "minutes": "m", "minute": "m", "hours": "h", "hour": "h"} {
-		if head, found := strings.CutSuffix(text, long); found {
-			text = head + short
-			break
+// timeUnits are the units of waits, in seconds, by their names. A month is none.
+var timeUnits = func() map[string]float64 {
+	units := make(map[string]float64)
+	for names, n := range map[string]float64{
+		"ns nanosecond nanoseconds": 1e-9, "us µs μs microsecond microseconds": 1e-6, "ms msec msecs millisecond milliseconds": 1e-3,
+		"s sec secs second seconds": 1, "m min mins minute minutes": 60, "h hr hrs hour hours": 3600, "d day days": 86400, "w week weeks": 604800,
+	} {
+		for name := range strings.FieldsSeq(names) {
+			units[name] = n
 		}
 	}
-	d, err := time.ParseDuration(text)
-	return d, err == nil && d >= 0
+	return units
+}()
+
+// withUnit reads "30s", "1m30s", "250ms", "30 seconds", "2 min", "1d", and "P1DT2H" (ISO 8601).
+func withUnit(value string) (time.Duration, bool) {
+	text := strings.ToLower(strings.ReplaceAll(value, " ", ""))
+	if iso, found := strings.CutPrefix(text, "p"); found {
+		day, clock, _ := strings.Cut(iso, "t")
+		if text = day + clock; strings.ContainsAny(day, "my") {
+			return 0, false // months, and years
+		}
+	}
+	total, most := 0.0, 8
+	for ; text != "" && most > 0; most-- {
+		end := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
+		if end <= 0 {
+			return 0, false
+		}
+		n, ok := number(text[:end])
+		text = text[end:]
+		if end = strings.IndexFunc(text, func(r rune) bool { return r >= '0' && r <= '9' || r == '.' }); end < 0 {
+			end = len(text)
+		}
+		unit, known := timeUnits[text[:end]]
+		if !ok || !known {
+			return 0, false
+		}
+		total, text = total+n*unit, text[end:]
+	}
+	return seconds(total), text == "" && most < 8
 }
 
 // zones are the names of RFC 5322 and those in use, with their offset. Go's time package knows
@@ -283,8 +402,10 @@ var zones = map[string]string{
 var dateLayouts = []string{
 	"Mon, 2 Jan 2006 15:04:05 -0700", "Monday, 2-Jan-06 15:04:05 -0700", "Mon Jan _2 15:04:05 2006",
 	"Mon, 2 Jan 06 15:04:05 -0700", "Mon, 2-Jan-2006 15:04:05 -0700", "Mon, 2-Jan-06 15:04:05 -0700", "Monday, 2 Jan 2006 15:04:05 -0700",
+	"Mon, 2 January 2006 15:04:05 -0700", "Monday, 2 January 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04 -0700",
 	"2 Jan 2006 15:04:05 -0700", "Mon Jan _2 15:04:05 -0700 2006", "Mon Jan _2 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05",
 	"2006-01-02T15:04:05-0700", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05",
+	"2006-01-02T15:04Z07:00", "2006-01-02T15:04-0700", "2006-01-02T15:04", "2006-01-02 15:04 -0700", "2006-01-02 15:04",
 	"20060102T150405-0700",
 }
 
@@ -302,11 +423,14 @@ func parseDate(text string) (time.Time, bool) {
 			words = words[:i]
 			break
 		}
-		upper := strings.ToUpper(word)
-		if offset, known := zones[upper]; known {
-			words[i] = offset
-		} else if rest, found := strings.CutPrefix(upper, "GMT"); found || strings.HasPrefix(upper, "UTC+") || strings.HasPrefix(upper, "UTC-") {
-			words[i] = strings.TrimPrefix(strings.ReplaceAll(rest, ":", ""), "UTC")
+		words[i] = zoneWord(word)
+		if i > 0 && isOffset(words[i]) && isOffset(words[i-1]) { // "+0000 UTC", as Go writes it
+			words = words[:i]
+			break
+		}
+		// 23:59:60 is a time of RFC 9110, and none of Go's.
+		if head, found := strings.CutSuffix(word, ":60"); found && strings.Count(head, ":") == 1 {
+			words[i] = head + ":59"
 		}
 	}
 	text = strings.Join(words, " ")
@@ -319,4 +443,35 @@ func parseDate(text string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// zoneWord returns a word of a date as an offset such as +0100, if it is a zone, and otherwise
+// as it is: "EST", "+01:00", "GMT+1", "UTC-0800".
+func zoneWord(word string) string {
+	upper := strings.ToUpper(word)
+	if offset, known := zones[upper]; known {
+		return offset
+	}
+	rest := strings.TrimPrefix(strings.TrimPrefix(upper, "GMT"), "UTC")
+	if len(rest) < 2 || rest[0] != '+' && rest[0] != '-' {
+		return word
+	}
+	digits := strings.Replace(rest[1:], ":", "", 1)
+	if strings.Trim(digits, "0123456789") != "" {
+		return word
+	}
+	switch len(digits) {
+	case 1:
+		return rest[:1] + "0" + digits + "00"
+	case 2:
+		return rest[:1] + digits + "00"
+	case 4:
+		return rest[:1] + digits
+	default:
+		return word
+	}
+}
+
+func isOffset(word string) bool {
+	return len(word) == len("+0000") && (word[0] == '+' || word[0] == '-') && strings.Trim(word[1:], "0123456789") == ""
 }

@@ -210,12 +210,12 @@ func (c *Connector) headers(commit connector.Commit, d *kit.Delivery, cred crede
 // secret or configuration is being changed (401, 400).
 func narrow(o *job.Outcome, a transport.Response) {
 	switch {
-	case !a.Complete || a.Written == 0:
+	case !a.Complete || a.Written == 0 || o.Result != job.ResultRejected:
 	case a.Status == 410:
-		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
-	case o.Result == job.ResultRejected && o.Kind == job.FailPermanent:
+		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner" + a.CutWords()
+	case o.Kind == job.FailPermanent:
 		o.Kind = job.FailTransient
-		o.RetryAfter, _ = a.Asked()
+		transport.Postpone(o, a)
 	}
 }
 

@@ -202,7 +202,8 @@ func unread(a transport.Response, secrets transport.Secrets) error {
 	case a.Status == 403:
 		r.Msg = p.quote("X does not let this account's token do this: reconnect this X account with all the rights it asks for", secrets)
 	case a.Status == 429, p.credits():
-		r.Kind, r.RetryAfter = job.FailRateLimited, p.wait(a)
+		r.Kind = job.FailRateLimited
+		r.RetryAfter, _ = p.wait(a)
 	}
 	return r
 }

@@ -14,9 +14,9 @@ func Platform() platform.Platform {
 			Label: "Settings", Shown: "posts of more than 280 characters",
 		}},
 		Post: []platform.Flag{
-			{Name: "quote", Usage: "quote the post with this `ID`", Field: "quote_post_id"},
+			{Name: "quote", Usage: "quote the post with this id", Placeholder: "ID", Field: "quote_post_id"},
 			{
-				Name: "who-may-reply", Usage: "an `AUDIENCE`: following, mentioned-users, subscribers or verified", Field: "reply_settings",
+				Name: "who-may-reply", Usage: "following, mentioned-users, subscribers or verified", Placeholder: "AUDIENCE", Field: "reply_settings",
 				DefaultText: "everybody",
 			},
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // problem is how X describes a request that it refuses: RFC 9457, or the older list of
@@ -102,8 +103,8 @@ func (p problem) quote(ours string, secrets transport.Secrets) string {
 const longWait = time.Hour
 
 // wait is how long a limit lasts: until the latest reset of those that are used up, or
-// as Retry-After has it. Resets are in seconds of X's own clock.
-func (p problem) wait(a transport.Response) time.Duration {
+// as Retry-After has it. Resets are in seconds of X's own clock. asked reports whether X says so.
+func (p problem) wait(a transport.Response) (wait time.Duration, asked bool) {
 	now, ok := clockOf(a)
 	if !ok {
 		now = a.At
@@ -117,15 +118,25 @@ func (p problem) wait(a transport.Response) time.Duration {
 			until = time.Unix(n, 0)
 		}
 	}
-	wait, said := transport.RetryAfter(a.Header, a.At)
+	wait, asked = transport.RetryAfter(a.Header, a.At)
 	switch {
 	case !until.IsZero():
+		asked = true
 		// Its second, and one for what its clock's whole seconds took off.
 		wait = max(min(until.Sub(now), transport.MaxRetryAfter-time.Second)+time.Second, transport.MinRetryAfter)
-	case !said && (p.credits() || p.capped()):
+	case !asked && (p.credits() || p.capped()):
 		wait = longWait
-	case !said && a.Status == 429:
+	case !asked && a.Status == 429:
 		wait = transport.DefaultRetryAfter
 	}
-	return wait
+	return wait, asked
+}
+
+// hold has an outcome wait for a limit.
+func (p problem) hold(o *job.Outcome, a transport.Response, ours string, secrets transport.Secrets) {
+	wait, asked := p.wait(a)
+	o.RetryAfter, o.Message = wait, p.quote(ours, secrets)
+	if asked {
+		o.Message = transport.Clean(o.Message+transport.AsksToWait(a, wait), transport.MaxMessage)
+	}
 }

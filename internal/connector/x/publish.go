@@ -49,11 +49,10 @@ func classify(a transport.Response, message bool, secrets transport.Secrets) job
 	case a.Status == 401:
 		o.Message = msgReconnect
 	case a.Status == 429:
-		o.RetryAfter = p.wait(a)
-		o.Message = p.quote("X wants no more requests of this account for now", secrets)
+		p.hold(&o, a, "X wants no more requests of this account for now", secrets)
 	case a.Status == 402 && p.credits():
-		o.Kind, o.RetryAfter = job.FailRateLimited, p.wait(a)
-		o.Message = p.quote("the credits for the API of X are used up: buy some, or wait", secrets)
+		o.Kind = job.FailRateLimited
+		p.hold(&o, a, "the credits for the API of X are used up: buy some, or wait", secrets)
 	case a.Status == statusDuplicate && p.duplicate():
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
 		o.Message = "X says that this account has the same content already; it may be from an earlier try, and is looked for"

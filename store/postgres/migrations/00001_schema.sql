@@ -152,6 +152,8 @@ CREATE TABLE connections (
     credential_version     bigint      NOT NULL DEFAULT 0 CHECK (credential_version >= 0),
     credential_fingerprint text        NOT NULL DEFAULT '',
     credential_expires_at  timestamptz,
+    -- The credential is renewed before its end, without a person.
+    credential_renews      boolean     NOT NULL DEFAULT false,
     -- '': none was given.
     idem_key               text        NOT NULL,
     fingerprint            bytea       NOT NULL,
@@ -172,6 +174,9 @@ CREATE INDEX connections_account ON connections (project, account_identity, crea
 CREATE INDEX connections_live ON connections (project) WHERE deleted_at IS NULL;
 -- For store.Vitals.
 CREATE INDEX connections_paused ON connections (connector) WHERE paused_at IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX connections_by_connector ON connections (connector) WHERE deleted_at IS NULL;
+CREATE INDEX connections_expiring ON connections (credential_expires_at)
+WHERE credential_expires_at IS NOT NULL AND NOT credential_renews AND deleted_at IS NULL;
 
 -- One row for each label of a connection, in the order of the list. The triggers below keep
 -- it in step with connections.labels; nothing else writes it.
@@ -1096,6 +1101,8 @@ CREATE INDEX schedules_live ON schedules (project) WHERE state < 4;
 CREATE INDEX schedules_due ON schedules (coalesce(postponed_until, next_at)) WHERE next_at IS NOT NULL;
 -- Those whose last decision was refused, and since when they are due.
 CREATE INDEX schedules_postponed ON schedules (next_at) WHERE postponed_until IS NOT NULL;
+-- For store.Vitals: those that go on, and those that are paused, by the cause.
+CREATE INDEX schedules_open ON schedules (state, pause_cause) WHERE state < 3;
 
 CREATE TRIGGER schedules_insert BEFORE INSERT ON schedules FOR EACH ROW
 WHEN (NEW.state NOT IN (1, 2) OR NEW.version <> 1 OR NEW.revision <> 1 OR NEW.generation <> 1 OR NEW.run <> 0)

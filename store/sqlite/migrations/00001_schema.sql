@@ -120,6 +120,8 @@ CREATE TABLE connections (
     credential_version     INTEGER NOT NULL DEFAULT 0 CHECK (credential_version >= 0),
     credential_fingerprint TEXT    NOT NULL DEFAULT '',
     credential_expires_at  INTEGER,
+    -- The credential is renewed before its end, without a person.
+    credential_renews      INTEGER NOT NULL DEFAULT 0 CHECK (credential_renews IN (0, 1)),
     -- '': none was given.
     idem_key               TEXT    NOT NULL,
     fingerprint            BLOB    NOT NULL,
@@ -140,6 +142,9 @@ CREATE INDEX connections_account ON connections (project, account_identity, crea
 CREATE INDEX connections_live ON connections (project) WHERE deleted_at IS NULL;
 -- For store.Vitals.
 CREATE INDEX connections_paused ON connections (connector) WHERE paused_at IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX connections_by_connector ON connections (connector) WHERE deleted_at IS NULL;
+CREATE INDEX connections_expiring ON connections (credential_expires_at)
+WHERE credential_expires_at IS NOT NULL AND NOT credential_renews AND deleted_at IS NULL;
 
 -- One row for each label of a connection, in the order of the list. Every write of
 -- connections.labels writes these rows too (see LabelConnection).
@@ -846,6 +851,8 @@ CREATE INDEX schedules_live ON schedules (project) WHERE state < 4;
 CREATE INDEX schedules_due ON schedules (coalesce(postponed_until, next_at)) WHERE next_at IS NOT NULL;
 -- Those whose last decision was refused, and since when they are due.
 CREATE INDEX schedules_postponed ON schedules (next_at) WHERE postponed_until IS NOT NULL;
+-- For store.Vitals: those that go on, and those that are paused, by the cause.
+CREATE INDEX schedules_open ON schedules (state, pause_cause) WHERE state < 3;
 
 -- +goose StatementBegin
 CREATE TRIGGER schedules_insert BEFORE INSERT ON schedules

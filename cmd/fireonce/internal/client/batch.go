@@ -104,7 +104,7 @@ func readRequest(o *object, req *fireoncev1.ScheduleJobRequest) error {
 	if wrong == nil {
 		return nil
 	}
-	line, column := o.line+max(wrong.Line, 1)-1, wrong.Column
+	line, column := o.line+max(wrong.Line, 1)-1, max(wrong.Column, 1)
 	if wrong.Line <= 1 {
 		column += o.column - 1
 	}

@@ -98,14 +98,26 @@ func (o *objects) begin() error {
 	return err
 }
 
+const recordSeparator = 0x1e
+
 // wrong is an error about the last byte.
 func (o *objects) wrong(why string) error {
 	return fmt.Errorf("line %d, column %d: %s", o.line, max(o.column, 1), why)
 }
 
+// skipSpace returns the next byte that is no blank. A mark within the text is left by programs that join files, and a
+// record separator begins each object in RFC 7464.
 func (o *objects) skipSpace() (byte, error) {
 	for {
 		c, err := o.read()
+		if rest, _ := o.in.Peek(len(textfile.Mark) - 1); err == nil && string(append([]byte{c}, rest...)) == textfile.Mark {
+			if _, err = o.in.Discard(len(rest)); err == nil {
+				continue
+			}
+		}
+		if err == nil && c == recordSeparator {
+			continue
+		}
 		if err != nil || !bytes.ContainsRune([]byte(" \t\r\n"), rune(c)) {
 			return c, err
 		}

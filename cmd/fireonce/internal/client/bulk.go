@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -23,72 +23,61 @@ import (
 const shownKeys = 20
 
 func bulkCommand() *cli.Command {
+	type service = adminv1connect.BulkServiceClient
 	return &cli.Command{
 		Name: "bulk", Usage: "cancel, retry, move or resolve every job that a filter selects",
 		Description: "Without --confirm nothing changes: it counts what would, and prints the time to confirm it with.\n" +
 			"With --confirm TIME only jobs that have not changed since that time are touched.",
 		Commands: []*cli.Command{
-			{
-				Name: "cancel", Usage: "stop further sends",
-				Flags: flags(append(bulkFlags(), reasonFlag())...),
-				Action: action(func(ctx context.Context, c *call) error {
-					return bulk(ctx, c, c.Bulk.BulkCancelJobs, &adminv1.BulkCancelJobsRequest{})
-				}),
-			},
-			{
-				Name: "retry", Usage: "give jobs that FAILED or EXPIRED another chance",
-				Flags: flags(bulkFlags()...),
-				Action: action(func(ctx context.Context, c *call) error {
-					return bulk(ctx, c, c.Bulk.BulkRetryJobs, &adminv1.BulkRetryJobsRequest{})
-				}),
-			},
-			{
-				Name: "reschedule", Usage: "move jobs that wait for their time: to one time, or all by one delay",
-				Flags: flags(append(bulkFlags(), append(whenFlags(""), zoneFlag(),
-					&duration.Flag{Name: "delay", HideDefault: true, Usage: "instead of --at and --in: each job later by this `DURATION`; -1h is earlier"},
-					&duration.Flag{Name: "window", Usage: "how late they may start, as a `DURATION`", DefaultText: "as it was"},
-				)...)...),
-				Action: action(bulkReschedule),
-			},
-			{
-				Name: "resolve", Usage: "decide about jobs whose outcome is unknown",
-				Flags: flags(append(bulkFlags(), resolveFlags()...)...),
-				Action: action(func(ctx context.Context, c *call) error {
-					return bulk(ctx, c, c.Bulk.BulkResolveJobs, &adminv1.BulkResolveJobsRequest{})
-				}),
-			},
+			bulkOn(service.BulkCancelJobs, "reason:TEXT=reason", "", &cli.Command{Name: "cancel", Usage: "stop further sends"}),
+			bulkOn(service.BulkRetryJobs, "", "", &cli.Command{Name: "retry", Usage: "give jobs that FAILED or EXPIRED another chance"}),
+			bulkOn(service.BulkRescheduleJobs, "delay", "window=start_window", &cli.Command{
+				Name: "reschedule", Usage: "move jobs that wait for their time: to one time, or all by one delay", Flags: append(whenFlags(""), zoneFlag()),
+			}, bulkWhen),
+			bulkOn(service.BulkResolveJobs, decision, "", &cli.Command{Name: "resolve", Usage: "decide about jobs whose outcome is unknown"}),
 		},
 	}
 }
 
-func bulkReschedule(ctx context.Context, c *call) error {
-	at, local, err := when(c.cmd, time.Now())
-	if err != nil {
-		return err
-	}
-	if (at != nil || local != nil) == c.cmd.IsSet("delay") {
-		return exit.Usagef("say when: with one of --at, --in and --delay")
-	}
-	req := &adminv1.BulkRescheduleJobsRequest{ScheduleTime: at, LocalTime: local}
-	if err := setFromFlags(c.cmd, req, "window", "start_window"); err != nil {
-		return err
-	}
-	return bulk(ctx, c, c.Bulk.BulkRescheduleJobs, req)
-}
-
-func bulkFlags() []cli.Flag {
-	return append(filterFlags(),
-		textFlag("confirm", "apply the change, to jobs that are unchanged since this `TIME`: paste the one that is printed without this flag"),
+// bulkOn makes the command of a call on many jobs. Words are the fields that its flags set, kept those
+// that stay as they were without their flag.
+func bulkOn[Q message, R interface{ GetResult() *adminv1.BulkResult }](
+	method func(adminv1connect.BulkServiceClient, context.Context, Q) (R, error), words, kept string, cmd *cli.Command,
+	complete ...func(*call, Q) error,
+) *cli.Command {
+	cmd.Flags = append(cmd.Flags,
+		textFlag("confirm", "`TIME` apply the change: paste the time that the preview prints; jobs that changed after it stay as they are"),
 		boolFlag("dry-run", "only count, which is the default"),
 	)
+	f := fieldsOf(newOf[Q](), words).and(fieldsOf(newOf[Q](), kept).otherwise("as it was")).and(fieldsOf(newOf[Q](), jobFilter))
+	return asks("", f, cmd, func(ctx context.Context, c *call, req Q) error {
+		for _, more := range complete {
+			if err := more(c, req); err != nil {
+				return err
+			}
+		}
+		return bulk(ctx, c, bound(c, method), req)
+	})
+}
+
+// bulkWhen reads when jobs are moved to.
+func bulkWhen(c *call, req *adminv1.BulkRescheduleJobsRequest) (err error) {
+	if req.ScheduleTime, req.LocalTime, err = when(c.cmd, time.Now()); err != nil {
+		return err
+	}
+	if (req.GetScheduleTime() != nil || req.GetLocalTime() != nil) == c.cmd.IsSet("delay") {
+		return exit.Usagef("say when: with one of --at, --in and --delay")
+	}
+	return nil
 }
 
 // bulkPages makes a call on many objects, page by page. dry: nothing is changed.
 func bulkPages[Q proto.Message, R interface{ GetResult() T }, T interface{ GetNextPageToken() string }](
-	ctx context.Context, filter proto.Message, dry bool, method func(context.Context, Q) (R, error), req Q,
+	ctx context.Context, dry bool, method func(context.Context, Q) (R, error), req Q,
 ) iter.Seq2[T, error] {
-	set(req, "filter", filter.ProtoReflect())
 	set(req, "dry_run", dry)
+	filter := req.ProtoReflect().Descriptor().Fields().ByName("filter")
+	req.ProtoReflect().Mutable(filter) // an empty one is refused with the reason
 	return Pages(ctx, func(ctx context.Context, req Q) (T, error) {
 		resp, err := method(ctx, req)
 		return resp.GetResult(), err
@@ -99,22 +88,22 @@ func bulkPages[Q proto.Message, R interface{ GetResult() T }, T interface{ GetNe
 func bulk[Q proto.Message, R interface {
 	GetResult() *adminv1.BulkResult
 }](ctx context.Context, c *call, method func(context.Context, Q) (R, error), req Q) error {
-	filter, err := c.jobFilter()
-	if err != nil {
-		return err
-	}
-	if err := setFromFlags(c.cmd, req, "confirm", "as_of_time"); err != nil {
-		return err
+	if c.cmd.IsSet("confirm") {
+		asOf, err := parseTime("confirm", c.cmd.String("confirm"))
+		if err != nil {
+			return err
+		}
+		set(req, "as_of_time", asOf.ProtoReflect())
 	}
 	dry, total := !c.cmd.IsSet("confirm"), &adminv1.BulkResult{}
 	if !dry && c.cmd.Bool("dry-run") {
 		return exit.Usagef("--dry-run only counts, and --confirm changes; leave one of the two out")
 	}
 	defer c.out.progress.Clear()
-	for result, err := range bulkPages(ctx, filter, dry, method, req) {
+	for result, err := range bulkPages(ctx, dry, method, req) {
 		if err != nil {
 			if total.GetChanged() > 0 && !dry {
-				c.tell("%d jobs were changed before this failed; the same call goes on", total.GetChanged())
+				c.tell("%s changed before this failed; the same call goes on", many(total.GetChanged(), "job"))
 			}
 			return err
 		}
@@ -157,12 +146,4 @@ func (p *printer) bulk(r *adminv1.BulkResult, dry bool) {
 	}
 	p.line("%d of %d jobs would change. Nothing was changed; to do it: --confirm %s",
 		r.GetChanged(), r.GetMatched(), r.GetAsOfTime().AsTime().Format(time.RFC3339Nano))
-}
-
-func resolveFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "decision", Usage: "a `DECISION`: sent, not-sent, resend or cancel", Required: true},
-		&cli.StringFlag{Name: "note", Usage: "how you know, as `TEXT` for the record", Required: true},
-		boolFlag("override-reconciler", "decide although the outcome is still being looked for"),
-	}
 }

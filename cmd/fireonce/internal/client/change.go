@@ -5,11 +5,10 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -17,48 +16,27 @@ import (
 // one is used. Elsewhere a call without --etag holds in whatever state the job is by then.
 
 func updateCommand() *cli.Command {
-	return &cli.Command{
-		Name: "update", Usage: "change content, labels or policies of a job", ArgsUsage: "[JOB]",
+	f := fieldsOf(&fireoncev1.UpdateJobRequest{}, "labels delivery time-zone=time_zone "+below("retry_policy", retryFields)+" attempt_timeout").otherwise("as it was")
+	return asks("job", f, &cli.Command{
+		Name: "update", Usage: "change content, labels or policies of a job",
 		Description: "Content and --attempt-timeout change only while the job is SCHEDULED; labels, policies and the time zone also while it is\n" +
 			"RETRYING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION. The key stays bound to the request that made the job: repeating that request gives the changed job.",
-		Flags: flags(append([]cli.Flag{
-			keyFlag("job"), etagFlag("job"),
-			textsFlag("label", "`NAME=VALUE` of the labels that replace all others; may be repeated"),
-			boolFlag("no-labels", "take all labels away"),
-			deliveryFlag(),
-			textFlag("time-zone", "the IANA `NAME` in which to show the time"),
-		}, append(jobRetryFlags(ofConnection, "as it was"), payloadFlags()...)...)...),
-		Action: action(update),
-	}
+		Flags: append(payloadFlags(), noLabelsFlag()),
+	}, update)
 }
 
-func update(ctx context.Context, c *call) error {
-	req := &fireoncev1.UpdateJobRequest{UpdateMask: &fieldmaskpb.FieldMask{}}
-	var err error
+func update(ctx context.Context, c *call, req *fireoncev1.UpdateJobRequest) (err error) {
 	if payloadGiven(c.cmd) {
 		if req.Payload, err = payload(c.cmd); err != nil {
 			return err
 		}
-		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "payload")
+		change(req, "payload")
 	}
-	err = setFromFlags(c.cmd, req, "label", "labels", "delivery", "delivery")
-	if err != nil {
-		return err
-	}
-	if req.RetryPolicy, err = retryPolicy(c.cmd); err != nil {
-		return err
-	}
-	if req.GetRetryPolicy() != nil {
-		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "retry_policy")
-	}
-	if err := noLabels(c.cmd, req.GetUpdateMask()); err != nil {
+	if err := noLabels(c.cmd, req); err != nil {
 		return err
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
 		return exit.Usagef("name what to change: new content, --label, --no-labels, --delivery, --max-attempts, --retry-delay, --keep-trying, --attempt-timeout or --time-zone")
-	}
-	if req, err = withName(c, "job", req); err != nil {
-		return err
 	}
 	if req.Etag, err = c.etag(ctx); err != nil {
 		return err
@@ -67,76 +45,57 @@ func update(ctx context.Context, c *call) error {
 	return printAnswer(c, resp, err, briefJob)
 }
 
+func noLabelsFlag() cli.Flag { return boolFlag("no-labels", "take all labels away") }
+
 // noLabels reads --no-labels.
-func noLabels(cmd *cli.Command, mask *fieldmaskpb.FieldMask) error {
+func noLabels(cmd *cli.Command, req message) error {
 	switch {
 	case !cmd.Bool("no-labels"):
 	case len(cmd.StringSlice("label")) > 0:
 		return exit.Usagef("give --label or --no-labels, not both")
 	default:
-		mask.Paths = append(mask.Paths, "labels")
+		change(req, "labels")
 	}
 	return nil
 }
 
 func rescheduleCommand() *cli.Command {
-	return &cli.Command{
-		Name: "reschedule", Usage: "move a job that waits for its time", ArgsUsage: "[JOB]",
-		Flags: flags(append(whenFlags(""),
-			zoneFlag(), keyFlag("job"), etagFlag("job"),
-			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "as it was"},
-		)...),
-		Action: action(reschedule),
-	}
-}
-
-func reschedule(ctx context.Context, c *call) error {
-	at, local, err := when(c.cmd, time.Now())
-	if err != nil {
-		return err
-	}
-	if at == nil && local == nil {
-		return exit.Usagef("say when, with --at or --in")
-	}
-	req := &fireoncev1.RescheduleJobRequest{ScheduleTime: at, LocalTime: local}
-	if err := setFromFlags(c.cmd, req, "window", "start_window"); err != nil {
-		return err
-	}
-	return callOn(ctx, c, "job", c.Jobs.RescheduleJob, req, func(c *call, resp *fireoncev1.RescheduleJobResponse) {
-		c.tellMark(resp)
-		c.out.brief(resp.GetJob())
+	f := fieldsOf(&fireoncev1.RescheduleJobRequest{}, "window=start_window").otherwise("as it was")
+	return asks("job", f, &cli.Command{
+		Name: "reschedule", Usage: "move a job that waits for its time", Flags: append(whenFlags(""), zoneFlag()),
+	}, func(ctx context.Context, c *call, req *fireoncev1.RescheduleJobRequest) (err error) {
+		if req.ScheduleTime, req.LocalTime, err = when(c.cmd, time.Now()); err != nil {
+			return err
+		}
+		if req.GetScheduleTime() == nil && req.GetLocalTime() == nil {
+			return exit.Usagef("say when, with --at or --in")
+		}
+		return callAndPrint(ctx, c, c.Jobs.RescheduleJob, req, func(c *call, resp *fireoncev1.RescheduleJobResponse) {
+			c.tellMark(resp)
+			c.out.brief(resp.GetJob())
+		})
 	})
 }
 
 func runNowCommand() *cli.Command {
-	return &cli.Command{
-		Name: "run-now", Usage: "make a waiting job due immediately", ArgsUsage: "[JOB]",
+	return on("job", "", fireoncev1connect.JobServiceClient.RunJobNow, briefJob, &cli.Command{
+		Name: "run-now", Usage: "make a waiting job due immediately",
 		Description: "It does not pass a pause, a hold or a rate limit, and schedule_time stays as it is.",
-		Flags:       flags(keyFlag("job"), etagFlag("job")),
-		Action: action(func(ctx context.Context, c *call) error {
-			return callOn(ctx, c, "job", c.Jobs.RunJobNow, &fireoncev1.RunJobNowRequest{}, briefJob)
-		}),
-	}
+	})
 }
 
 func retryCommand() *cli.Command {
-	return &cli.Command{
-		Name: "retry", Usage: "give a job that FAILED or EXPIRED another chance", ArgsUsage: "[JOB]",
-		Flags:  flags(append(whenFlags(""), keyFlag("job"), etagFlag("job"))...),
-		Action: action(retry),
-	}
-}
-
-func retry(ctx context.Context, c *call) error {
-	at, _, err := when(c.cmd, time.Now())
-	if err != nil {
-		return err
-	}
-	etag, err := c.etag(ctx)
-	if err != nil {
-		return err
-	}
-	return callOn(ctx, c, "job", c.Jobs.RetryJob, &fireoncev1.RetryJobRequest{NextAttemptTime: at, Etag: etag}, briefJob)
+	return asks("job", fieldsOf(&fireoncev1.RetryJobRequest{}), &cli.Command{
+		Name: "retry", Usage: "give a job that FAILED or EXPIRED another chance", Flags: whenFlags(""),
+	}, func(ctx context.Context, c *call, req *fireoncev1.RetryJobRequest) (err error) {
+		if req.NextAttemptTime, _, err = when(c.cmd, time.Now()); err != nil {
+			return err
+		}
+		if req.Etag, err = c.etag(ctx); err != nil {
+			return err
+		}
+		return callAndPrint(ctx, c, c.Jobs.RetryJob, req, briefJob)
+	})
 }
 
 // etag returns --etag, or else the job's present etag.

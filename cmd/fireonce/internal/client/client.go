@@ -3,19 +3,20 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
@@ -38,11 +39,29 @@ const (
 
 // Commands returns the subcommands.
 func Commands() []*cli.Command {
-	return []*cli.Command{
-		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
-		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), countCommand(), statsCommand(), serversCommand(), pauseCommand(), resumeCommand(), pausesCommand(), healthCommand(), schedulesCommand(),
+	create := scheduleCommand()
+	create.Name, create.Aliases = "create", []string{"schedule"}
+	short := jobCommands(scheduleCommand())
+	for _, cmd := range short {
+		cmd.Hidden = true
+	}
+	return append([]*cli.Command{
+		{
+			Name: "jobs", Usage: "create, list, follow, change and decide jobs: one effect each, at one time",
+			Description: "Each command has a short form without `jobs`: `fireonce get` is `fireonce jobs get`. That of `fireonce jobs create`\n" +
+				"is `fireonce schedule`.",
+			Commands: jobCommands(create),
+		},
+		schedulesCommand(), pauseCommand(), resumeCommand(), pausesCommand(), runDueCommand(), serversCommand(), healthCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
+	}, short...)
+}
+
+// jobCommands are the commands on jobs, behind the one that makes them.
+func jobCommands(create *cli.Command) []*cli.Command {
+	return []*cli.Command{
+		create, batchCommand(), getCommand(), listCommand(), watchCommand(), updateCommand(), rescheduleCommand(), runNowCommand(),
+		cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(), bulkCommand(), countCommand(), statsCommand(),
 	}
 }
 
@@ -59,6 +78,7 @@ type API struct {
 	Servers     adminv1connect.ServerServiceClient
 	Pauses      adminv1connect.PauseServiceClient
 	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
+	http        *http.Client
 }
 
 // Dial makes clients for a server; nothing is sent yet. An empty key sends none.
@@ -91,6 +111,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 	limit := connect.WithReadMaxBytes(maxMessage)
 	return &API{
 		Server:      server,
+		http:        hc,
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
 		Connections: connectionsv1connect.NewConnectionServiceClient(hc, u.String(), limit),
 		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
@@ -197,19 +218,69 @@ func printAnswer[R message](c *call, resp R, err error, show func(*call, R)) err
 	return nil
 }
 
-// callOn makes a call about the job, connection or schedule that the arguments name, with what flags
-// say, and prints its answer.
-func callOn[Q proto.Message, R message](
-	ctx context.Context, c *call, noun string, method func(context.Context, Q) (R, error), req Q, show func(*call, R),
-) error {
-	if err := setFromFlags(c.cmd, req); err != nil {
-		return err
+// service returns the client of a service.
+func service[S any](a *API) S {
+	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Bulk, a.Stats, a.Access, a.Servers, a.Pauses} {
+		if s, ok := one.(S); ok {
+			return s
+		}
 	}
-	req, err := withName(c, noun, req)
-	if err != nil {
-		return err
+	panic("no client of that service")
+}
+
+// newOf returns an empty message.
+func newOf[Q message]() Q {
+	var none Q
+	return none.ProtoReflect().New().Interface().(Q)
+}
+
+// asks makes a command that runs with a request, which flags fill, and with a noun the argument: it names
+// a job, a connection or a schedule.
+func asks[Q message](noun string, f fields, cmd *cli.Command, run func(context.Context, *call, Q) error) *cli.Command {
+	own := append(f.flags(), cmd.Flags...)
+	lacks := func(name string) bool {
+		return noun != "" && !slices.ContainsFunc(own, func(f cli.Flag) bool { return f.Names()[0] == name })
 	}
-	return callAndPrint(ctx, c, method, req, show)
+	if lacks("key") {
+		own = append(own, keyFlag(noun))
+	}
+	if lacks("etag") && f.of.Fields().ByName("etag") != nil {
+		own = append(own, etagFlag(noun))
+	}
+	if noun != "" {
+		cmd.ArgsUsage = cmp.Or(cmd.ArgsUsage, strings.ToUpper(noun))
+	}
+	cmd.Flags = flags(own...)
+	cmd.Action = action(func(ctx context.Context, c *call) error {
+		req := newOf[Q]()
+		if err := f.set(c.cmd, req); err != nil {
+			return err
+		}
+		if noun != "" {
+			if err := c.setName(noun, req); err != nil {
+				return err
+			}
+		}
+		if etag := c.cmd.String("etag"); etag != "" {
+			set(req, "etag", etag)
+		}
+		return run(ctx, c, req)
+	})
+	return cmd
+}
+
+// on makes a command that is one call. Words are the fields that flags set.
+func on[S any, Q, R message](
+	noun, words string, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command,
+) *cli.Command {
+	return asks(noun, fieldsOf(newOf[Q](), words), cmd, func(ctx context.Context, c *call, req Q) error {
+		return callAndPrint(ctx, c, bound(c, method), req, show)
+	})
+}
+
+// bound returns a method of the server that a command calls.
+func bound[S, Q, R any](c *call, method func(S, context.Context, Q) (R, error)) func(context.Context, Q) (R, error) {
+	return func(ctx context.Context, req Q) (R, error) { return method(service[S](c.API), ctx, req) }
 }
 
 // flags appends the flags of every client command to a command's own.
@@ -224,8 +295,8 @@ func CommonFlags() []cli.Flag {
 
 // job reads the job that the arguments name.
 func (c *call) job(ctx context.Context, omitPayload bool) (*fireoncev1.GetJobResponse, error) {
-	req, err := withName(c, "job", &fireoncev1.GetJobRequest{OmitPayload: omitPayload})
-	if err != nil {
+	req := &fireoncev1.GetJobRequest{OmitPayload: omitPayload}
+	if err := c.setName("job", req); err != nil {
 		return nil, err
 	}
 	return Ask(ctx, c.Jobs.GetJob, req)

@@ -4,69 +4,47 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
+	"connectrpc.com/connect"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 // Rules of this file: a connection's settings and credential are changed with the flags that
 // set them on a new one.
 
-// ownFlags are the flags of `create` that are neither settings nor a credential.
-var ownFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down", "max-attempts", "retry-delay", "keep-trying"}
-
 func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
+	type service = connectionsv1connect.ConnectionServiceClient
 	const one, argument = "connection", "CONNECTION"
+	f := fieldsOf(&connectionsv1.UpdateConnectionRequest{},
+		"name=display_name labels "+below("limits", "max_in_flight max_per_minute cool_down")+" "+below("retry_policy", retryFields)).otherwise("as it was")
 	return []*cli.Command{
 		{
 			Name: "update", Usage: "change name, labels, limits, retries or settings", ArgsUsage: argument,
 			Description: "Settings are replaced whole: give all of them, as for a new connection. Jobs with an attempt keep their class.",
-			Flags: flags(append([]cli.Flag{
-				etagFlag(one), keyFlag(one),
-				textFlag("name", "the `NAME` that people read"),
-				textsFlag("label", "all its labels: `NAME=VALUE`; may be repeated"),
-				boolFlag("no-labels", "take all its labels away"),
-			}, append(append(limitFlags("as it was; 0: 32", "as it was; 0: no limit"), retryFlags("as it was", "as they were", "as it was")...), settings...)...)...),
-			Action: action(updateConnection(settings)),
+			Flags:       flags(slices.Concat(f.flags(), []cli.Flag{noLabelsFlag(), etagFlag(one), keyFlag(one)}, settings)...),
+			Action:      action(func(ctx context.Context, c *call) error { return updateConnection(ctx, c, f, settings) }),
 		},
 		{
 			Name: "rotate", Usage: "replace the credential, and let waiting jobs go on", ArgsUsage: argument,
 			Description: "Of the same account: the platform is asked where it tells. The old credential is erased. To try one again that\n" +
 				"the platform refused, give it again.",
-			Flags:  flags(append([]cli.Flag{etagFlag(one), keyFlag(one), &cli.StringFlag{Name: "connector", Usage: "the connector's `NAME`", Hidden: true}}, secrets...)...),
+			Flags:  flags(append([]cli.Flag{etagFlag(one), keyFlag(one), &cli.StringFlag{Name: "connector", Usage: "`NAME` the connector", Hidden: true}}, secrets...)...),
 			Action: action(rotateCredential),
 		},
-		{
-			Name: "test", Usage: "check settings and credential without any effect", ArgsUsage: argument,
-			Flags: flags(keyFlag(one)), Action: action(testConnection),
-		},
-		{
-			Name: "pause", Usage: "start no job of it until it is resumed", ArgsUsage: argument,
-			Flags: flags(keyFlag(one), textFlag("reason", "why, as `TEXT` that is shown")),
-			Action: action(func(ctx context.Context, c *call) error {
-				return callOn(ctx, c, one, c.Connections.PauseConnection, &connectionsv1.PauseConnectionRequest{}, showConnection)
-			}),
-		},
-		{
-			Name: "resume", Usage: "end a pause", ArgsUsage: argument,
-			Flags: flags(keyFlag(one), boolFlag("expire-missed", "what fell due in the pause expires instead of running now")),
-			Action: action(func(ctx context.Context, c *call) error {
-				return callOn(ctx, c, one, c.Connections.ResumeConnection, &connectionsv1.ResumeConnectionRequest{}, showConnection)
-			}),
-		},
-		{
-			Name: "delete", Usage: "erase the credential; the history of its jobs stays", ArgsUsage: argument,
-			Flags: flags(etagFlag(one), keyFlag(one)),
-			Action: action(func(ctx context.Context, c *call) error {
-				return callOn(ctx, c, one, c.Connections.DeleteConnection, &connectionsv1.DeleteConnectionRequest{},
-					func(c *call, _ *connectionsv1.DeleteConnectionResponse) { c.out.line("The connection is deleted.") })
-			}),
-		},
+		asks(one, fieldsOf(&connectionsv1.TestConnectionRequest{}), &cli.Command{Name: "test", Usage: "check settings and credential without any effect"}, testConnection),
+		on(one, "reason:TEXT=reason", service.PauseConnection, showConnection, &cli.Command{Name: "pause", Usage: "start no job of it until it is resumed"}),
+		on(one, "expire_missed", service.ResumeConnection, showConnection, &cli.Command{Name: "resume", Usage: "end a pause"}),
+		on(one, "", service.DeleteConnection, func(c *call, _ *connectionsv1.DeleteConnectionResponse) { c.out.line("The connection is deleted.") },
+			&cli.Command{Name: "delete", Usage: "erase the credential; the history of its jobs stays"}),
 	}
 }
 
@@ -93,58 +71,51 @@ func showConnection[R interface {
 	c.out.connection(resp.GetConnection())
 }
 
-func updateConnection(settings []cli.Flag) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		conn, err := c.readConnection(ctx)
-		if err != nil {
-			return err
-		}
-		req := named(&connectionsv1.UpdateConnectionRequest{Etag: conn.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{}},
-			"connection_id", conn.GetConnectionId(), "")
-		if err := setUpdate(c.cmd, req, conn, settings); err != nil {
-			return err
-		}
-		return callAndPrint(ctx, c, c.Connections.UpdateConnection, req, showConnection)
+func updateConnection(ctx context.Context, c *call, f fields, settings []cli.Flag) error {
+	conn, err := c.readConnection(ctx)
+	if err != nil {
+		return err
 	}
+	req := named(&connectionsv1.UpdateConnectionRequest{
+		Etag:   cmp.Or(c.cmd.String("etag"), conn.GetEtag()),
+		Limits: conn.GetLimits(), RetryPolicy: conn.GetRetryPolicy(), // parts that no flag names stay
+	}, "connection_id", conn.GetConnectionId(), "")
+	if err := setUpdate(c.cmd, req, f, conn.GetConnector(), settings); err != nil {
+		return err
+	}
+	return callAndPrint(ctx, c, c.Connections.UpdateConnection, req, showConnection)
 }
 
 // setUpdate sets the fields and the mask that the flags change.
-func setUpdate(cmd *cli.Command, req *connectionsv1.UpdateConnectionRequest, conn *connectionsv1.Connection, settings []cli.Flag) error {
-	mask := req.GetUpdateMask()
-	if err := setFromFlags(cmd, req, "name", "display_name", "label", "labels"); err != nil {
+func setUpdate(cmd *cli.Command, req *connectionsv1.UpdateConnectionRequest, f fields, connector string, settings []cli.Flag) error {
+	listWaits(cmd, req.GetRetryPolicy())
+	if err := f.set(cmd, req); err != nil {
 		return err
 	}
-	if err := noLabels(cmd, mask); err != nil {
+	if err := noLabels(cmd, req); err != nil {
 		return err
-	}
-	if anySet(cmd, limitFlags("", "")) {
-		req.Limits = cmp.Or(conn.GetLimits(), &connectionsv1.ConnectionLimits{}) // absent limits stay
-		mask.Paths = append(mask.Paths, "limits")
-		if err := setFromFlags(cmd, req.GetLimits()); err != nil {
-			return err
-		}
-	}
-	if anySet(cmd, retryFlags("", "", "")) {
-		mask.Paths = append(mask.Paths, "retry_policy")
-		var err error
-		if req.RetryPolicy, err = changedRetry(cmd, conn.GetRetryPolicy()); err != nil {
-			return err
-		}
 	}
 	if anySet(cmd, settings) {
-		next := &connectionsv1.Connection{Connector: conn.GetConnector()}
+		next := &connectionsv1.Connection{Connector: connector}
 		if err := setSettings(cmd, next); err != nil {
 			return err
 		}
 		from, to := next.ProtoReflect(), req.ProtoReflect()
 		member := from.WhichOneof(from.Descriptor().Oneofs().ByName("settings"))
 		to.Set(to.Descriptor().Fields().ByName(member.Name()), protoreflect.ValueOfMessage(from.Get(member).Message()))
-		mask.Paths = append(mask.Paths, string(member.Name()))
+		change(req, string(member.Name()))
 	}
-	if len(mask.GetPaths()) == 0 {
+	if len(req.GetUpdateMask().GetPaths()) == 0 {
 		return exit.Usagef("name what to change: --name, --label, limits, retries or settings")
 	}
 	return nil
+}
+
+// listWaits removes the other way to state waits from a policy, if --retry-delay lists them.
+func listWaits(cmd *cli.Command, p *fireoncev1.RetryPolicy) {
+	if cmd.IsSet("retry-delay") && p != nil {
+		p.MinBackoff, p.MaxBackoff, p.Multiplier = nil, nil, 0
+	}
 }
 
 func rotateCredential(ctx context.Context, c *call) error {
@@ -171,15 +142,11 @@ func rotateCredential(ctx context.Context, c *call) error {
 	return callAndPrint(ctx, c, c.Connections.RotateCredential, named(req, "connection_id", conn.GetConnectionId(), ""), showConnection)
 }
 
-func testConnection(ctx context.Context, c *call) error {
-	req, err := withName(c, "connection", &connectionsv1.TestConnectionRequest{})
-	if err != nil {
-		return err
-	}
+func testConnection(ctx context.Context, c *call, req *connectionsv1.TestConnectionRequest) error {
 	resp, err := Ask(ctx, c.Connections.TestConnection, req)
 	err = printAnswer(c, resp, err, func(c *call, resp *connectionsv1.TestConnectionResponse) {
 		c.out.fields(
-			"Check", map[bool]string{true: "passed", false: "failed"}[resp.GetOk()],
+			"Check", checkLine(resp),
 			"Found", resp.GetDetail()+egressHint(resp.GetFailureKind()),
 			"Account", resp.GetAccountIdentity(),
 		)
@@ -190,35 +157,70 @@ func testConnection(ctx context.Context, c *call) error {
 	return err
 }
 
+// checkLine returns what a test has shown. Without the platform it has not shown that a request would pass.
+func checkLine(resp *connectionsv1.TestConnectionResponse) string {
+	switch {
+	case !resp.GetOk():
+		return "failed"
+	case resp.GetPlatformReached():
+		return "passed"
+	default:
+		return "passed, of the form only: the target was not asked"
+	}
+}
+
 func connectorsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "connectors", Usage: "list what this server can send to, and what each connector promises",
 		Flags: flags(), Action: action(listConnectors),
-		// For users who expect the word that the other groups have.
-		Commands: []*cli.Command{{Name: "list", Usage: "list them, as `connectors` alone does", Flags: flags(), Action: action(listConnectors)}},
+		Commands: []*cli.Command{
+			// For users who expect the word that the other groups have.
+			{Name: "list", Usage: "list them, as `connectors` alone does", Flags: flags(), Action: action(listConnectors)},
+			{Name: "get", Usage: "show one", ArgsUsage: "NAME", Flags: flags(), Action: action(getConnector)},
+		},
 	}
 }
 
 func listConnectors(ctx context.Context, c *call) error {
-	return callAndPrint(ctx, c, c.Connections.ListConnectors, &connectionsv1.ListConnectorsRequest{}, showConnectors)
+	return callAndPrint(ctx, c, c.Connections.ListConnectors, &connectionsv1.ListConnectorsRequest{}, func(c *call, resp *connectionsv1.ListConnectorsResponse) {
+		for i, k := range resp.GetConnectors() {
+			if i > 0 {
+				c.out.line("")
+			}
+			showConnector(c, k)
+		}
+	})
 }
 
-func showConnectors(c *call, resp *connectionsv1.ListConnectorsResponse) {
-	for i, k := range resp.GetConnectors() {
-		if i > 0 {
-			c.out.line("")
-		}
-		var classes []string
-		for _, class := range k.GetEffectClasses() {
-			classes = append(classes, word(class))
-		}
-		c.out.fields(
-			"Connector", k.GetName(),
-			"Promise", k.GetPromise(),
-			"Classes", strings.Join(classes, ", "),
-			"Payloads", strings.Join(k.GetPayloadKinds(), ", "),
-			"Credentials", strings.Join(k.GetCredentialKinds(), ", "),
-			"Settings", k.GetSettingsKind(),
-		)
+func getConnector(ctx context.Context, c *call) error {
+	if c.cmd.Args().Len() != 1 {
+		return exit.Usagef("name one connector")
 	}
+	all, err := Ask(ctx, c.Connections.ListConnectors, &connectionsv1.ListConnectorsRequest{})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, k := range all.GetConnectors() {
+		if k.GetName() == c.cmd.Args().First() {
+			return printAnswer(c, k, nil, showConnector)
+		}
+		names = append(names, k.GetName())
+	}
+	return connect.NewError(connect.CodeNotFound, fmt.Errorf("no connector %q; the server has %s", c.cmd.Args().First(), inWords(names, "and")))
+}
+
+func showConnector(c *call, k *connectionsv1.Connector) {
+	var classes []string
+	for _, class := range k.GetEffectClasses() {
+		classes = append(classes, word(class))
+	}
+	c.out.fields(
+		"Connector", k.GetName(),
+		"Promise", k.GetPromise(),
+		"Classes", strings.Join(classes, ", "),
+		"Payloads", strings.Join(k.GetPayloadKinds(), ", "),
+		"Credentials", strings.Join(k.GetCredentialKinds(), ", "),
+		"Settings", k.GetSettingsKind(),
+	)
 }

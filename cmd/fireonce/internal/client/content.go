@@ -3,13 +3,13 @@ package client
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/internal/textfile"
 )
 
 // Rules of this file: flags describe what a job sends. A flag belongs to one kind of content, and
@@ -36,7 +36,7 @@ func contentKinds() []contentKind {
 	return []contentKind{
 		{"a request", "url", "Content: a webhook or an HTTP request", requestFlags(), requestContent},
 		{"an e-mail", "to", "Content: an e-mail", mailFlags(), mailContent},
-		{"a direct message", "recipient", "Content: a direct message", messageFlags(), messageContent},
+		{"a direct message", "recipient", "Content: a direct message", messageFields.flags(), messageContent},
 		{"a post", "", "Content: a post", postFlags(), postContent},
 	}
 }
@@ -44,9 +44,9 @@ func contentKinds() []contentKind {
 // payloadFlags describe content: a request, an e-mail, a message, a post, or any kind as JSON.
 func payloadFlags() []cli.Flag {
 	out := inCategory("Content",
-		textFlag("text", "a post with this `TEXT`; with --to or --recipient: the text of an e-mail or a message"),
-		textFlag("text-file", "the same, from a `FILE`; - reads standard input"),
-		textFlag("payload-file", "content of any kind: the contract's Payload as JSON, from a `FILE`; - reads standard input"),
+		textFlag("text", "`TEXT` the text of a post, or with --to or --recipient of an e-mail or a message"),
+		textFlag("text-file", "`FILE` the same from a file; - reads standard input"),
+		textFlag("payload-file", "`FILE` content of any kind from a file: the contract's Payload as JSON; - reads standard input"),
 	)
 	for _, kind := range contentKinds() {
 		out = append(out, inCategory(kind.category, kind.flags...)...)
@@ -72,12 +72,20 @@ func payload(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	case kind == nil && text:
 		return postContent(cmd)
 	case kind == nil:
-		return nil, exit.Usagef("say what to send: --url for a request, --text or --media for a post, --to for an e-mail, --recipient for a message, or --payload-file")
+		return nil, contentMissing(cmd)
 	case kind.needs == "to" && !cmd.IsSet("to") && (cmd.IsSet("cc") || cmd.IsSet("bcc")): // enough for an e-mail
 	case kind.needs != "" && !cmd.IsSet(kind.needs):
 		return nil, exit.Usagef("--%s is for %s: give --%s, too", flag, kind.name, kind.needs)
 	}
 	return kind.make(cmd)
+}
+
+// contentMissing returns an error if no flag has content.
+func contentMissing(cmd *cli.Command) error {
+	if payloadGiven(cmd) {
+		return nil
+	}
+	return exit.Usagef("say what to send: --url for a request, --text or --media for a post, --to for an e-mail, --recipient for a message, or --payload-file")
 }
 
 // kindGiven returns the kind of content that the flags select, and the first such flag; nil: no
@@ -114,8 +122,8 @@ func textOrFile(cmd *cli.Command, flag, fileFlag string) (string, error) {
 	if err != nil {
 		return "", exit.Usagef("--%s: %w", fileFlag, err)
 	}
-	if !utf8.Valid(raw) {
-		return "", exit.Usagef("--%s: the text is not UTF-8", fileFlag)
+	if err := textfile.CheckUTF8(raw); err != nil {
+		return "", exit.Usagef("--%s: %w", fileFlag, err)
 	}
 	return strings.TrimSuffix(string(raw), "\n"), nil
 }

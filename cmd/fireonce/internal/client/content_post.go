@@ -15,34 +15,25 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-func messageFlags() []cli.Flag {
-	return []cli.Flag{
-		textFlag("recipient", "a direct message, with --text, to the person or conversation with this `ID` on the platform"),
-	}
-}
+var messageFields = fieldsOf(&fireoncev1.DirectMessage{}, "recipient:ID=recipient_id")
 
 func messageContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
-	text, err := contentText(cmd)
-	if err != nil {
-		return nil, err
+	m := &fireoncev1.DirectMessage{}
+	err := messageFields.set(cmd, m)
+	if err == nil {
+		m.Text, err = contentText(cmd)
 	}
-	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_DirectMessage{
-		DirectMessage: &fireoncev1.DirectMessage{RecipientId: cmd.String("recipient"), Text: text},
-	}}, nil
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_DirectMessage{DirectMessage: m}}, err
 }
 
 // postOptions is the oneof of a post's options on one platform. Each member has its platform's
 // name.
 var postOptions = (*fireoncev1.SocialPost)(nil).ProtoReflect().Descriptor().Oneofs().ByName("platform_options")
 
+var postFields = fieldsOf(&fireoncev1.SocialPost{}, "media:URL=media reply-to-post:ID=reply_to_id language:TAG=language")
+
 func postFlags() []cli.Flag {
-	out := []cli.Flag{
-		textsFlag("media", "a picture or video at this `URL`, which the server or the platform fetches when it sends; may be repeated"),
-		textsFlag("alt", "the alternative `TEXT` of --media: the first for the first, and so on"),
-		textFlag("reply-to-post", "reply to the post with this `ID` on the platform; --reply-to is for a post of a job"),
-		textFlag("language", "the text's language, as a `TAG` such as en or pt-BR"),
-	}
-	return append(out, declaredFlags(anyPlatform, func(p platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor) {
+	return append(append(postFields.flags(), textsFlag("alt", "`TEXT` what replaces --media where it is not seen: the first for the first, and so on")), declaredFlags(anyPlatform, func(p platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor) {
 		return p.Post, memberOf(postOptions, p.Name)
 	})...)
 }
@@ -52,23 +43,19 @@ func postContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	post := &fireoncev1.SocialPost{Text: text, ReplyToId: cmd.String("reply-to-post"), Language: cmd.String("language")}
+	post := &fireoncev1.SocialPost{Text: text}
+	if err := postFields.set(cmd, post); err != nil {
+		return nil, err
+	}
 	if post.ReplyToId != "" && cmd.IsSet("reply-to") {
 		return nil, exit.Usagef("give --reply-to, a job, or --reply-to-post, a post of another author; not both")
 	}
 	alts := cmd.StringSlice("alt")
-	for i, at := range cmd.StringSlice("media") {
-		ref, err := mediaAt("media", at)
-		if err != nil {
-			return nil, err
-		}
-		if i < len(alts) {
-			ref.AltText = alts[i]
-		}
-		post.Media = append(post.Media, ref)
-	}
 	if len(alts) > len(post.GetMedia()) {
 		return nil, exit.Usagef("%d --alt for %d --media", len(alts), len(post.GetMedia()))
+	}
+	for i, alt := range alts {
+		post.Media[i].AltText = alt
 	}
 	if err := setPlatform(cmd, post); err != nil {
 		return nil, err

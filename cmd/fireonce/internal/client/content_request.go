@@ -9,21 +9,21 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
-	"github.com/fireonce/fireonce/internal/connector/platform"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
+var (
+	webhookFields = fieldsOf(&fireoncev1.Webhook{}, "url content-type=content_type header:NAME:VALUE=headers")
+	// plainFields are those that only connector http has.
+	plainFields = fieldsOf(&fireoncev1.HttpRequest{}, "method id-json-pointer=id_json_pointer").only("connector http: ")
+)
+
 func requestFlags() []cli.Flag {
-	return []cli.Flag{
-		textFlag("url", "the `URL` to send to; by POST, unless --method says otherwise"),
-		&cli.StringFlag{Name: "method", Usage: "connector http: the `METHOD`: POST, PUT, PATCH, DELETE or GET", DefaultText: "POST"},
-		textFlag("body", "the body, as `TEXT`"),
-		textFlag("body-file", "the body, from a `FILE`; - reads standard input"),
-		&cli.StringFlag{Name: "content-type", Usage: "the body's `TYPE`", DefaultText: "application/json"},
-		textsFlag("header", "a `HEADER` to add, as 'NAME: VALUE'; may be repeated; never a secret. webhook-id or Idempotency-Key is added: see --effect-key"),
-		textFlag("id-json-pointer", "connector http: the `POINTER` at which a JSON answer names what was made, e.g. /id; the connection must allow it"),
-	}
+	return slices.Concat(webhookFields.flags(), []cli.Flag{
+		textFlag("body", "`TEXT` the body"),
+		textFlag("body-file", "`FILE` the body from a file, byte for byte; - reads standard input"),
+	}, plainFields.flags())
 }
 
 // requestContent makes a webhook, or an HTTP request if a flag is set that only connector http has.
@@ -33,17 +33,11 @@ func requestContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !cmd.IsSet("method") && !cmd.IsSet("id-json-pointer") {
+	if !plainFields.given(cmd) {
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: hook}}, nil
 	}
 	req := plainRequest(hook)
-	req.IdJsonPointer = cmd.String("id-json-pointer")
-	if cmd.IsSet("method") {
-		if err := setField(cmd, platform.Flag{Name: "method"}, req.ProtoReflect(), "method"); err != nil {
-			return nil, err
-		}
-	}
-	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: req}}, nil
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: req}}, plainFields.set(cmd, req)
 }
 
 // plainRequest is a webhook's request without its signature.
@@ -61,13 +55,9 @@ func plainRequest(hook *fireoncev1.Webhook) *fireoncev1.HttpRequest {
 }
 
 func webhook(cmd *cli.Command) (*fireoncev1.Webhook, error) {
-	hook := &fireoncev1.Webhook{Url: cmd.String("url"), ContentType: cmd.String("content-type")}
-	for _, h := range cmd.StringSlice("header") {
-		name, value, err := headerOf("header", h)
-		if err != nil {
-			return nil, err
-		}
-		hook.Headers = append(hook.Headers, &fireoncev1.HttpHeader{Name: name, Value: value})
+	hook := &fireoncev1.Webhook{}
+	if err := webhookFields.set(cmd, hook); err != nil {
+		return nil, err
 	}
 	switch {
 	case cmd.IsSet("body") && cmd.IsSet("body-file"):

@@ -11,29 +11,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 func countCommand() *cli.Command {
-	return &cli.Command{
-		Name: "count", Usage: "count the jobs that a filter selects, by state",
-		Flags: flags(append(filterFlags(),
-			textFlag("by", "also in groups, by `WHAT`: connection, effect-class or error-kind"),
-		)...),
-		Action: action(count),
-	}
-}
-
-func count(ctx context.Context, c *call) error {
-	req := &adminv1.CountJobsRequest{}
-	err := setFromFlags(c.cmd, req, "by", "group_by")
-	if err != nil {
-		return err
-	}
-	if req.Filter, err = c.jobFilter(); err != nil {
-		return err
-	}
-	return callAndPrint(ctx, c, c.Stats.CountJobs, req, func(c *call, resp *adminv1.CountJobsResponse) { c.out.counts(resp) })
+	return on("", "by:WHAT=group_by "+jobFilter, adminv1connect.StatsServiceClient.CountJobs,
+		func(c *call, resp *adminv1.CountJobsResponse) { c.out.counts(resp) },
+		&cli.Command{Name: "count", Usage: "count the jobs that a filter selects, by state"})
 }
 
 // counts shows the states that have jobs. A count that is only a lower bound has a plus.
@@ -85,15 +70,16 @@ func (p *printer) counts(resp *adminv1.CountJobsResponse) {
 }
 
 // series shows counts over time.
-func series(ctx context.Context, c *call) error {
-	req := &adminv1.QueryStatsRequest{
-		StartTime: timestamppb.New(time.Now().Add(-c.cmd.Duration("window"))), Filter: &adminv1.StatsFilter{},
-	}
-	if err := setFromFlags(c.cmd, req, "by", "bucket"); err != nil {
+func series(ctx context.Context, c *call, by fields) error {
+	req := &adminv1.QueryStatsRequest{StartTime: timestamppb.New(time.Now().Add(-c.cmd.Duration("window"))), Filter: &adminv1.StatsFilter{}}
+	if err := by.set(c.cmd, req); err != nil {
 		return err
 	}
-	if name := c.cmd.String("connection"); name != "" {
-		req.Filter.ConnectionIds, req.Filter.ConnectionKeys = idsAndKeys([]string{name})
+	switch id, key := idOrKey(c.cmd.String("connection")); {
+	case id != "":
+		req.Filter.ConnectionIds = []string{id}
+	case key != "":
+		req.Filter.ConnectionKeys = []string{key}
 	}
 	return callAndPrint(ctx, c, c.Stats.QueryStats, req, func(c *call, resp *adminv1.QueryStatsResponse) { c.out.series(resp) })
 }

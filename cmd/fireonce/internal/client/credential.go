@@ -27,14 +27,14 @@ const (
 
 // secretFlags are the flags that name a credential, and the kind of credential that each needs.
 var secretFlags = []struct {
-	name   string
-	secret platform.Secret
-	usage  string
+	name, placeholder string
+	secret            platform.Secret
+	usage             string
 }{
-	{"user", platform.Login, "the `NAME` to log in with"},
-	{"password-file", platform.Login, "the password of --user, from a `FILE`; - reads standard input"},
-	{"secret-file", platform.Signing, "signing secrets, from a `FILE`; - reads standard input"},
-	{"token-file", platform.Token, "a bearer token, from a `FILE`; - reads standard input"},
+	{"user", "NAME", platform.Login, "the name to log in with"},
+	{"password-file", "FILE", platform.Login, "the password of --user, from a file; - reads standard input"},
+	{"secret-file", "FILE", platform.Signing, "signing secrets from a file, one a line; - reads standard input"},
+	{"token-file", "FILE", platform.Token, "a bearer token from a file; - reads standard input"},
 }
 
 // credentialFlags are the flags for a connection's credential.
@@ -43,11 +43,11 @@ func credentialFlags() []cli.Flag {
 	for _, f := range secretFlags {
 		usage := f.usage
 		if f.secret != platform.Token { // which most connectors take, also those of the server's own
-			usage = inWords(withSecret(f.secret)) + ": " + usage
+			usage = inWords(withSecret(f.secret), "and") + ": " + usage
 		}
-		out = append(out, &cli.StringFlag{Name: f.name, Usage: usage})
+		out = append(out, &cli.StringFlag{Name: f.name, Usage: "`" + f.placeholder + "` " + usage})
 	}
-	return append(out, textFlag("credential-file", "a credential of any kind as JSON, from a `FILE`; - reads standard input"))
+	return append(out, textFlag("credential-file", "`FILE` a credential of any kind, as JSON from a file; - reads standard input"))
 }
 
 // withSecret names the platforms whose credential is of a kind.

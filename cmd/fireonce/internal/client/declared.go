@@ -12,9 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
@@ -22,38 +24,8 @@ import (
 )
 
 // Rules of this file: a flag sets one field of a message, whose type decides how the flag is read.
-// A command's own flag sets the field of its name. A flag that a platform declares (platform.Flag)
-// is made from its field; platforms that share a flag share its type.
-
-// setFromFlags sets the fields of a message from the flags of their names, and from those of others: pairs
-// of a flag and the path of a field. An empty text leaves an enum unspecified. A message with an
-// update mask names the fields in it.
-func setFromFlags(cmd *cli.Command, message proto.Message, others ...string) error {
-	to := message.ProtoReflect()
-	fields := to.Descriptor().Fields()
-	for i := range fields.Len() {
-		field := fields.Get(i)
-		if m := field.Message(); m != nil && m.ParentFile().Package() != "google.protobuf" {
-			continue // no flag has a whole message
-		}
-		others = append(others, strings.ReplaceAll(string(field.Name()), "_", "-"), string(field.Name()))
-	}
-	for pair := range slices.Chunk(others, 2) {
-		flag, path := pair[0], pair[1]
-		if !cmd.IsSet(flag) || path == "etag" && cmd.String(flag) == "" {
-			continue
-		}
-		unset := cmd.Value(flag) == "" && fieldAt(to.Descriptor(), path).Kind() == protoreflect.EnumKind
-		if err := setField(cmd, platform.Flag{Name: flag}, to, path); err != nil && !unset {
-			return err
-		}
-		if m, masked := message.(interface{ GetUpdateMask() *fieldmaskpb.FieldMask }); masked && path != "etag" {
-			head, _, _ := strings.Cut(path, ".")
-			m.GetUpdateMask().Paths = append(m.GetUpdateMask().GetPaths(), head)
-		}
-	}
-	return nil
-}
+// A flag that a platform declares (platform.Flag) is made from its field; platforms that share a flag
+// share its type.
 
 // memberOf returns the message of a oneof's member. It returns nil if there is no such member.
 func memberOf(oneof protoreflect.OneofDescriptor, name string) protoreflect.MessageDescriptor {
@@ -98,14 +70,15 @@ func declaredFlags(
 	var out []cli.Flag
 	for _, s := range all {
 		var usages []string
-		for i, u := range s.uses {
-			usage := u.usage
-			if i > 0 {
-				usage = strings.ReplaceAll(usage, "`", "") // a flag has one placeholder
-			}
-			usages = append(usages, inWords(u.platforms)+": "+usage)
+		for _, u := range s.uses {
+			usages = append(usages, inWords(u.platforms, "and")+": "+u.usage)
 		}
-		out = append(out, declaredFlag(s.first, s.field, strings.Join(usages, "; ")))
+		usage := strings.Join(usages, "; ")
+		if s.field.Kind() != protoreflect.BoolKind {
+			usage = "`" + placeholderOf(s.first, s.field) + "` " + usage
+		}
+		s.first.Required = false // by some connectors only: see fits
+		out = append(out, declaredFlag(s.first, s.field, usage))
 	}
 	return out
 }
@@ -113,17 +86,23 @@ func declaredFlags(
 // declaredFlag makes a flag for a field.
 func declaredFlag(f platform.Flag, field protoreflect.FieldDescriptor, usage string) cli.Flag {
 	absent := cmp.Or(f.DefaultText, f.Default)
-	switch {
-	case field.IsList():
-		return &cli.StringSliceFlag{Name: f.Name, Usage: usage, DefaultText: absent}
+	switch enum := field.Kind() == protoreflect.EnumKind; {
+	case field.IsList(), field.IsMap():
+		flag := &cli.StringSliceFlag{Name: f.Name, Usage: usage, DefaultText: absent, Required: f.Required}
+		if enum {
+			return &wordsFlag{flag, wordsFor(f, field.Enum())}
+		}
+		return flag
+	case enum:
+		return &wordFlag{&cli.StringFlag{Name: f.Name, Usage: usage, DefaultText: absent, Required: f.Required}, wordsFor(f, field.Enum())}
 	case field.Kind() == protoreflect.BoolKind:
 		return &cli.BoolFlag{Name: f.Name, Usage: usage}
-	case field.Kind() == protoreflect.Int32Kind:
-		return &cli.IntFlag{Name: f.Name, Usage: usage, DefaultText: absent, HideDefault: absent == ""}
-	case field.Kind() == protoreflect.MessageKind:
-		return &duration.Flag{Name: f.Name, Usage: usage, DefaultText: absent, HideDefault: absent == ""}
+	case field.Kind() == protoreflect.Int32Kind, field.Kind() == protoreflect.Int64Kind:
+		return &cli.Int64Flag{Name: f.Name, Usage: usage, DefaultText: absent, HideDefault: absent == "", Required: f.Required}
+	case isDuration(field):
+		return &duration.Flag{Name: f.Name, Usage: usage, DefaultText: absent, HideDefault: absent == "", Required: f.Required}
 	default:
-		return &cli.StringFlag{Name: f.Name, Usage: usage, DefaultText: absent}
+		return &cli.StringFlag{Name: f.Name, Usage: usage, DefaultText: absent, Required: f.Required}
 	}
 }
 
@@ -139,10 +118,16 @@ func fieldAt(message protoreflect.MessageDescriptor, path string) protoreflect.F
 
 // setFields sets the fields of a platform's message from its flags.
 func setFields(cmd *cli.Command, p platform.Platform, flags []platform.Flag, to protoreflect.Message) error {
+	var missing []string
 	for _, f := range flags {
 		set := cmd.IsSet(f.Name)
-		if err := fits(cmd, p, f, set); err != nil {
+		lacks, err := fits(cmd, p, f, set)
+		if err != nil {
 			return err
+		}
+		if lacks != "" {
+			missing = append(missing, lacks)
+			continue
 		}
 		if !set && f.Default == "" {
 			continue
@@ -151,21 +136,24 @@ func setFields(cmd *cli.Command, p platform.Platform, flags []platform.Flag, to 
 			return err
 		}
 	}
+	if len(missing) > 0 {
+		return exit.Usagef("%s", strings.Join(missing, "; "))
+	}
 	return nil
 }
 
-// fits checks whether a flag is there, or is absent, as its declaration asks.
-func fits(cmd *cli.Command, p platform.Platform, f platform.Flag, set bool) error {
+// fits checks whether a flag is there, or is absent, as its declaration asks. It returns what is missing.
+func fits(cmd *cli.Command, p platform.Platform, f platform.Flag, set bool) (missing string, err error) {
 	with := f.With == "" || strings.HasSuffix("-"+enumWord(cmd.String(f.With)), "-"+f.WithValue) // a value may come with its prefix
 	switch {
 	case f.Required && !set:
-		return exit.Usagef("--connector %s needs --%s%s", p.Name, f.Name, f.Hint)
+		return fmt.Sprintf("--connector %s needs --%s%s", p.Name, f.Name, f.Hint), nil
 	case !with && set && cmd.Value(f.Name) != false: // --flag=false asks for nothing
-		return exit.Usagef("--%s goes only with --%s %s", f.Name, f.With, f.WithValue)
+		return "", exit.Usagef("--%s goes only with --%s %s", f.Name, f.With, f.WithValue)
 	case with && !set && f.RequiredWith != "":
-		return exit.Usagef("--%s %s needs --%s: %s", f.With, f.WithValue, f.Name, f.RequiredWith)
+		return fmt.Sprintf("--%s %s needs --%s: %s", f.With, f.WithValue, f.Name, f.RequiredWith), nil
 	default:
-		return nil
+		return "", nil
 	}
 }
 
@@ -176,8 +164,9 @@ func setField(cmd *cli.Command, f platform.Flag, to protoreflect.Message, path s
 	switch {
 	case more:
 		return setField(cmd, f, to.Mutable(field).Message(), rest)
-	case field.IsMap():
+	case field.IsMap(): // it replaces what was there, as a list does
 		pairs, err := namedValues(cmd, f.Name)
+		to.Clear(field)
 		for name, value := range pairs {
 			to.Mutable(field).Map().Set(protoreflect.ValueOfString(name).MapKey(), protoreflect.ValueOfString(value))
 		}
@@ -187,20 +176,32 @@ func setField(cmd *cli.Command, f platform.Flag, to protoreflect.Message, path s
 		if field.Kind() == protoreflect.EnumKind {
 			texts = strings.Split(strings.Join(texts, ","), ",")
 		}
+		to.Clear(field)
 		for _, text := range texts {
 			v, err := scalar(f, field, text)
 			if err != nil {
 				return err
 			}
-			to.Mutable(field).List().Append(v)
+			to.Mutable(fieldFor(field, v)).List().Append(v)
 		}
 		return nil
 	}
 	v, err := single(cmd, f, field)
 	if err == nil {
-		to.Set(field, v)
+		to.Set(fieldFor(field, v), v)
 	}
 	return err
+}
+
+// fieldFor returns the field for a value: that of a key, where the flag takes an id or a key and it is
+// no id.
+func fieldFor(field protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.FieldDescriptor {
+	if other := nameField(field); other != nil {
+		if id, _ := idOrKey(v.String()); id == "" {
+			return other
+		}
+	}
+	return field
 }
 
 // single reads the value of a field that is no list.
@@ -209,15 +210,27 @@ func single(cmd *cli.Command, f platform.Flag, field protoreflect.FieldDescripto
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(cmd.Bool(f.Name)), nil
 	case protoreflect.Int32Kind:
-		return protoreflect.ValueOfInt32(int32(cmd.Int(f.Name))), nil
+		n := cmd.Int64(f.Name)
+		if n != int64(int32(n)) {
+			return protoreflect.Value{}, exit.Usagef("--%s %d: out of range", f.Name, n)
+		}
+		return protoreflect.ValueOfInt32(int32(n)), checkBounds(f.Name, field, n)
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(cmd.Int64(f.Name)), nil
 	case protoreflect.MessageKind:
-		if field.Message().Name() == "Timestamp" {
+		switch field.Message().Name() {
+		case "Timestamp":
 			at, err := parseTime(f.Name, cmd.String(f.Name))
 			return protoreflect.ValueOfMessage(at.ProtoReflect()), err
+		case "PauseLabel":
+			name, value, found := strings.Cut(cmd.String(f.Name), "=")
+			if !found {
+				return protoreflect.Value{}, exit.Usagef("--%s %q: must be NAME=VALUE", f.Name, cmd.String(f.Name))
+			}
+			return protoreflect.ValueOfMessage((&adminv1.PauseLabel{Name: name, Value: value}).ProtoReflect()), nil
 		}
-		return protoreflect.ValueOfMessage(durationpb.New(cmd.Duration(f.Name)).ProtoReflect()), nil
+		d := cmd.Duration(f.Name)
+		return protoreflect.ValueOfMessage(durationpb.New(d).ProtoReflect()), checkBounds(f.Name, field, int64(d))
 	default:
 		return scalar(f, field, cmp.Or(cmd.String(f.Name), f.Default))
 	}
@@ -227,19 +240,11 @@ func single(cmd *cli.Command, f platform.Flag, field protoreflect.FieldDescripto
 func scalar(f platform.Flag, field protoreflect.FieldDescriptor, text string) (protoreflect.Value, error) {
 	switch field.Kind() {
 	case protoreflect.MessageKind: // in a list
-		if field.Message().Name() == "RefusalRule" {
-			rule, err := refusalRule(f.Name, text)
-			return protoreflect.ValueOfMessage(rule.ProtoReflect()), err
-		}
-		if field.Message().Name() == "UnactedAnswer" {
-			answer, err := unactedAnswer(f.Name, text)
-			return protoreflect.ValueOfMessage(answer.ProtoReflect()), err
-		}
-		d, err := duration.Parse(text)
+		m, err := element(f.Name, text, field)
 		if err != nil {
-			err = exit.Usagef("--%s %q is not a duration such as 90s, 1h30m or 2d", f.Name, text)
+			return protoreflect.Value{}, err
 		}
-		return protoreflect.ValueOfMessage(durationpb.New(d).ProtoReflect()), err
+		return protoreflect.ValueOfMessage(m.ProtoReflect()), nil
 	default:
 	}
 	if field.Kind() != protoreflect.EnumKind {
@@ -256,6 +261,33 @@ func scalar(f platform.Flag, field protoreflect.FieldDescriptor, text string) (p
 		return protoreflect.ValueOfEnum(v.Number()), nil
 	}
 	return protoreflect.Value{}, exit.Usagef("--%s %q: must be one of %s%s", f.Name, text, strings.Join(wordsFor(f, field.Enum()), ", "), f.Hint)
+}
+
+// element reads an element of a list of messages.
+func element(flag, text string, field protoreflect.FieldDescriptor) (message, error) {
+	switch field.Message().Name() {
+	case "RefusalRule":
+		return refusalRule(flag, text)
+	case "UnactedAnswer":
+		return unactedAnswer(flag, text)
+	case "HttpHeader":
+		name, value, err := headerOf(flag, text)
+		return &fireoncev1.HttpHeader{Name: name, Value: value}, err
+	case "EmailHeader":
+		name, value, err := headerOf(flag, text)
+		return &fireoncev1.EmailHeader{Name: name, Value: value}, err
+	case "MediaRef":
+		return mediaAt(flag, text)
+	case "DateRange":
+		first, last, _ := strings.Cut(text, "..")
+		return &schedulesv1.DateRange{First: first, Last: last}, nil
+	default:
+		d, err := duration.Parse(text)
+		if err != nil {
+			return nil, exit.Usagef("--%s %q is not a duration such as 90s, 1h30m or 2d", flag, text)
+		}
+		return durationpb.New(d), checkBounds(flag, field, int64(d))
+	}
 }
 
 // wordsFor lists the words for an enum's values, in their order.
@@ -348,11 +380,11 @@ func shownField(f platform.Flag, of protoreflect.Message, path string) string {
 }
 
 // inWords joins names for people: "a, b and c".
-func inWords(names []string) string {
+func inWords(names []string, and string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	return strings.Join(names[:len(names)-1], ", ") + " " + and + " " + names[len(names)-1]
 }
 
 // refusalRule reads "404=15m", "410=final" or "400=retry".

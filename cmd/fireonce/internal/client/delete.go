@@ -1,26 +1,22 @@
 package client
 
 import (
-	"context"
 	"encoding/hex"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
 
 func deleteCommand() *cli.Command {
-	return &cli.Command{
-		Name: "delete", Usage: "erase a job that ended an hour ago or earlier, permanently", ArgsUsage: "[JOB]",
+	return on("job", "", fireoncev1connect.JobServiceClient.DeleteJob, showErased, &cli.Command{
+		Name: "delete", Usage: "erase a job that ended an hour ago or earlier, permanently",
 		Description: "Payload, labels, key, answers, texts and history go. What stays proves when the job had its effect, and names\n" +
 			"nobody; it is printed, also by a repeat. The key stays bound for as long as that of a job that retention removed.\n" +
 			"Needs the scope jobs:delete.",
-		Flags: flags(keyFlag("job"), etagFlag("job")),
-		Action: action(func(ctx context.Context, c *call) error {
-			return callOn(ctx, c, "job", c.Jobs.DeleteJob, &fireoncev1.DeleteJobRequest{}, showErased)
-		}),
-	}
+	})
 }
 
 func showErased(c *call, resp *fireoncev1.DeleteJobResponse) {

@@ -15,7 +15,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
-	"github.com/fireonce/fireonce/internal/connector/builtin"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -32,17 +31,12 @@ const (
 )
 
 func loginCommand() *cli.Command {
-	own := []cli.Flag{
-		textFlag("connector", "`NAME` of a new connection's connector: "+strings.Join(builtin.Names(byLogin), ", ")+" or one of the server's own"),
-		textFlag("connection", "instead: log in again for the connection with this `ID` or key"),
-		&cli.StringFlag{Name: "app", Usage: "the operator's OAuth app, by its `NAME`", DefaultText: "called as the connector"},
-		textFlag("redirect-url", "the login comes back to this `URL` of the app's, and you paste it here; default: to the server"),
-		&duration.Flag{Name: "wait", Usage: "how long to wait for the login, as a `DURATION`", DefaultText: "as long as it is good, 10m"},
-		textFlag("name", "the `NAME` of the new connection that people read"),
-		textFlag("key", "the `KEY` of the new connection, by which `connections get` finds it after the login; default: a new one"),
-		textsFlag("label", "`NAME=VALUE`, to find the new connection by; may be repeated"),
-	}
-	own = append(append(own, append(limitFlags("32", "no limit"), retryFlags("5", "30s, 2m, 8m, 32m, 1h", "2h")...)...), settingsFlags(byLogin)...)
+	f := fieldsOf(&connectionsv1.StartOAuthRequest{}, "app:NAME=app").otherwise("called as the connector")
+	own := slices.Concat([]cli.Flag{
+		textFlag("connection", "`CONNECTION` log in again for this one, in place of a new one; by key or id"),
+		&cli.StringFlag{Name: "redirect-url", Usage: "`URL` where the login comes back: one of the app's URLs, which you paste here", DefaultText: "the server's"},
+		&duration.Flag{Name: "wait", Usage: "`DURATION` how long to wait for the login", DefaultText: "as long as it is good, 10m"},
+	}, f.flags(), newConnectionFlags(byLogin, ""))
 	return &cli.Command{
 		Name: "login", Usage: "connect an account by OAuth 2, or log in to it again",
 		Description: "Prints the URL at which the account's owner allows the access and confirms, on a page of the server, that your project may\n" +
@@ -102,13 +96,9 @@ func (l *loginOf) target(ctx context.Context) error {
 		l.req.App = cmp.Or(l.req.GetApp(), create.GetConnection().GetConnector())
 		return l.readPresent(ctx)
 	}
-	refused := slices.Clone(ownFlags)
-	for _, f := range settingsFlags(byLogin) {
-		refused = append(refused, f.Names()[0])
-	}
-	for _, name := range refused {
-		if cmd.IsSet(name) {
-			return exit.Usagef("--%s does not go with --connection", name)
+	for _, f := range newConnectionFlags(byLogin, "") {
+		if cmd.IsSet(f.Names()[0]) {
+			return exit.Usagef("--%s does not go with --connection", f.Names()[0])
 		}
 	}
 	id, key := idOrKey(name)

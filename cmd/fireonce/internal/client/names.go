@@ -17,29 +17,18 @@ import (
 
 // named sets which object a request is about, in its oneof of id and key.
 func named[T proto.Message](req T, idField protoreflect.Name, id, key string) T {
-	setName(req, idField, "idempotency_key", id, key)
-	return req
-}
-
-// setName sets a oneof of id and key.
-func setName(req proto.Message, idField, keyField protoreflect.Name, id, key string) {
 	if key != "" {
-		set(req, keyField, key)
+		set(req, nameField(req.ProtoReflect().Descriptor().Fields().ByName(idField)).Name(), key)
 	} else {
 		set(req, idField, id)
 	}
+	return req
 }
 
 // set sets a field of a request.
 func set(req proto.Message, field protoreflect.Name, value any) {
 	m := req.ProtoReflect()
 	m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOf(value))
-}
-
-// setConnection names the connection that a request belongs to, by its id or its key.
-func setConnection(req proto.Message, text string) {
-	id, key := idOrKey(text)
-	setName(req, "connection_id", "connection_key", id, key)
 }
 
 // idOrKey returns a name as an id, or as a key.
@@ -78,31 +67,19 @@ func (c *call) argument(what string) (id, key string, err error) {
 
 // keyFlag names a job, a connection or a schedule by its key instead of its id.
 func keyFlag(noun string) cli.Flag {
-	return textFlag("key", "the `KEY` under which the "+noun+" was created; needed only where that is a UUID")
+	return textFlag("key", "`KEY` the "+noun+"'s key; needed only where that is a UUID")
 }
 
 // etagFlag names the state of an object that a call is about.
 func etagFlag(noun string) cli.Flag {
-	return textFlag("etag", "the "+noun+" as you saw it, by its `ETAG`; default: as it is now")
+	return &cli.StringFlag{Name: "etag", Usage: "`ETAG` the " + noun + " as you saw it", DefaultText: "as it is now"}
 }
 
-// withName sets the job, connection or schedule that the arguments name.
-func withName[T proto.Message](c *call, noun string, req T) (T, error) {
+// setName sets the job, connection or schedule that the arguments name.
+func (c *call) setName(noun string, req proto.Message) error {
 	id, key, err := c.argument(noun)
-	if err != nil {
-		return req, err
+	if err == nil {
+		named(req, protoreflect.Name(noun+"_id"), id, key)
 	}
-	return named(req, protoreflect.Name(noun+"_id"), id, key), nil
-}
-
-// idsAndKeys separates the names of a list.
-func idsAndKeys(texts []string) (ids, keys []string) {
-	for _, text := range texts {
-		if id, key := idOrKey(text); key != "" {
-			keys = append(keys, key)
-		} else {
-			ids = append(ids, id)
-		}
-	}
-	return ids, keys
+	return err
 }

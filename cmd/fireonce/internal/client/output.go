@@ -38,7 +38,7 @@ type message = proto.Message
 // OutputFlags select the form of results.
 func OutputFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print a `FORM`: table for people, json as the API's contract names it, or jsonl, one object a line", DefaultText: "table"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORM` table for people, json as the API's contract names it, or jsonl, one object a line", DefaultText: "table"},
 		boolFlag("json", "the same as --output json"),
 		boolFlag("no-color", "no colors, which a terminal gets unless NO_COLOR is set"),
 	}

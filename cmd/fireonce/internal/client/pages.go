@@ -16,8 +16,8 @@ const maxPage = 500
 // pageFlags are the flags of a list of things.
 func pageFlags(things string) []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "page-size", Usage: things + " in one page, as a `NUMBER` up to 500", DefaultText: "50, with --all 500"},
-		textFlag("page-token", "go on where a page with the same filter ended, at its `TOKEN`"),
+		&cli.IntFlag{Name: "page-size", Usage: "`NUMBER` how many " + things + " a page has, up to 500", DefaultText: "50, with --all 500"},
+		textFlag("page-token", "`TOKEN` go on where a page with the same filter ended"),
 		boolFlag("all", "every page, one after the other; with --output table or jsonl"),
 	}
 }
@@ -48,6 +48,18 @@ func Pages[Q proto.Message, R interface{ GetNextPageToken() string }](
 			set(req, "page_token", page.GetNextPageToken())
 		}
 	}
+}
+
+// lists makes a command that lists things, of the object that its argument names or of the project. Words
+// are the fields that flags set.
+func lists[S any, Q message, R interface {
+	message
+	GetNextPageToken() string
+}](noun, things, words string, method func(S, context.Context, Q) (R, error), show func(*call, R), cmd *cli.Command) *cli.Command {
+	cmd.Flags = append(pageFlags(things), cmd.Flags...)
+	return asks(noun, fieldsOf(newOf[Q](), words), cmd, func(ctx context.Context, c *call, req Q) error {
+		return pages(ctx, c, bound(c, method), req, func(page R) { show(c, page) })
+	})
 }
 
 // pages prints the page at --page-token, and with --all those after it.

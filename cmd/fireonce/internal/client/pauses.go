@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
-
+	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -20,67 +20,49 @@ const maxShownPaused = 20
 // pauseTargets are the flags that name what is paused; one of them is given.
 var pauseTargets = []string{"everything", "project", "connector", "connection", "destination", "label"}
 
+// pauseFields are those of a pause.
+var pauseFields = fieldsOf(&adminv1.CreatePauseRequest{},
+	below("target", "everything project connector connection=connection_id destination label all_projects"),
+	"note:TEXT=note from=begin_time until=end_time dry_run")
+
 func pauseCommand() *cli.Command {
-	return &cli.Command{
+	return asks("", pauseFields, &cli.Command{
 		Name: "pause", Usage: "send nothing of a target until it is resumed, or in a window of time",
 		Description: "What is under way is finished, and looks go on. It also prints the jobs whose time would end in the pause;\n" +
 			"--dry-run only prints them. `fireonce pauses` lists pauses, and `fireonce resume PAUSE` ends one.\n" +
 			"With --everything, and with --all-projects, for the operator. Needs the scope connections:write.",
-		Flags: flags(
-			boolFlag("everything", "every job of every project"),
-			boolFlag("project", "every job of the project"),
-			textFlag("connector", "the jobs of this connector's `NAME`, such as webhook"),
-			textFlag("connection", "the jobs of the connection with this `ID` or key"),
-			textFlag("destination", "the jobs to this `URL`'s scheme, host and port"),
-			textFlag("label", "the jobs with this label, as `NAME=VALUE`"),
-			boolFlag("all-projects", "with --connector and --destination: in all projects"),
-			textFlag("note", "why, as `TEXT` that is shown wherever the pause is"),
-			&cli.StringFlag{Name: "from", Usage: "from this RFC 3339 `TIME` on", DefaultText: "now"},
-			&cli.StringFlag{Name: "until", Usage: "up to this RFC 3339 `TIME`", DefaultText: "until it is resumed"},
-			&duration.Flag{Name: "for", Usage: "in place of --until: how long, as a `DURATION` from --from"},
-			boolFlag("dry-run", "print what it would hold back, and pause nothing"),
-		),
-		Action: action(pause),
-	}
+		Flags: []cli.Flag{&duration.Flag{Name: "for", Usage: "`DURATION` in place of --until: how long, from --from", HideDefault: true}},
+	}, pause)
 }
 
 func resumeCommand() *cli.Command {
-	return &cli.Command{
+	return asks("", fieldsOf(&adminv1.EndPauseRequest{}), &cli.Command{
 		Name: "resume", Usage: "end a pause", ArgsUsage: "PAUSE",
 		Description: "PAUSE is its id, as `fireonce pauses` prints it. What it alone held back goes on immediately, repeats under\n" +
 			"a key first. One that is announced is taken back. Needs the scope connections:write.",
-		Flags: flags(),
-		Action: action(func(ctx context.Context, c *call) error {
-			if c.cmd.Args().Len() != 1 {
-				return exit.Usagef("name one pause, by its id")
-			}
-			req := &adminv1.EndPauseRequest{PauseId: c.cmd.Args().First()}
-			return callAndPrint(ctx, c, c.Pauses.EndPause, req, func(c *call, resp *adminv1.EndPauseResponse) {
-				c.out.line("Resumed: %s.", pauseTarget(resp.GetPause()))
-			})
-		}),
-	}
+	}, func(ctx context.Context, c *call, req *adminv1.EndPauseRequest) error {
+		if c.cmd.Args().Len() != 1 {
+			return exit.Usagef("name one pause, by its id")
+		}
+		req.PauseId = c.cmd.Args().First()
+		return callAndPrint(ctx, c, c.Pauses.EndPause, req, func(c *call, resp *adminv1.EndPauseResponse) {
+			c.out.line("Resumed: %s.", pauseTarget(resp.GetPause()))
+		})
+	})
 }
 
 func pausesCommand() *cli.Command {
-	return &cli.Command{
-		Name: "pauses", Usage: "list what is paused, by whom and why, and what is announced",
-		Flags: flags(append(pageFlags("pauses"), boolFlag("ended", "also those that ended in the last 30 days"))...),
-		Action: action(func(ctx context.Context, c *call) error {
-			req := &adminv1.ListPausesRequest{ShowEnded: c.cmd.Bool("ended")}
-			return pages(ctx, c, c.Pauses.ListPauses, req, func(resp *adminv1.ListPausesResponse) { c.out.pauses(resp.GetPauses()) })
-		}),
-	}
+	return lists("", "pauses", "ended=show_ended", adminv1connect.PauseServiceClient.ListPauses, func(c *call, page *adminv1.ListPausesResponse) {
+		c.out.pauses(page.GetPauses())
+	}, &cli.Command{Name: "pauses", Usage: "list what is paused, by whom and why, and what is announced"})
 }
 
-// pause shows what a pause holds back, and makes it.
-func pause(ctx context.Context, c *call) error {
-	req, err := pauseRequest(c.cmd)
-	if err != nil {
+// pause makes a pause, and shows what it holds back.
+func pause(ctx context.Context, c *call, req *adminv1.CreatePauseRequest) error {
+	if err := completePause(c.cmd, req); err != nil {
 		return err
 	}
-	if c.cmd.Bool("dry-run") {
-		req.DryRun = true
+	if req.GetDryRun() {
 		return callAndPrint(ctx, c, c.Pauses.CreatePause, req, func(c *call, resp *adminv1.CreatePauseResponse) {
 			c.out.preview(resp.GetPreview())
 		})
@@ -107,62 +89,27 @@ func pause(ctx context.Context, c *call) error {
 	return nil
 }
 
-// pauseRequest reads the flags of a pause.
-func pauseRequest(cmd *cli.Command) (*adminv1.CreatePauseRequest, error) {
-	t := &adminv1.PauseTarget{AllProjects: cmd.Bool("all-projects")}
+// completePause refuses flags that contradict each other, and adds what no field has.
+func completePause(cmd *cli.Command, req *adminv1.CreatePauseRequest) error {
 	given := 0
 	for _, flag := range pauseTargets {
 		if cmd.IsSet(flag) {
 			given++
 		}
 	}
-	if given != 1 {
-		return nil, exit.Usagef("name what is paused by one of --%s", strings.Join(pauseTargets, ", --"))
-	}
 	switch {
-	case cmd.Bool("everything"):
-		t.Target = &adminv1.PauseTarget_Everything{Everything: true}
-	case cmd.Bool("project"):
-		t.Target = &adminv1.PauseTarget_Project{Project: true}
-	case cmd.IsSet("connector"):
-		t.Target = &adminv1.PauseTarget_Connector{Connector: cmd.String("connector")}
-	case cmd.IsSet("connection"):
-		if id, key := idOrKey(cmd.String("connection")); id != "" {
-			t.Target = &adminv1.PauseTarget_ConnectionId{ConnectionId: id}
-		} else {
-			t.Target = &adminv1.PauseTarget_ConnectionKey{ConnectionKey: key}
-		}
-	case cmd.IsSet("destination"):
-		t.Target = &adminv1.PauseTarget_Destination{Destination: cmd.String("destination")}
-	case cmd.IsSet("label"):
-		name, value, ok := strings.Cut(cmd.String("label"), "=")
-		if !ok {
-			return nil, exit.Usagef("--label %q: must be NAME=VALUE", cmd.String("label"))
-		}
-		t.Target = &adminv1.PauseTarget_Label{Label: &adminv1.PauseLabel{Name: name, Value: value}}
-	default:
-		return nil, exit.Usagef("a pause of nothing")
-	}
-	req := &adminv1.CreatePauseRequest{Target: t, Note: cmd.String("note")}
-	var err error
-	if cmd.IsSet("from") {
-		if req.BeginTime, err = parseTime("from", cmd.String("from")); err != nil {
-			return nil, err
-		}
-	}
-	switch {
+	case given != 1:
+		return exit.Usagef("name what is paused by one of --%s", strings.Join(pauseTargets, ", --"))
 	case cmd.IsSet("until") && cmd.IsSet("for"):
-		return nil, exit.Usagef("--until and --for exclude each other")
-	case cmd.IsSet("until"):
-		req.EndTime, err = parseTime("until", cmd.String("until"))
+		return exit.Usagef("--until and --for exclude each other")
 	case cmd.IsSet("for"):
 		from := time.Now()
-		if req.BeginTime != nil {
+		if req.GetBeginTime() != nil {
 			from = req.GetBeginTime().AsTime()
 		}
 		req.EndTime = timestamppb.New(from.Add(cmd.Duration("for")))
 	}
-	return req, err
+	return nil
 }
 
 // pauseTarget names what a pause covers.

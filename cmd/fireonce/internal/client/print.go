@@ -24,6 +24,16 @@ func (p *printer) heading(text string) { p.line("%s", p.in(bold, text)) }
 // plain removes what could control a terminal.
 func plain(s string) string { return terminal.Plain(s) }
 
+// many returns a number of things in words. The plural has an s more, unless it is given.
+func many[N ~int | ~int32 | ~int64](n N, one string, plural ...string) string {
+	if n != 1 && len(plural) > 0 {
+		one = plural[0]
+	} else if n != 1 {
+		one += "s"
+	}
+	return fmt.Sprintf("%d %s", n, one)
+}
+
 func short(s string, n int) string { return terminal.Short(s, n) }
 
 // stamp shows a time in the reader's own zone.

@@ -13,7 +13,7 @@ import (
 
 func (p *printer) connection(c *connectionsv1.Connection) {
 	p.fields(slices.Concat([]string{
-		"Key", c.GetIdempotencyKey(),
+		"Key", ownKey(c.GetIdempotencyKey()),
 		"Name", c.GetDisplayName(),
 		"Connector", c.GetConnector(),
 		"Labels", labelsLine(c.GetLabels()),

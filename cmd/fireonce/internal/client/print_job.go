@@ -59,10 +59,23 @@ func shownKey(of interface {
 	return of.GetScheduleKey() + "/" + firing
 }
 
+// shortKey returns a job's shown key in at most n characters. The name of a firing stays whole, as far as it can.
+func shortKey(j *fireoncev1.Job, n int) string {
+	key := shownKey(j)
+	firing, made := strings.CutPrefix(key, j.GetScheduleKey()+"/")
+	if room := n - len(firing) - 1; made && j.GetScheduleKey() != "" && len(key) > n && room > 1 {
+		return short(j.GetScheduleKey(), room) + "/" + firing
+	}
+	return short(key, n)
+}
+
 // blockedLine returns why a job waits, in words and as the code for programs.
 func blockedLine(b *fireoncev1.BlockedReason) string {
 	if b == nil {
 		return ""
+	}
+	if b.GetKind() == fireoncev1.BlockedReason_KIND_SERVER_GONE {
+		return b.GetMessage() + " Nothing has to be done (" + word(b.GetKind()) + ")"
 	}
 	name := word(b.GetKind())
 	if cause := word(b.GetConnectionCause()); b.GetKind() == fireoncev1.BlockedReason_KIND_CREDENTIAL && cause != "" {
@@ -71,13 +84,11 @@ func blockedLine(b *fireoncev1.BlockedReason) string {
 	return b.GetMessage() + " (" + name + ")"
 }
 
-// job shows a job, and what is known of the server that is sending it.
-func (p *printer) job(j *fireoncev1.Job, sender string) {
+func (p *printer) job(j *fireoncev1.Job) {
 	p.fields(
 		"Key", j.GetIdempotencyKey(),
 		"State", stateLine(j),
 		"Phase", word(j.GetPhase()),
-		"Server", plain(sender),
 		"Blocked", blockedLine(j.GetBlockedReason()),
 		"Next", nextLine(j),
 		"Connection", connectionName(j),
@@ -142,8 +153,11 @@ func resendLine(j *fireoncev1.Job) string {
 
 func attemptsLine(j *fireoncev1.Job) string {
 	line := strconv.Itoa(int(j.GetAttemptCount()))
-	if j.GetFailureCount() > 0 {
-		line += fmt.Sprintf("; %d of %d tries failed", j.GetFailureCount(), j.GetRetryPolicy().GetMaxAttempts())
+	if failed := j.GetFailureCount(); failed > 0 {
+		if j.GetAttemptCount() == 0 { // none came to the intent to send
+			return fmt.Sprintf("%s of at most %d, none reached the receiver", many(failed, "try", "tries"), j.GetRetryPolicy().GetMaxAttempts())
+		}
+		line += fmt.Sprintf("; %d of at most %s failed", failed, many(j.GetRetryPolicy().GetMaxAttempts(), "try", "tries"))
 	}
 	if n := j.GetResendCount(); n > 0 {
 		line += fmt.Sprintf("; resent %d× after an unknown outcome: the effect may exist more than once", n)
@@ -255,7 +269,7 @@ func (p *printer) jobs(jobs []*fireoncev1.Job) {
 			note = errorLine(j.GetLastError())
 		}
 		rows = append(rows, []string{
-			short(shownKey(j), shown), stateName(j.GetState()), short(connectionName(j), shown), stamp(j.GetScheduleTime()),
+			shortKey(j, shown), stateName(j.GetState()), short(connectionName(j), shown), stamp(j.GetScheduleTime()),
 			strconv.Itoa(int(j.GetAttemptCount())), short(note, shown), j.GetJobId(),
 		})
 	}
@@ -272,7 +286,8 @@ func (p *printer) tries(attempts []*fireoncev1.Attempt, looks []*fireoncev1.Obse
 		p.line("No attempt is known to this database, which was restored: an attempt may have been made before %s.", clock(restored.GetEventTime()))
 		return
 	default:
-		p.line("No attempt: nothing was sent.")
+		// The database may have been restored without anyone's knowledge.
+		p.line("No attempt is known to this database.")
 		return
 	}
 	p.heading("Attempts")
@@ -336,6 +351,14 @@ func answerLines(a *fireoncev1.Answer) []string {
 	return out
 }
 
+// actorName returns who made a change; a schedule by its key.
+func actorName(c *fireoncev1.JobChanged) string {
+	if key := c.GetScheduleKey(); key != "" && c.GetActor() == "schedule:"+c.GetScheduleId() {
+		return "schedule:" + key
+	}
+	return c.GetActor()
+}
+
 // event prints one line of a history.
 func (p *printer) event(e *fireoncev1.JobEvent, withJob bool) {
 	c := e.GetJobChanged()
@@ -358,7 +381,7 @@ func (p *printer) event(e *fireoncev1.JobEvent, withJob bool) {
 		line += fmt.Sprintf(", attempt %d", n)
 	}
 	if c.GetActor() != "" && c.GetActor() != "fireonce" {
-		line += ", by " + plain(c.GetActor())
+		line += ", by " + plain(actorName(c))
 	}
 	for _, text := range []string{c.GetDetail(), c.GetReason()} {
 		if text != "" {

@@ -55,14 +55,14 @@ func loginFlags() []cli.Flag {
 	flags := ServerFlags()
 	for i, f := range flags {
 		if f.Names()[0] == "profile" {
-			flags[i] = &cli.StringFlag{Name: "profile", Usage: "store it under this `NAME` [$" + profileVar + "]", DefaultText: profile.Default}
+			flags[i] = &cli.StringFlag{Name: "profile", Usage: "`NAME` what to store it under [$" + profileVar + "]", DefaultText: profile.Default}
 		}
 	}
 	return append(flags, boolFlag("no-key", "the server asks for no API key"))
 }
 
 func profileFlag() cli.Flag {
-	return &cli.StringFlag{Name: "profile", Usage: "the profile's `NAME` [$" + profileVar + "]", DefaultText: "the one in use"}
+	return &cli.StringFlag{Name: "profile", Usage: "`NAME` the profile [$" + profileVar + "]", DefaultText: "the one in use"}
 }
 
 func profilesCommand() *cli.Command {

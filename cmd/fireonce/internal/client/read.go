@@ -6,11 +6,12 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
 
 func getCommand() *cli.Command {
 	return &cli.Command{
-		Name: "get", Usage: "show one job", ArgsUsage: "[JOB]",
+		Name: "get", Usage: "show one job", ArgsUsage: "JOB",
 		Flags: flags(
 			keyFlag("job"),
 			boolFlag("history", "also every attempt, every look and every event"),
@@ -27,7 +28,7 @@ func get(ctx context.Context, c *call) error {
 	}
 	if !c.cmd.Bool("history") {
 		return printAnswer(c, resp, nil, func(c *call, resp *fireoncev1.GetJobResponse) {
-			c.out.job(resp.GetJob(), c.senderLine(ctx, resp.GetJob()))
+			c.out.job(resp.GetJob())
 		})
 	}
 	h, err := c.history(ctx, resp.GetJob().GetJobId())
@@ -38,7 +39,7 @@ func get(ctx context.Context, c *call) error {
 		return c.out.merged(resp, &fireoncev1.ListJobAttemptsResponse{Attempts: h.attempts},
 			&fireoncev1.ListJobObservationsResponse{Observations: h.looks}, &fireoncev1.ListJobEventsResponse{Events: h.events})
 	}
-	c.out.job(resp.GetJob(), c.senderLine(ctx, resp.GetJob()))
+	c.out.job(resp.GetJob())
 	c.out.tries(h.attempts, h.looks, h.restored())
 	c.out.line("")
 	c.out.heading("Events")
@@ -95,23 +96,7 @@ func (c *call) history(ctx context.Context, id string) (*jobHistory, error) {
 }
 
 func listCommand() *cli.Command {
-	return &cli.Command{
-		Name: "list", Usage: "list jobs, latest time first",
-		Flags: flags(append(append(filterFlags(), pageFlags("jobs")...),
-			textFlag("order", "the `ORDER`: schedule-time-desc, schedule-time-asc or create-time-desc"),
-		)...),
-		Action: action(list),
-	}
-}
-
-func list(ctx context.Context, c *call) error {
-	filter, err := c.jobFilter()
-	if err != nil {
-		return err
-	}
-	req := &fireoncev1.ListJobsRequest{Filter: filter}
-	if err := setFromFlags(c.cmd, req); err != nil {
-		return err
-	}
-	return pages(ctx, c, c.Jobs.ListJobs, req, func(page *fireoncev1.ListJobsResponse) { c.out.jobs(page.GetJobs()) })
+	return lists("", "jobs", jobFilter+" order", fireoncev1connect.JobServiceClient.ListJobs,
+		func(c *call, page *fireoncev1.ListJobsResponse) { c.out.jobs(page.GetJobs()) },
+		&cli.Command{Name: "list", Usage: "list jobs, latest time first"})
 }

@@ -8,28 +8,20 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/clients/go/adminv1"
-
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 // longestRun is the server's bound on one call.
 const longestRun = time.Minute
 
 func runDueCommand() *cli.Command {
-	return &cli.Command{
+	return asks("", fieldsOf(&adminv1.RunDueRequest{}, "max_wait"), &cli.Command{
 		Name: "run-due", Usage: "run what is due, and wait for its end",
 		Description: "For a host that sleeps between requests: call it by a timer elsewhere, at the time that it prints.\n" +
 			"A server that is awake needs no such call.",
-		Flags:  flags(&duration.Flag{Name: "max-wait", Usage: "how long to wait, as a `DURATION` of at most 50s", DefaultText: "20s"}),
-		Action: action(runDue),
-	}
+	}, runDue)
 }
 
-func runDue(ctx context.Context, c *call) error {
-	req := &adminv1.RunDueRequest{}
-	if err := setFromFlags(c.cmd, req); err != nil {
-		return err
-	}
+func runDue(ctx context.Context, c *call, req *adminv1.RunDueRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, longestRun)
 	defer cancel()
 	resp, err := c.Servers.RunDue(ctx, req)

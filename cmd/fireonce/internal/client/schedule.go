@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,7 +23,7 @@ import (
 const maxBody = 256 << 10
 
 func scheduleCommand() *cli.Command {
-	return &cli.Command{
+	return asks("", scheduleFields, &cli.Command{
 		Name:  "schedule",
 		Usage: "schedule a request, a post, an e-mail or anything else",
 		Description: "Stores one job, at --at or --in, or immediately. Flags say what it sends: --url a request, --text and --media a post, --to an\n" +
@@ -31,27 +32,22 @@ func scheduleCommand() *cli.Command {
 			"   fireonce schedule --connection orders --url http://127.0.0.1:9000/paid --body '{\"order\": 42}' --key order-42-paid --watch\n" +
 			"   fireonce schedule --connection mail --sender shop@example.org --to ada@example.org --subject Welcome --text Hello --in 2d\n" +
 			"   fireonce schedule --connection mastodon --text 'Good morning.' --media https://example.org/a.png --alt 'A bridge' --in 1h",
-		Flags: flags(append(append(append(payloadFlags(), whenFlags("; a job that is stored under --key keeps its time")...), jobRetryFlags(ofConnection, "30s")...), zoneFlag(),
-			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
-			textFlag("key", "the idempotency `KEY`, e.g. welcome-email:user-42"),
-			textFlag("effect-key", "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"),
-			boolFlag("derive-key", "let the server derive the key from connection, content and time; needs --at"),
-			textFlag("reply-to", "the `JOB`, by id or key, that this one answers: it waits for it"),
-			&duration.Flag{Name: "window", Usage: "how late it may begin, as a `DURATION`", DefaultText: "2h"},
-			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
-			deliveryFlag(),
-			textsFlag("label", "a `NAME=VALUE` to find it by; may be repeated"),
-			skipIfPresentFlag(),
-			boolFlag("validate-only", "check the request, the connection and its media files, store nothing; the platform is not asked"),
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "key", Usage: "`KEY` the idempotency key, e.g. welcome-email:user-42", DefaultText: "a new one, which is printed"},
 			boolFlag("watch", "follow the job until it ends or needs a person; exit 1 unless it succeeded"),
-		)...),
-		Action: action(schedule),
-	}
+			zoneFlag(),
+		}, whenFlags("; a job that is stored under --key keeps its time"), payloadFlags()),
+		Metadata: map[string]any{needs: contentMissing},
+	}, schedule)
 }
 
-func schedule(ctx context.Context, c *call) error {
-	req, err := scheduleRequest(c.cmd)
-	if err != nil {
+var scheduleFields = fieldsOf(&fireoncev1.ScheduleJobRequest{}, "connection=connection_id! labels window=start_window delivery").
+	and(fieldsOf(&fireoncev1.ScheduleJobRequest{}, below("retry_policy", retryFields)).otherwise("the connection's")).
+	and(fieldsOf(&fireoncev1.ScheduleJobRequest{}, "attempt_timeout reply-to:JOB=reply_to_job_id wait_window effect_key derive_key "+
+		"skip-if-present=skip_if_present.max_age validate_only"))
+
+func schedule(ctx context.Context, c *call, req *fireoncev1.ScheduleJobRequest) error {
+	if err := completeJob(c.cmd, req); err != nil {
 		return err
 	}
 	resp, err := sendContent(ctx, c, req.GetPayload(), c.Jobs.ScheduleJob, req)
@@ -113,56 +109,34 @@ func (c *call) tellMark(resp interface {
 	}
 }
 
-func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
-	req := &fireoncev1.ScheduleJobRequest{}
-	err := setFromFlags(cmd, req, "delivery", "delivery", "label", "labels", "window", "start_window",
-		"skip-if-present", "skip_if_present.max_age")
-	if err != nil {
-		return nil, err
-	}
-	if req.RetryPolicy, err = retryPolicy(cmd); err != nil {
-		return nil, err
-	}
-	setConnection(req, cmd.String("connection"))
-	if cmd.IsSet("reply-to") {
-		id, key := idOrKey(cmd.String("reply-to"))
-		setName(req, "reply_to_job_id", "reply_to_key", id, key)
-	}
-	if cmd.IsSet("key") && (cmd.String("key") == "" || req.GetDeriveKey()) {
-		return nil, exit.Usagef("--key must not be empty, and does not go with --derive-key")
-	}
-	if !req.GetDeriveKey() {
+// completeJob reads what no field of a job's request has a flag for.
+func completeJob(cmd *cli.Command, req *fireoncev1.ScheduleJobRequest) (err error) {
+	switch {
+	case cmd.IsSet("key") && (cmd.String("key") == "" || req.GetDeriveKey()):
+		return exit.Usagef("--key must not be empty, and does not go with --derive-key")
+	case req.GetDeriveKey() && !cmd.IsSet("at"):
+		return exit.Usagef("--derive-key needs --at: the time is part of the key")
+	case !req.GetDeriveKey():
 		if req.IdempotencyKey, err = keyOrNew(cmd, "key"); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if req.ScheduleTime, req.LocalTime, err = when(cmd, time.Now()); err != nil {
-		return nil, err
+	if req.ScheduleTime, req.LocalTime, err = when(cmd, time.Now()); err == nil {
+		req.Payload, err = payload(cmd)
 	}
-	if req.DeriveKey && !cmd.IsSet("at") {
-		return nil, exit.Usagef("--derive-key needs --at: the time is part of the key")
-	}
-	req.Payload, err = payload(cmd)
-	return req, err
-}
-
-// ofConnection is what an absent flag of a job means.
-const ofConnection = "the connection's"
-
-func deliveryFlag() cli.Flag {
-	return textFlag("delivery", "if the outcome stays unknown: a `PROMISE`: once-or-ask, at-most-once or at-least-once, which may duplicate")
+	return err
 }
 
 // whenFlags are the flags for a time. note is a remark on --in.
 func whenFlags(note string) []cli.Flag {
 	return []cli.Flag{
-		textFlag("at", "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"),
-		&duration.Flag{Name: "in", HideDefault: true, Usage: "when, as a `DURATION` from now, e.g. 5s or 2d" + note},
+		textFlag("at", "`TIME` when it is due, e.g. 2030-01-31T09:00:00+01:00"),
+		&duration.Flag{Name: "in", HideDefault: true, Usage: "`DURATION` how long from now it is due, e.g. 5s or 2d" + note},
 	}
 }
 
 func zoneFlag() cli.Flag {
-	return textFlag("zone", "the IANA `NAME`, e.g. Europe/Vienna, of the zone in which --at is a local time, e.g. 2030-01-31T09:00:00")
+	return textFlag("zone", "`NAME` the zone in which --at is a local time, e.g. --at 2030-01-31T09:00:00 --zone Europe/Vienna")
 }
 
 // when reads --at, with --zone or without, and --in; nil: now.

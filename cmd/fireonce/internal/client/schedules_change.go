@@ -2,20 +2,22 @@ package client
 
 import (
 	"context"
+	"slices"
 
+	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 // asSeen is the present state of the schedule that a change is about.
 func (c *call) asSeen(ctx context.Context) (*schedulesv1.Schedule, error) {
-	req, err := withName(c, "schedule", &schedulesv1.GetScheduleRequest{})
-	if err != nil {
+	req := &schedulesv1.GetScheduleRequest{}
+	if err := c.setName("schedule", req); err != nil {
 		return nil, err
 	}
 	resp, err := Ask(ctx, c.Schedules.GetSchedule, req)
@@ -23,7 +25,7 @@ func (c *call) asSeen(ctx context.Context) (*schedulesv1.Schedule, error) {
 }
 
 func updateSchedule(ctx context.Context, c *call) error {
-	if !specGiven(c.cmd) && !templateGiven(c.cmd) && !anySet(c.cmd, policyFlags()) && !c.cmd.IsSet("name") && !c.cmd.IsSet("label") {
+	if !specGiven(c.cmd) && !changedSchedule.given(c.cmd) && !payloadGiven(c.cmd) && !c.cmd.IsSet("queue") {
 		return exit.Usagef("name what to change: times, content, policies, --name or --label")
 	}
 	seen, err := c.asSeen(ctx)
@@ -45,33 +47,26 @@ func updateSchedule(ctx context.Context, c *call) error {
 // and template fields without a flag stay.
 func (c *call) scheduleUpdate(seen *schedulesv1.Schedule) (*schedulesv1.UpdateScheduleRequest, error) {
 	req := named(&schedulesv1.UpdateScheduleRequest{
-		Etag: seen.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{}, JobTemplate: seen.GetJobTemplate(), Policies: seen.GetPolicies(),
+		Etag: seen.GetEtag(), JobTemplate: seen.GetJobTemplate(), Policies: seen.GetPolicies(),
 	}, "schedule_id", seen.GetScheduleId(), "")
-	change := func(field string) { req.UpdateMask.Paths = append(req.UpdateMask.Paths, field) }
-	err := setFromFlags(c.cmd, req, "name", "display_name", "label", "labels")
+	listWaits(c.cmd, req.GetJobTemplate().GetRetryPolicy())
+	err := changedSchedule.set(c.cmd, req)
 	if err != nil {
 		return nil, err
 	}
 	if specGiven(c.cmd) {
-		change("spec")
+		change(req, "spec")
 		if req.Spec, err = spec(c.cmd); err != nil {
 			return nil, err
 		}
 	}
-	if templateGiven(c.cmd) {
-		change("job_template")
-		if seen.GetJobTemplate().GetContentWithheld() && !payloadGiven(c.cmd) && !c.cmd.Bool("queue") {
-			return nil, exit.Usagef("the API key lacks the scope payloads:read, so the content must be given, too")
-		}
-		if err := setTemplate(c.cmd, req.GetJobTemplate()); err != nil {
+	if payloadGiven(c.cmd) || c.cmd.Bool("queue") {
+		change(req, "job_template")
+		if err := setContent(c.cmd, req.GetJobTemplate()); err != nil {
 			return nil, err
 		}
-	}
-	if anySet(c.cmd, policyFlags()) {
-		change("policies")
-		if err := setFromFlags(c.cmd, req.GetPolicies()); err != nil {
-			return nil, err
-		}
+	} else if seen.GetJobTemplate().GetContentWithheld() && slices.Contains(req.GetUpdateMask().GetPaths(), "job_template") {
+		return nil, exit.Usagef("the API key lacks the scope payloads:read, so the content must be given, too")
 	}
 	return req, nil
 }
@@ -81,52 +76,60 @@ func showSchedule[R interface{ GetSchedule() *schedulesv1.Schedule }](c *call, r
 	c.out.schedule(resp.GetSchedule())
 }
 
-func pauseSchedule(ctx context.Context, c *call) error {
-	if c.many() {
-		return bulkSchedules(ctx, c, c.Schedules.BulkPauseSchedules, &schedulesv1.BulkPauseSchedulesRequest{})
+// pauseOrResume makes the command that pauses or resumes one schedule, or all that its filter selects.
+func pauseOrResume[Q message, R interface {
+	message
+	GetSchedule() *schedulesv1.Schedule
+}, BQ message, BR interface {
+	GetResult() *schedulesv1.BulkScheduleResult
+}](
+	name, usage string, one func(schedulesv1connect.ScheduleServiceClient, context.Context, Q) (R, error),
+	many func(schedulesv1connect.ScheduleServiceClient, context.Context, BQ) (BR, error),
+) *cli.Command {
+	const note = "note:TEXT=note"
+	cmd := on("schedule", note, one, showSchedule, &cli.Command{
+		Name: name, Usage: usage, ArgsUsage: "[SCHEDULE]",
+		Description: "Without SCHEDULE: every schedule that the filter's flags select; without --confirm it only says which.",
+	})
+	filter, all, single := fieldsOf(newOf[BQ](), scheduleFilter), fieldsOf(newOf[BQ](), note, scheduleFilter), cmd.Action
+	cmd.Flags = slices.Concat(filter.flags(), []cli.Flag{confirmFlag()}, cmd.Flags)
+	several := action(func(ctx context.Context, c *call) error {
+		req := newOf[BQ]()
+		if err := all.set(c.cmd, req); err != nil {
+			return err
+		}
+		return bulkSchedules(ctx, c, bound(c, many), req)
+	})
+	cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
+		if cmd.Args().Len() == 0 && !cmd.IsSet("key") && filter.given(cmd) {
+			return several(ctx, cmd)
+		}
+		return single(ctx, cmd)
 	}
-	return callOn(ctx, c, "schedule", c.Schedules.PauseSchedule, &schedulesv1.PauseScheduleRequest{}, showSchedule)
-}
-
-func resumeSchedule(ctx context.Context, c *call) error {
-	if c.many() {
-		return bulkSchedules(ctx, c, c.Schedules.BulkResumeSchedules, &schedulesv1.BulkResumeSchedulesRequest{})
-	}
-	return callOn(ctx, c, "schedule", c.Schedules.ResumeSchedule, &schedulesv1.ResumeScheduleRequest{}, showSchedule)
-}
-
-// many reports whether a command is about all schedules that its filter selects.
-func (c *call) many() bool {
-	return c.cmd.Args().Len() == 0 && !c.cmd.IsSet("key") && anySet(c.cmd, scheduleFilterFlags())
+	return cmd
 }
 
 // bulkSchedules makes a call on the schedules that the filter selects, and sums its pages up.
 func bulkSchedules[Q proto.Message, R interface {
 	GetResult() *schedulesv1.BulkScheduleResult
 }](ctx context.Context, c *call, method func(context.Context, Q) (R, error), req Q) error {
-	filter, err := c.scheduleFilter()
-	if err != nil {
-		return err
-	}
-	if err := setFromFlags(c.cmd, req); err != nil { // --note
-		return err
-	}
 	dry, all := !c.cmd.Bool("confirm"), &schedulesv1.BulkScheduleResult{}
 	defer c.out.progress.Clear()
-	for got, err := range bulkPages(ctx, filter, dry, method, req) {
+	for got, err := range bulkPages(ctx, dry, method, req) {
 		if err != nil {
 			return err
 		}
 		all.Matched, all.Changed = all.GetMatched()+got.GetMatched(), all.GetChanged()+got.GetChanged()
 		c.out.progress.Show("%d schedules looked at", all.GetMatched())
 		all.ChangedScheduleIds = append(all.ChangedScheduleIds, got.GetChangedScheduleIds()...)
+		all.ChangedKeys = append(all.ChangedKeys, got.GetChangedKeys()...)
 		all.Failures = append(all.Failures, got.GetFailures()...)
 	}
 	if c.out.json {
 		return c.out.message(all)
 	}
-	for _, id := range all.GetChangedScheduleIds() {
-		c.out.line("%s", plain(id))
+	for _, key := range all.GetChangedKeys() {
+		c.out.line("%s", plain(key))
 	}
 	for _, f := range all.GetFailures() {
 		c.out.line("%s  refused: %s", plain(f.GetIdempotencyKey()), plain(f.GetError().GetMessage()))
@@ -139,11 +142,7 @@ func bulkSchedules[Q proto.Message, R interface {
 	return nil
 }
 
-func triggerSchedule(ctx context.Context, c *call) error {
-	req, err := withName(c, "schedule", &schedulesv1.TriggerScheduleRequest{AllowOverlap: c.cmd.Bool("allow-overlap")})
-	if err != nil {
-		return err
-	}
+func triggerSchedule(ctx context.Context, c *call, req *schedulesv1.TriggerScheduleRequest) (err error) {
 	if req.TriggerKey, err = keyOrNew(c.cmd, "trigger-key"); err != nil {
 		return err
 	}
@@ -160,21 +159,8 @@ func triggerSchedule(ctx context.Context, c *call) error {
 	return c.watchJob(ctx, resp.GetFiring().GetJobId())
 }
 
-func skipFiring(ctx context.Context, c *call) error {
-	req := &schedulesv1.SkipFiringRequest{Name: c.cmd.String("firing")}
-	return callOn(ctx, c, "schedule", c.Schedules.SkipFiring, req, func(c *call, resp *schedulesv1.SkipFiringResponse) {
-		c.out.planned("Next firings", resp.GetNextFirings())
-	})
-}
-
-func backfillSchedule(ctx context.Context, c *call) error {
-	req, err := withName(c, "schedule", &schedulesv1.BackfillScheduleRequest{DryRun: !c.cmd.Bool("confirm")})
-	if err != nil {
-		return err
-	}
-	if err := setFromFlags(c.cmd, req, "from", "start_time", "until", "end_time"); err != nil {
-		return err
-	}
+func backfillSchedule(ctx context.Context, c *call, req *schedulesv1.BackfillScheduleRequest) error {
+	req.DryRun = !c.cmd.Bool("confirm")
 	all := &schedulesv1.BackfillScheduleResponse{}
 	defer c.out.progress.Clear()
 	for resp, err := range Pages(ctx, c.Schedules.BackfillSchedule, req) {
@@ -190,12 +176,12 @@ func backfillSchedule(ctx context.Context, c *call) error {
 	}
 	c.out.firings("", all.GetFirings())
 	if req.GetDryRun() {
-		c.out.line("%d jobs would be made; %d times have one already. To do it: --confirm", len(all.GetFirings()), all.GetPresent())
+		c.out.line("To make: %s. Times that have one already: %d. To do it: --confirm", many(len(all.GetFirings()), "job"), all.GetPresent())
 	} else {
-		c.out.line("%d jobs were made; %d times had one already.", len(all.GetFirings()), all.GetPresent())
+		c.out.line("Made: %s. Times that had one already: %d.", many(len(all.GetFirings()), "job"), all.GetPresent())
 	}
 	if n := len(all.GetWithoutContent()); n > 0 {
-		c.out.line("%d times find no item in the queue; the first one is %s.", n, plain(all.GetWithoutContent()[0].GetLocalTime()))
+		c.out.line("Times that find no item in the queue: %d. The first one is %s.", n, plain(all.GetWithoutContent()[0].GetLocalTime()))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func settingsFlags(selects func(platform.Platform) bool) []cli.Flag {
 	out := declaredFlags(selects, func(p platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor) {
 		return p.Settings, memberOf(connectionSettings, p.Name)
 	})
-	return append(out, textsFlag("setting", "a connector of the server's own: `NAME=VALUE`; may be repeated; never a secret"))
+	return append(out, textsFlag("setting", "`NAME=VALUE` a setting for a connector of the server's own; may be repeated; never a secret"))
 }
 
 func anyPlatform(platform.Platform) bool { return true }

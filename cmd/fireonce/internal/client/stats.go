@@ -14,25 +14,20 @@ import (
 )
 
 func statsCommand() *cli.Command {
-	return &cli.Command{
+	by := fieldsOf(&adminv1.QueryStatsRequest{}, "by:UNIT=bucket")
+	return asks("", fieldsOf(&adminv1.GetStatsRequest{}, "connection=connection_id"), &cli.Command{
 		Name: "stats", Usage: "count jobs by state and say how late they start, now or over time",
-		Flags: flags(
-			textFlag("connection", "only jobs of the connection with this `ID` or key"),
-			&duration.Flag{Name: "window", Usage: "how far back ends and starts are counted, as a `DURATION`", Value: 24 * time.Hour},
-			textFlag("by", "what happened in each `UNIT` of the window, in UTC: minute, hour or day"),
-		),
-		Action: action(stats),
-	}
+		Flags: append(by.flags(), &duration.Flag{Name: "window", Usage: "`DURATION` how far back ends and starts are counted", Value: 24 * time.Hour}),
+	}, func(ctx context.Context, c *call, req *adminv1.GetStatsRequest) error {
+		if c.cmd.String("by") != "" {
+			return series(ctx, c, by)
+		}
+		return stats(ctx, c, req)
+	})
 }
 
-func stats(ctx context.Context, c *call) error {
-	if c.cmd.String("by") != "" {
-		return series(ctx, c)
-	}
-	req := &adminv1.GetStatsRequest{Window: durationpb.New(c.cmd.Duration("window"))}
-	if name := c.cmd.String("connection"); name != "" {
-		setConnection(req, name)
-	}
+func stats(ctx context.Context, c *call, req *adminv1.GetStatsRequest) error {
+	req.Window = durationpb.New(c.cmd.Duration("window"))
 	return callAndPrint(ctx, c, c.Stats.GetStats, req, func(c *call, resp *adminv1.GetStatsResponse) { c.out.stats(resp) })
 }
 

@@ -123,10 +123,10 @@ func DialFor(cmd *cli.Command) (*API, error) {
 // ServerFlags name the server, its authorities and the client's certificate. DialFor reads them.
 func ServerFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "server", Usage: "the server's `URL` [$" + serverVar + "]; $" + apiKeyVar + " is the key", DefaultText: "the profile's, else " + DefaultServer},
-		&cli.StringFlag{Name: "profile", Usage: "the server and the key that fireonce login stored under this `NAME` [$" + profileVar + "]", DefaultText: "the one in use"},
-		textFlag("ca-file", "the PEM `FILE` of authorities that sign the server's certificate, in place of the system's [$"+caFileVar+"]"),
-		textFlag("client-cert", "the PEM `FILE` of a certificate that is shown to the server [$"+clientCertVar+"]"),
-		textFlag("client-key", "the PEM `FILE` of its private key [$"+clientKeyVar+"]"),
+		&cli.StringFlag{Name: "server", Usage: "`URL` where the server is [$" + serverVar + "]; $" + apiKeyVar + " is the key", DefaultText: "the profile's, else " + DefaultServer},
+		&cli.StringFlag{Name: "profile", Usage: "`NAME` the server and the key that fireonce login stored under this name [$" + profileVar + "]", DefaultText: "the one in use"},
+		textFlag("ca-file", "`FILE` PEM of the authorities that sign the server's certificate, in place of the system's [$"+caFileVar+"]"),
+		textFlag("client-cert", "`FILE` PEM of a certificate that is shown to the server [$"+clientCertVar+"]"),
+		textFlag("client-key", "`FILE` PEM of its private key [$"+clientKeyVar+"]"),
 	}
 }

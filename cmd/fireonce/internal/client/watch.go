@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -20,20 +21,22 @@ func watchCommand() *cli.Command {
 		Description: "With a job: its whole history, then what happens, until it ends or needs a person; exit code 1\n" +
 			"unless it succeeded. Without: what happens in the project from now on, until interrupted. A lost\n" +
 			"connection is taken up again where it broke.",
-		Flags: flags(
+		Flags: flags(append([]cli.Flag{
 			keyFlag("job"),
 			boolFlag("from-beginning", "without a job: start with everything that is kept"),
-			textFlag("after", "without a job: start after this `CURSOR` (from --json)"),
-			textsFlag("connection", "without a job: only the connection with this `ID` or key; may be repeated"),
-		),
+			textFlag("after", "`CURSOR` without a job: start after this, from --json"),
+		}, watched.flags()...)...),
 		Action: action(watch),
 	}
 }
 
+// watched selects the jobs to follow.
+var watched = fieldsOf(&fireoncev1.EventFilter{}, "connection=connection_ids schedule=schedule_id labels ended_only")
+
 func watch(ctx context.Context, c *call) error {
 	if c.cmd.Args().Present() || c.cmd.IsSet("key") {
-		if c.cmd.Bool("from-beginning") || c.cmd.IsSet("after") || c.cmd.IsSet("connection") {
-			return exit.Usagef("--from-beginning, --after and --connection do not go with a job")
+		if c.cmd.Bool("from-beginning") || c.cmd.IsSet("after") || watched.given(c.cmd) {
+			return exit.Usagef("--from-beginning, --after and filters such as --connection do not go with a job")
 		}
 		resp, err := c.job(ctx, true)
 		if err != nil {
@@ -44,9 +47,12 @@ func watch(ctx context.Context, c *call) error {
 	if c.cmd.Bool("from-beginning") && c.cmd.IsSet("after") {
 		return exit.Usagef("give --from-beginning or --after, not both")
 	}
-	ids, keys := idsAndKeys(c.cmd.StringSlice("connection"))
+	filter := &fireoncev1.EventFilter{}
+	if err := watched.set(c.cmd, filter); err != nil {
+		return err
+	}
 	o := follow.Options{
-		Filter:    &fireoncev1.EventFilter{ConnectionIds: ids, ConnectionKeys: keys},
+		Filter:    filter,
 		After:     c.cmd.String("after"),
 		Beginning: c.cmd.Bool("from-beginning"),
 		Lost:      c.lost,
@@ -99,10 +105,21 @@ func (c *call) verdict(j *fireoncev1.Job) error {
 		msg += ": " + plain(strings.TrimSuffix(why, ".")) + egressHint(j.GetLastError().GetKind())
 	}
 	if j.GetState() == fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION {
-		msg += "\n  find out whether the effect took place, then: fireonce resolve " + j.GetJobId() +
+		msg += "\n  find out whether the effect took place, then: fireonce resolve " + jobArgument(j) +
 			" --etag " + j.GetEtag() + " --decision sent|not-sent|resend|cancel --note WHY"
 	}
 	return errors.New(msg)
+}
+
+// bare are keys that need no quotes in a shell.
+var bare = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`)
+
+// jobArgument names a job on a command line: by its key, unless it is generated or needs quotes.
+func jobArgument(j *fireoncev1.Job) string {
+	if key := ownKey(j.GetIdempotencyKey()); bare.MatchString(key) && j.GetScheduleId() == "" {
+		return key
+	}
+	return j.GetJobId()
 }
 
 func (c *call) show(e *fireoncev1.JobEvent, withJob bool) error {

@@ -21,9 +21,9 @@ func Command() *cli.Command {
 			"Takes about half a minute, leaves nothing behind, and exits with 1 if Fireonce made a duplicate or\n" +
 			"lost a job.",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "jobs", Usage: "the `NUMBER` of jobs", Value: 100},
-			&cli.FloatFlag{Name: "loss", Usage: "the `SHARE` of answers that get lost, 0 to 1", Value: 1.0 / 3, DefaultText: "1/3"},
-			&cli.Uint64Flag{Name: "seed", Usage: "a `NUMBER` that decides which answers", Value: 1},
+			&cli.IntFlag{Name: "jobs", Usage: "`NUMBER` how many jobs", Value: 100},
+			&cli.FloatFlag{Name: "loss", Usage: "`SHARE` how many of the answers get lost, 0 to 1", Value: 1.0 / 3, DefaultText: "1/3"},
+			&cli.Uint64Flag{Name: "seed", Usage: "`NUMBER` what decides which answers", Value: 1},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			binary, err := os.Executable()

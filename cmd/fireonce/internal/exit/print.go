@@ -34,7 +34,7 @@ func Print(w io.Writer, err error) {
 		message, _, _ = strings.Cut(message, "; allowed: ") // its states follow
 	}
 	fmt.Fprintf(w, "fireonce: %s: %s\n", status(wire), terminal.Plain(message))
-	printDetail(w, detail)
+	printDetail(w, message, detail)
 	if retry != nil {
 		fmt.Fprintf(w, "  repeat in %s\n", duration.Format(retry.GetRetryDelay().AsDuration()))
 	}
@@ -46,7 +46,8 @@ func Print(w io.Writer, err error) {
 	}
 }
 
-func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
+// printDetail writes what the message does not have.
+func printDetail(w io.Writer, message string, d *fireoncev1.ErrorDetail) {
 	if d.GetReason() != fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		fmt.Fprintf(w, "  reason: %s\n", strings.TrimPrefix(d.GetReason().String(), "ERROR_REASON_"))
 	}
@@ -78,6 +79,9 @@ func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.GetMetadata())) {
+		if value := d.GetMetadata()[name]; value != "" && strings.Contains(message, value) {
+			continue
+		}
 		fmt.Fprintf(w, "  %s\n", terminal.Plain(name+": "+d.GetMetadata()[name]))
 	}
 }

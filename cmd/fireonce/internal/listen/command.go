@@ -46,12 +46,12 @@ func Command() *cli.Command {
 			"   fireonce listen --lose-answers first\n" +
 			"   fireonce listen --addr 127.0.0.1:9001 --fail 30%",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Usage: "the `HOST:PORT` to listen on; port 0: a free one", Value: DefaultAddr},
+			&cli.StringFlag{Name: "addr", Usage: "`HOST:PORT` where to listen; port 0: a free one", Value: DefaultAddr},
 			&cli.StringSliceFlag{
-				Name: "secret", Usage: "a signing `SECRET`, whsec_…; may be repeated; put a real one into the variable, because other users can read arguments", Sources: cli.EnvVars(secretVar),
+				Name: "secret", Usage: "`SECRET` a signing secret, whsec_…; may be repeated; put a real one into the variable, because other users can read arguments", Sources: cli.EnvVars(secretVar),
 			},
-			&cli.StringFlag{Name: "lose-answers", Usage: "act, then close the connection without an answer: a `SHARE` of the requests such as 30%, or first, the first with each key"},
-			&cli.StringFlag{Name: "fail", Usage: "answer 500 and do not act: a `SHARE` of the requests, or first"},
+			&cli.StringFlag{Name: "lose-answers", Usage: "`SHARE` act, then close the connection without an answer: of 30% of the requests, or of first, the first with each key"},
+			&cli.StringFlag{Name: "fail", Usage: "`SHARE` answer 500 and do not act, to such a share of the requests"},
 			&cli.BoolFlag{Name: "json", Usage: "print each request as one line of JSON"},
 		},
 		Action: run,

@@ -29,7 +29,7 @@ type access = adminv1connect.AccessServiceClient
 func accessFlags(own ...cli.Flag) []cli.Flag {
 	return append(append(client.CommonFlags(),
 		// No variable: the servers' own configuration must not decide what a command opens.
-		&cli.StringFlag{Name: "database", Usage: "ask no server, and open the `DATABASE` itself: sqlite:PATH or postgres://…"},
+		&cli.StringFlag{Name: "database", Usage: "`DATABASE` ask no server, and open this database itself: sqlite:PATH or postgres://…"},
 		standbyFlag(),
 	), own...)
 }

@@ -44,17 +44,17 @@ func apiKeysCommand() *cli.Command {
 					"None includes another one. A caller can only give scopes of their own. If the answer is lost, the key that\n" +
 					"nobody has is in `list`, never used: revoke it.",
 				Flags: accessFlags(
-					&cli.StringFlag{Name: "project", Usage: "the `PROJECT` that the key's holder works in", DefaultText: "the caller's own"},
+					&cli.StringFlag{Name: "project", Usage: "`PROJECT` the project that the key's holder works in", DefaultText: "the caller's own"},
 					&cli.BoolFlag{Name: "new-project", Usage: "make the project, if it does not exist"},
-					&cli.StringFlag{Name: "scopes", Usage: "what it may do, `SCOPE,…`", Required: true},
-					&cli.StringFlag{Name: "name", Usage: "what events call its holder: api:`NAME`"},
-					&cli.StringFlag{Name: "expires", Usage: "how long it is good for, as a `DURATION` such as 90d or 12h; default: until it is revoked"},
+					&cli.StringFlag{Name: "scopes", Usage: "`SCOPE,…` what it may do", Required: true},
+					&cli.StringFlag{Name: "name", Usage: "`NAME` the holder's name in events"},
+					&cli.StringFlag{Name: "expires", Usage: "`DURATION` how long it is good for, e.g. 90d or 12h", DefaultText: "until it is revoked"},
 				),
 				Action: createAPIKey,
 			},
 			{
 				Name: "list", Usage: "list the keys, without their secrets",
-				Flags:  accessFlags(&cli.StringFlag{Name: "project", Usage: "of one `PROJECT` only"}),
+				Flags:  accessFlags(&cli.StringFlag{Name: "project", Usage: "`PROJECT` keys of this project only"}),
 				Action: listAPIKeys,
 			},
 			{

@@ -94,6 +94,9 @@ type Config struct {
 	AllowOrigins []string
 	// AllowHosts are names, beside loopback ones, to serve under without a key.
 	AllowHosts []string
+	// NamedDestinations is how many destinations /metrics names; 0: metrics.DefaultNamed;
+	// negative: none.
+	NamedDestinations int
 	// Senders is how many jobs are sent concurrently; 0: the engine's default.
 	Senders int
 	// Grace is added to an answer deadline before an outcome counts as unknown;

@@ -74,12 +74,15 @@ func doctorCommand(version string) *cli.Command {
 				return err
 			}
 			_, database, err := cfg.check()
-			if err != nil {
-				return err
+			d := &doctor{cfg: cfg, database: database}
+			if err != nil { // a server would not start; the rest is worth knowing all the same
+				d.fail("configuration", "", "%s", err)
+				if d.database, err = ParseDatabase(cfg.Database); err != nil {
+					return d.report(cmd)
+				}
 			}
 			ctx, cancel := context.WithTimeout(ctx, doctorTime)
 			defer cancel()
-			d := &doctor{cfg: cfg, database: database}
 			d.examine(ctx)
 			return d.report(cmd)
 		},

@@ -44,7 +44,7 @@ func keysCommand() *cli.Command {
 					"with --standby as one that only opens. One command at a time.",
 				Flags: []cli.Flag{
 					// No variable: without the flag nothing is written.
-					&cli.StringFlag{Name: "key-file", Usage: "the key `FILE` to add it to"},
+					&cli.StringFlag{Name: "key-file", Usage: "`FILE` the key file to add it to"},
 					&cli.BoolFlag{Name: "standby", Usage: "add it as a key that only opens; fireonce keys use lets it seal"},
 				},
 				Action: generateKey,

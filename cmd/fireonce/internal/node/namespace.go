@@ -9,7 +9,9 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlite"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -24,22 +26,41 @@ func namespaceCommand() *cli.Command {
 		Description: "Keep it apart from the database. If the database is lost, start the new one with `serve --namespace NAME`: a client\n" +
 			"that repeats a request with its key then reaches a receiver that dedupes under the same effect key, and one effect\n" +
 			"stands. Give no two installations the same one: they would swallow each other's effects. `serve` logs it, too.\n\n" +
-			"An SQLite file must not be in use.",
-		Flags: []cli.Flag{databaseFlag()},
+			"With --server a running server is asked, with FIREONCE_API_KEY if it requires one: the operator's key, or one with\n" +
+			"the scope admin. Without it the database is opened; an SQLite file must not be in use then.",
+		Flags: append(client.ServerFlags(), databaseFlag()),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			d, err := databaseOf(cmd)
-			if err != nil {
-				return err
+			name, err := readNamespace(ctx, cmd)
+			if err == nil {
+				fmt.Fprintln(cmd.Root().Writer, name)
 			}
-			return stopFirst(d.with(ctx, func(s store.Store) error {
-				meta, err := s.Meta(ctx)
-				if err == nil {
-					fmt.Fprintln(cmd.Root().Writer, meta.Namespace)
-				}
-				return err
-			}))
+			return err
 		},
 	}
+}
+
+// readNamespace reads the namespace from the server or the database that the flags name.
+func readNamespace(ctx context.Context, cmd *cli.Command) (name string, err error) {
+	if cmd.IsSet("server") || cmd.IsSet("profile") {
+		api, err := client.DialFor(cmd)
+		if err != nil {
+			return "", err
+		}
+		return api.Namespace(ctx)
+	}
+	d, err := databaseOf(cmd)
+	if err != nil {
+		return "", err
+	}
+	err = d.with(ctx, func(s store.Store) error {
+		meta, err := s.Meta(ctx)
+		name = meta.Namespace
+		return err
+	})
+	if errors.Is(err, sqlite.ErrLocked) {
+		err = fmt.Errorf("%w: ask the server that uses it, with --server", err)
+	}
+	return name, err
 }
 
 // checkNamespace refuses a value that is no namespace. Empty: there is none.

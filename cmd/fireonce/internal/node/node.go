@@ -109,6 +109,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	database.clock = store.ClockOptions{SuspectFor: cfg.ClockDoubt, Trust: cfg.TrustClock, Report: cfg.tellClock}
 	n := &Node{cfg: cfg, database: database, failed: make(chan error, 3), drained: make(chan error, 1), worker: newWorker(), began: time.Now()}
 	n.metrics = metrics.New(cfg.Version, n.worker)
+	if cfg.NamedDestinations != 0 {
+		n.metrics.NameDestinations(cfg.NamedDestinations)
+	}
 	if n.tracer, err = tracing.FromEnv(ctx, tracing.Config{Version: cfg.Version, Instance: n.worker, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
@@ -169,7 +172,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		return err
 	}
 	n.scheduler = schedule.New(schedule.Config{
-		Store: n.cfg.firings(n.store), Connectors: registry, Zones: zones, Namespace: n.meta.Namespace, NewID: newID, Log: n.cfg.Log,
+		Store: n.cfg.firings(n.store), Connectors: registry, Zones: zones, Namespace: n.meta.Namespace, NewID: newID, Log: n.cfg.Log, Metrics: n.metrics,
 	})
 	if n.server, err = server.New(server.Config{
 		Store: n.store, Creator: n.cfg.creator(eng.DirectStart(n.store)), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,

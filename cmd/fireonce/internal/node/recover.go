@@ -42,8 +42,8 @@ func recoverCommand() *cli.Command {
 			databaseFlag(),
 			standbyFlag(),
 			&cli.StringFlag{Name: "state-dir", Usage: stateDirUsage + ": none", Sources: cli.EnvVars("FIREONCE_STATE_DIR")},
-			&cli.StringFlag{Name: "since", Usage: "the time of the restored state, as RFC 3339 `TIME`"},
-			&cli.StringFlag{Name: "as", Usage: "a `RULING`: hold or retry"},
+			&cli.StringFlag{Name: "since", Usage: "`TIME` when the restored state is of, e.g. 2030-01-31T09:00:00+01:00"},
+			&cli.StringFlag{Name: "as", Usage: "`RULING` hold or retry"},
 			&cli.BoolFlag{
 				Name:  "new-namespace",
 				Usage: "the copy becomes an installation of its own, such as staging: its effect keys are new ones; stop its servers first",

@@ -4,12 +4,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -121,6 +123,8 @@ func newServeFlags(version string) *serveFlags {
 	f.group = "Other ports, and browsers"
 	f.text(&c.GRPCListen, "grpc-listen", "", "the `ADDRESS` of gRPC alone; off: none; default: the port after that of --listen")
 	f.text(&c.OpsListen, "ops-listen", defaultOps, "the `ADDRESS` of metrics and probes, without a key; off: none")
+	f.number(&c.NamedDestinations, "metrics-destinations", metrics.DefaultNamed,
+		"the `NUMBER` of failing destinations that metrics name, 0 to "+strconv.Itoa(metrics.MostNamed)+"; the others are one sum")
 	f.text(&f.allowOrigin, "allow-origin", "", "web origins, `URL,…`, that may call from a browser")
 	f.text(&f.allowHost, "allow-host", "", "names, `HOST,…`, to answer to without an API key, beside loopback ones")
 
@@ -173,6 +177,12 @@ func (f *serveFlags) read(cmd *cli.Command) (c Config, err error) {
 	}
 	if c.Senders < 1 {
 		return c, exit.Usagef("--senders must be positive")
+	}
+	switch n := c.NamedDestinations; {
+	case n < 0, n > metrics.MostNamed:
+		return c, exit.Usagef("--metrics-destinations must be 0 to %d", metrics.MostNamed)
+	case n == 0:
+		c.NamedDestinations = -1
 	}
 	for _, name := range []string{"grace", "lease", "clock-doubt"} {
 		if cmd.Duration(name) < time.Second {

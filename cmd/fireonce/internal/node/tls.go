@@ -70,6 +70,7 @@ func (t *TLS) checkACME() error {
 func (n *Node) openTLS() error {
 	t := n.cfg.TLS
 	if !t.on() {
+		n.watchCertificates(nil)
 		return nil
 	}
 	o := certs.Options{Log: n.cfg.Log}
@@ -77,6 +78,7 @@ func (n *Node) openTLS() error {
 	if t.ACME.IsZero() {
 		err = n.followPair(o)
 	} else {
+		n.watchCertificates(nil)
 		err = n.openACME()
 	}
 	if err != nil {
@@ -102,6 +104,7 @@ func (n *Node) followPair(o certs.Options) error {
 	}
 	n.tls = &certs.Server{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own.Current(), nil }}
 	n.reloads = append(n.reloads, own.Reload)
+	n.watchCertificates(own)
 	return nil
 }
 

@@ -26,9 +26,9 @@ func Command(version string) *cli.Command {
 			"platforms have beside what Fireonce believes; faults come by its buttons, or by words such as\n" +
 			"[lose the answer] in a text. Ctrl-C ends it. See docs/accounts.md.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "dir", Usage: "the `FOLDER` to keep everything in, and to go on from", DefaultText: "a temporary one, which is removed at the end"},
-			&cli.IntFlag{Name: "server-port", Usage: "the `PORT` of Fireonce; 0: a free one", DefaultText: fmt.Sprint(ServerPort), Value: -1},
-			&cli.IntFlag{Name: "port", Usage: "the first `PORT` of the page and the platforms, which take the " + fmt.Sprint(len(fakes.Fakes)) + " after it; 0: free ones", DefaultText: fmt.Sprint(FirstPort), Value: -1},
+			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` where to keep everything, and to go on from", DefaultText: "a temporary one, which is removed at the end"},
+			&cli.IntFlag{Name: "server-port", Usage: "`PORT` where Fireonce is; 0: a free one", DefaultText: fmt.Sprint(ServerPort), Value: -1},
+			&cli.IntFlag{Name: "port", Usage: "`PORT` where the page is; the platforms take the " + fmt.Sprint(len(fakes.Fakes)) + " after it; 0: free ones", DefaultText: fmt.Sprint(FirstPort), Value: -1},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error { return run(ctx, cmd, version) },
 	}

@@ -24,45 +24,49 @@ export const file_fireonce_v1_job_filter: GenFile = /*@__PURE__*/
  */
 export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
   /**
+   * Jobs in one of these states.
+   *
    * @generated from field: repeated fireonce.v1.JobState states = 1;
    */
   states: JobState[];
 
   /**
-   * At most 50.
+   * Jobs of these connections. At most 50.
    *
    * @generated from field: repeated string connection_ids = 2;
    */
   connectionIds: string[];
 
   /**
+   * Jobs that this schedule has made.
+   *
    * @generated from field: string schedule_id = 3;
    */
   scheduleId: string;
 
   /**
-   * schedule_time at or after this.
+   * Jobs whose schedule_time is at or after this.
    *
    * @generated from field: google.protobuf.Timestamp schedule_time_from = 4;
    */
   scheduleTimeFrom?: Timestamp;
 
   /**
-   * schedule_time before this.
+   * Jobs whose schedule_time is before this.
    *
    * @generated from field: google.protobuf.Timestamp schedule_time_before = 5;
    */
   scheduleTimeBefore?: Timestamp;
 
   /**
-   * All must match. At most 8.
+   * Jobs with all of these labels. At most 8.
    *
    * @generated from field: map<string, string> labels = 6;
    */
   labels: { [key: string]: string };
 
   /**
-   * At most 100.
+   * These jobs. At most 100.
    *
    * @generated from field: repeated string job_ids = 7;
    */
@@ -77,87 +81,92 @@ export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
   connectionKeys: string[];
 
   /**
-   * Beginning of the idempotency key, byte for byte; a whole key, too. Served by an index.
+   * Jobs whose idempotency key begins with this, byte for byte; a whole key, too.
+   * Served by an index.
    *
    * @generated from field: string idempotency_key_prefix = 9;
    */
   idempotencyKeyPrefix: string;
 
   /**
-   * A part of the idempotency key, byte for byte, at least 3 characters. There is no
-   * index for it: pages may be empty before the last one, so set other fields, too.
+   * Jobs whose idempotency key contains this, byte for byte, at least 3 characters.
+   * There is no index for it: pages may be empty before the last one, so set other
+   * fields, too.
    *
    * @generated from field: string idempotency_key_text = 10;
    */
   idempotencyKeyText: string;
 
   /**
-   * Effect.external_id, the whole of it: only jobs that have SUCCEEDED.
+   * Jobs whose effect has this id on the platform. The whole of Effect.external_id:
+   * only jobs that have SUCCEEDED.
    *
    * @generated from field: string external_id = 11;
    */
   externalId: string;
 
   /**
-   * The payload's recipient: an address in to, cc or bcc of an e-mail, in any case and
-   * without the name beside it, or the recipient_id of a direct message. The first 100 of
-   * a job are indexed. Needs the scope "payloads:read": an answer reveals a part of a
-   * payload.
+   * Jobs whose payload has this recipient: an address in to, cc or bcc of an e-mail, in
+   * any case and without the name beside it, or the recipient_id of a direct message.
+   * The first 100 of a job are indexed. Needs the scope "payloads:read": an answer
+   * reveals a part of a payload.
    *
    * @generated from field: string recipient = 12;
    */
   recipient: string;
 
   /**
-   * Kind of Job.last_error.
+   * Jobs whose last error is of one of these kinds.
    *
    * @generated from field: repeated fireonce.v1.FailureKind error_kinds = 13;
    */
   errorKinds: FailureKind[];
 
   /**
+   * Jobs of these effect classes.
+   *
    * @generated from field: repeated fireonce.v1.EffectClass effect_classes = 14;
    */
   effectClasses: EffectClass[];
 
   /**
-   * create_time at or after this.
+   * Jobs that were created at or after this.
    *
    * @generated from field: google.protobuf.Timestamp create_time_from = 15;
    */
   createTimeFrom?: Timestamp;
 
   /**
-   * create_time before this.
+   * Jobs that were created before this.
    *
    * @generated from field: google.protobuf.Timestamp create_time_before = 16;
    */
   createTimeBefore?: Timestamp;
 
   /**
-   * end_time at or after this: only jobs that have ended.
+   * Jobs that ended at or after this.
    *
    * @generated from field: google.protobuf.Timestamp end_time_from = 17;
    */
   endTimeFrom?: Timestamp;
 
   /**
-   * end_time before this: only jobs that have ended.
+   * Jobs that ended before this.
    *
    * @generated from field: google.protobuf.Timestamp end_time_before = 18;
    */
   endTimeBefore?: Timestamp;
 
   /**
-   * The job has been in its state for at least this long, by the store's clock. At most 5
-   * years.
+   * Jobs that have been in their state for at least this long, by the store's clock. At
+   * most 5 years.
    *
    * @generated from field: google.protobuf.Duration state_age = 19;
    */
   stateAge?: Duration;
 
   /**
-   * The states of these phases. With states, a job must match both.
+   * Jobs in the states of these phases. With states, a job must match both.
    *
    * @generated from field: repeated fireonce.v1.Phase phases = 20;
    */

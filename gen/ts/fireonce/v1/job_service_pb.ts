@@ -87,9 +87,9 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
   scheduleTime?: Timestamp;
 
   /**
-   * How late the job may begin: its first attempt, from schedule_time. After that, the job is
-   * EXPIRED. How long a job that has begun is tried is retry_policy.keep_trying. Unset: 2 h.
-   * At most 30 days.
+   * How late the first attempt may begin, counted from schedule_time. After that, the
+   * job is EXPIRED. How long a job that has begun is tried is retry_policy.keep_trying.
+   * Unset: 2 h. At most 30 days.
    *
    * @generated from field: google.protobuf.Duration start_window = 7;
    */
@@ -103,14 +103,15 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
   retryPolicy?: RetryPolicy;
 
   /**
-   * Unspecified: ONCE_OR_ASK.
+   * What becomes of an outcome that stays unknown. Unspecified: ONCE_OR_ASK.
    *
    * @generated from field: fireonce.v1.Delivery delivery = 9;
    */
   delivery: Delivery;
 
   /**
-   * Not part of the comparison of repeats. At most 32.
+   * Names and values by which the job is found. Not part of the comparison of repeats.
+   * At most 32.
    *
    * @generated from field: map<string, string> labels = 10;
    */
@@ -127,9 +128,9 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
   /**
    * A job of the same connection that this one replies to (a thread). This one waits
    * until that one has succeeded and uses its external id. If that one ends otherwise,
-   * this one is CANCELED. At most 100 jobs wait for one; those that have ended while they
-   * waited count until they are removed. Unset: it replies to none. When repeats are
-   * compared, id and key of one job are equal.
+   * this one is CANCELED. At most 100 jobs wait for one; those that have ended while
+   * they waited count until they are removed. Unset: none. When repeats
+   * are compared, id and key of one job are equal.
    *
    * @generated from oneof fireonce.v1.ScheduleJobRequest.reply_to
    */
@@ -150,11 +151,11 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Check as a submit does, store nothing: the request, its limits, what the connector
-   * can send with the connection's settings, and the quotas. Media files are looked up,
-   * and missing ones are warnings. The platform is not called, so the credential, the
-   * recipient, and limits that only the platform knows stay unchecked. The answer's job
-   * has no id.
+   * Check as a submit does, and store nothing. This covers the request, its limits,
+   * what the connector can send with the connection's settings, and the quotas. Media
+   * files are looked up, and missing ones are warnings. The platform is not called, so
+   * the credential, the recipient, and limits that only the platform knows stay
+   * unchecked. The answer's job has no id.
    *
    * @generated from field: bool validate_only = 14;
    */
@@ -169,19 +170,19 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
   attemptTimeout?: Duration;
 
   /**
-   * How long a reply waits for the job that it replies to, from its own schedule_time.
-   * After that it becomes EXPIRED. The start window counts only from the end of that job,
-   * or from this job's own time if that is later. Unset: 72 h. At most 5 years. Only with
-   * reply_to.
+   * How long a reply waits for the job that it replies to, counted from its own
+   * schedule_time. After that it becomes EXPIRED. The start window counts only from the
+   * end of that job, or from this job's own time if that is later. Unset: 72 h. At most
+   * 5 years. Only with reply_to.
    *
    * @generated from field: google.protobuf.Duration wait_window = 16;
    */
   waitWindow?: Duration;
 
   /**
-   * The effect key, for an effect that other code has begun under it, such as a charge:
-   * Fireonce takes it over, and the receiver drops a repeat of what it did already. Needs
-   * the scope "effect-keys:write". Only if the connection is KEYED, and not with
+   * The effect key of an effect that other code has begun under it, such as a charge.
+   * Fireonce takes it over, and the receiver drops a repeat of what it did already.
+   * Needs the scope "effect-keys:write". Only if the connection is KEYED, and not with
    * delivery AT_LEAST_ONCE. An effect key is used once at a receiver, in all projects
    * together, forever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and port, with
    * http and https at their usual ports as one, or a whole platform. Derived keys start
@@ -439,6 +440,8 @@ export type ListJobsRequest = Message<"fireonce.v1.ListJobsRequest"> & {
   filter?: JobFilter;
 
   /**
+   * The order of the list. Unspecified: SCHEDULE_TIME_DESC.
+   *
    * @generated from field: fireonce.v1.JobOrder order = 2;
    */
   order: JobOrder;
@@ -505,26 +508,28 @@ export const ListJobsResponseSchema: GenMessage<ListJobsResponse> = /*@__PURE__*
  */
 export type EventFilter = Message<"fireonce.v1.EventFilter"> & {
   /**
-   * At most 100.
+   * Changes of these jobs. At most 100.
    *
    * @generated from field: repeated string job_ids = 1;
    */
   jobIds: string[];
 
   /**
-   * At most 50.
+   * Changes of jobs of these connections. At most 50.
    *
    * @generated from field: repeated string connection_ids = 2;
    */
   connectionIds: string[];
 
   /**
+   * Changes of jobs that this schedule has made.
+   *
    * @generated from field: string schedule_id = 3;
    */
   scheduleId: string;
 
   /**
-   * All must be among the labels that the job has now. At most 8.
+   * Changes of jobs that have all of these labels now. At most 8.
    *
    * @generated from field: map<string, string> labels = 4;
    */
@@ -779,7 +784,7 @@ export type UpdateJobRequest = Message<"fireonce.v1.UpdateJobRequest"> & {
   labels: { [key: string]: string };
 
   /**
-   * Unspecified: ONCE_OR_ASK.
+   * What becomes of an outcome that stays unknown. Unspecified: ONCE_OR_ASK.
    *
    * @generated from field: fireonce.v1.Delivery delivery = 7;
    */
@@ -801,7 +806,7 @@ export type UpdateJobRequest = Message<"fireonce.v1.UpdateJobRequest"> & {
   attemptTimeout?: Duration;
 
   /**
-   * IANA name in which to show schedule_time. Empty: none.
+   * IANA name of the zone in which schedule_time is shown. Empty: none.
    *
    * @generated from field: string time_zone = 10;
    */
@@ -861,7 +866,7 @@ export type CancelJobRequest = Message<"fireonce.v1.CancelJobRequest"> & {
   etag: string;
 
   /**
-   * One line, at most 500 characters. Shown in the events.
+   * Why, for the record. One line, at most 500 characters. Shown in the events.
    *
    * @generated from field: string reason = 4;
    */
@@ -885,8 +890,9 @@ export type CancelJobResponse = Message<"fireonce.v1.CancelJobResponse"> & {
   job?: Job;
 
   /**
-   * True only if nothing was and nothing will be sent. False: requested, but the effect
-   * may exist.
+   * True only if no attempt is known that sent anything, and none will be made. After a
+   * restore the database may have lost an attempt: while it is quarantined, and for a job
+   * that needed a person's ruling, this is false. False: requested, but the effect may exist.
    *
    * @generated from field: bool prevented = 2;
    */
@@ -992,8 +998,8 @@ export type RescheduleJobRequest = Message<"fireonce.v1.RescheduleJobRequest"> &
   localTime?: LocalTime;
 
   /**
-   * Unset: unchanged. At most 30 days. The wait window of a reply stays, and counts from
-   * the new time.
+   * How late the first attempt may begin, counted from the new time. Unset: unchanged.
+   * At most 30 days. The wait window of a reply stays, and counts from the new time.
    *
    * @generated from field: google.protobuf.Duration start_window = 5;
    */
@@ -1182,6 +1188,8 @@ export type ResolveJobRequest = Message<"fireonce.v1.ResolveJobRequest"> & {
   etag: string;
 
   /**
+   * What the person has found out.
+   *
    * @generated from field: fireonce.v1.Resolution.Decision decision = 4;
    */
   decision: Resolution_Decision;
@@ -1201,16 +1209,16 @@ export type ResolveJobRequest = Message<"fireonce.v1.ResolveJobRequest"> & {
   externalId: string;
 
   /**
-   * Decide although the reconciler is still looking.
+   * Decide although the outcome is still being looked for.
    *
    * @generated from field: bool override_reconciler = 7;
    */
   overrideReconciler: boolean;
 
   /**
-   * With DECISION_RESEND of a job with the caller's own effect_key: the one of the new
-   * effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the job's
-   * present effect has had an attempt; otherwise not allowed.
+   * With DECISION_RESEND of a job with the caller's own effect_key: the key of the new
+   * effect. It is under the rules of ScheduleJobRequest.effect_key. Required then, if
+   * the job's present effect has had an attempt; otherwise not allowed.
    *
    * @generated from field: string effect_key = 8;
    */

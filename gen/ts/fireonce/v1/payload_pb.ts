@@ -109,7 +109,8 @@ export type SocialPost = Message<"fireonce.v1.SocialPost"> & {
   text: string;
 
   /**
-   * At most 20, in the order shown.
+   * Pictures and videos, in the order shown. The server or the platform fetches them
+   * when the job is sent. At most 20.
    *
    * @generated from field: repeated fireonce.v1.MediaRef media = 2;
    */
@@ -124,7 +125,7 @@ export type SocialPost = Message<"fireonce.v1.SocialPost"> & {
   replyToId: string;
 
   /**
-   * BCP 47, e.g. "en" or "pt-BR".
+   * The text's language, as BCP 47 has it: "en" or "pt-BR".
    *
    * @generated from field: string language = 4;
    */
@@ -183,7 +184,7 @@ export const SocialPostSchema: GenMessage<SocialPost> = /*@__PURE__*/
  */
 export type DirectMessage = Message<"fireonce.v1.DirectMessage"> & {
   /**
-   * Platform id of the person or the conversation written to.
+   * The platform's id of the person or the conversation written to.
    *
    * @generated from field: string recipient_id = 1;
    */
@@ -214,36 +215,42 @@ export const DirectMessageSchema: GenMessage<DirectMessage> = /*@__PURE__*/
  */
 export type Email = Message<"fireonce.v1.Email"> & {
   /**
+   * The author's address.
+   *
    * @generated from field: string sender = 1;
    */
   sender: string;
 
   /**
-   * At most 50; to, cc and bcc together hold at least one.
+   * The recipients' addresses. At most 50; to, cc and bcc together hold at least one.
    *
    * @generated from field: repeated string to = 2;
    */
   to: string[];
 
   /**
+   * Addresses that get a copy.
+   *
    * @generated from field: repeated string cc = 3;
    */
   cc: string[];
 
   /**
+   * Addresses that get a copy, which the others do not see.
+   *
    * @generated from field: repeated string bcc = 4;
    */
   bcc: string[];
 
   /**
-   * Where answers are sent, if not to sender.
+   * Addresses for answers. Empty: the author's.
    *
    * @generated from field: repeated string reply_to = 5;
    */
   replyTo: string[];
 
   /**
-   * One line, at most 998 characters.
+   * The subject. One line, at most 998 characters.
    *
    * @generated from field: string subject = 6;
    */
@@ -260,6 +267,8 @@ export type Email = Message<"fireonce.v1.Email"> & {
   htmlBody: string;
 
   /**
+   * Files that are attached. The server fetches them when it sends.
+   *
    * @generated from field: repeated fireonce.v1.MediaRef attachments = 9;
    */
   attachments: MediaRef[];
@@ -347,15 +356,17 @@ export const EmailHeaderSchema: GenMessage<EmailHeader> = /*@__PURE__*/
  */
 export type Unsubscribe = Message<"fireonce.v1.Unsubscribe"> & {
   /**
-   * https. At most 900 characters, as typed and as sent: see Webhook.url.
+   * Where a recipient asks for no more e-mails: https. At most 900 characters, as typed
+   * and as sent: see Webhook.url.
    *
    * @generated from field: string url = 1;
    */
   url: string;
 
   /**
-   * The address to write to, as RFC 6068 has it: "mailto:leave@example.org?subject=leave". Only subject
-   * and body may follow the address. At most 900 characters.
+   * The address to which a recipient writes for no more e-mails, as RFC 6068 has it:
+   * "mailto:leave@example.org?subject=leave". Only subject and body may follow the
+   * address. At most 900 characters.
    *
    * @generated from field: string mailto = 2;
    */
@@ -387,11 +398,12 @@ export const UnsubscribeSchema: GenMessage<Unsubscribe> = /*@__PURE__*/
  */
 export type Webhook = Message<"fireonce.v1.Webhook"> & {
   /**
-   * https, or http if the operator allows it; without user info, fragment, white space,
-   * backslashes or control characters. At most 2,048 characters, as typed and as sent.
-   * It is sent in ASCII: the host by UTS 46, the rest percent-encoded in UTF-8, and so is
-   * what RFC 3986 does not allow there, such as [ ] { } and |. It is stored and returned as
-   * typed. The host is resolved and checked against the egress policy when the request is
+   * Where the request is sent: https, or http if the operator allows it. Without user
+   * info, fragment, white space, backslashes or control characters. At most 2,048
+   * characters, as typed and as sent. It is sent in ASCII: the host by UTS 46, the rest
+   * percent-encoded in UTF-8, and so is what RFC 3986 does not allow there, such as [ ]
+   * { } and |. It is stored and returned as typed. The host is resolved and checked
+   * against the egress policy when the request is
    * *dialed*, not here.
    *
    * @generated from field: string url = 1;
@@ -440,15 +452,15 @@ export type Webhook = Message<"fireonce.v1.Webhook"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Empty: application/json.
+   * The body's type. Empty: application/json.
    *
    * @generated from field: string content_type = 4;
    */
   contentType: string;
 
   /**
-   * Added to the request. Never secrets: they are stored with the job and
-   * returned; secret headers belong in Credential.headers.
+   * Headers that are added to the request. Never secrets: they are stored with the job
+   * and returned; secret headers belong in Credential.headers.
    *
    * Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, case-insensitively:
    * Authorization, Cookie, Proxy-*, Host, Connection, Keep-Alive, TE, Trailer,
@@ -476,6 +488,8 @@ export const WebhookSchema: GenMessage<Webhook> = /*@__PURE__*/
  */
 export type HttpRequest = Message<"fireonce.v1.HttpRequest"> & {
   /**
+   * The request's method. Unspecified: POST.
+   *
    * @generated from field: fireonce.v1.HttpMethod method = 1;
    */
   method: HttpMethod;
@@ -526,7 +540,7 @@ export type HttpRequest = Message<"fireonce.v1.HttpRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Empty with a body: application/json.
+   * The body's type. Empty with a body: application/json.
    *
    * @generated from field: string content_type = 6;
    */

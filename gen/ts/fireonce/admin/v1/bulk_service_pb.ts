@@ -56,7 +56,7 @@ export type BulkCancelJobsRequest = Message<"fireonce.admin.v1.BulkCancelJobsReq
   pageToken: string;
 
   /**
-   * One line, at most 500 characters. Shown in the events.
+   * Why, for the record. One line, at most 500 characters. Shown in the events.
    *
    * @generated from field: string reason = 5;
    */
@@ -197,14 +197,15 @@ export type BulkRescheduleJobsRequest = Message<"fireonce.admin.v1.BulkReschedul
   localTime?: LocalTime;
 
   /**
-   * Instead: each job's own schedule_time, later by this; negative: earlier. At most 5 years.
+   * Instead, each job's own schedule_time, later by this; negative: earlier. At most 5
+   * years.
    *
    * @generated from field: google.protobuf.Duration delay = 7;
    */
   delay?: Duration;
 
   /**
-   * As in RescheduleJobRequest.
+   * How late the first attempts may begin, as in RescheduleJobRequest.
    *
    * @generated from field: google.protobuf.Duration start_window = 8;
    */
@@ -278,6 +279,8 @@ export type BulkResolveJobsRequest = Message<"fireonce.admin.v1.BulkResolveJobsR
   pageToken: string;
 
   /**
+   * What the person has found out.
+   *
    * @generated from field: fireonce.v1.Resolution.Decision decision = 5;
    */
   decision: Resolution_Decision;
@@ -290,7 +293,7 @@ export type BulkResolveJobsRequest = Message<"fireonce.admin.v1.BulkResolveJobsR
   note: string;
 
   /**
-   * Also jobs in AMBIGUOUS, although the reconciler is still looking.
+   * Also jobs in AMBIGUOUS, although their outcomes are still being looked for.
    *
    * @generated from field: bool override_reconciler = 7;
    */

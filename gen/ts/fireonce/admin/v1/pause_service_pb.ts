@@ -49,6 +49,8 @@ export type PauseTarget = Message<"fireonce.admin.v1.PauseTarget"> & {
     case: "connector";
   } | {
     /**
+     * The jobs of a connection.
+     *
      * @generated from field: string connection_id = 4;
      */
     value: string;
@@ -63,8 +65,8 @@ export type PauseTarget = Message<"fireonce.admin.v1.PauseTarget"> & {
     case: "connectionKey";
   } | {
     /**
-     * An account, or a scheme, host and port ("https://example.com:443"), whichever connection
-     * leads there.
+     * The jobs to a scheme, host and port ("https://example.com:443"), whichever connection leads
+     * there. A path and a query are ignored. An account is paused by its connection.
      *
      * @generated from field: string destination = 6;
      */
@@ -213,21 +215,21 @@ export type CreatePauseRequest = Message<"fireonce.admin.v1.CreatePauseRequest">
   target?: PauseTarget;
 
   /**
-   * Why: one line, at most 500 characters. Shown wherever the pause is.
+   * Why, in at most 500 characters. One line, shown wherever the pause is.
    *
    * @generated from field: string note = 2;
    */
   note: string;
 
   /**
-   * From when on. Unset: now.
+   * From when on it is in force. Unset: now.
    *
    * @generated from field: google.protobuf.Timestamp begin_time = 3;
    */
   beginTime?: Timestamp;
 
   /**
-   * Until when. Unset: until EndPause. After begin_time and in the future.
+   * Until when it is in force. Unset: until it is resumed. After begin_time and in the future.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 4;
    */

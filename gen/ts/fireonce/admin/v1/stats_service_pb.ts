@@ -25,7 +25,7 @@ export const file_fireonce_admin_v1_stats_service: GenFile = /*@__PURE__*/
  */
 export type GetStatsRequest = Message<"fireonce.admin.v1.GetStatsRequest"> & {
   /**
-   * Unset: the whole project.
+   * The connection whose jobs are counted. Unset: the whole project.
    *
    * @generated from oneof fireonce.admin.v1.GetStatsRequest.connection
    */
@@ -368,7 +368,7 @@ export type CountJobsRequest = Message<"fireonce.admin.v1.CountJobsRequest"> & {
   filter?: JobFilter;
 
   /**
-   * Unset: none, so that groups stays empty.
+   * What else the jobs are counted by, in groups. Unset: none. Then groups stays empty.
    *
    * @generated from field: fireonce.admin.v1.CountDimension group_by = 2;
    */
@@ -547,6 +547,8 @@ export type QueryStatsRequest = Message<"fireonce.admin.v1.QueryStatsRequest"> &
   dimensions: StatsDimension[];
 
   /**
+   * The time of one row, in UTC.
+   *
    * @generated from field: fireonce.admin.v1.StatsBucket bucket = 3;
    */
   bucket: StatsBucket;

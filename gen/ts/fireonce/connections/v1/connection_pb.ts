@@ -65,7 +65,7 @@ export type Connection = Message<"fireonce.connections.v1.Connection"> & {
   connector: string;
 
   /**
-   * One line, at most 120 characters.
+   * A name for people. One line, at most 120 characters.
    *
    * @generated from field: string display_name = 4;
    */
@@ -144,8 +144,8 @@ export type Connection = Message<"fireonce.connections.v1.Connection"> & {
   limits?: ConnectionLimits;
 
   /**
-   * For the client's own use, as a job's labels: ConnectionFilter finds connections by
-   * them. At most 32.
+   * Names and values by which the connection is found (ConnectionFilter). For the
+   * client's own use, as a job's labels. At most 32.
    *
    * @generated from field: map<string, string> labels = 16;
    */
@@ -318,12 +318,12 @@ export type ConnectionLimits = Message<"fireonce.connections.v1.ConnectionLimits
   maxPerMinute: number;
 
   /**
-   * At most one effect in this time: once an attempt of a job has begun, attempts of
-   * other jobs of the connection wait until this time has passed, whatever the attempt's
-   * outcome (a failed one counts, too). Such a job waits within its start window and is
-   * EXPIRED after it; once it has begun, within its time to keep trying. Repeats of an attempt whose outcome is unknown do not wait.
-   * Attempts count from when the limit is set. Unset or 0: no such limit. At most 31
-   * days.
+   * At most one effect in this time. Once an attempt of a job has begun, attempts of
+   * other jobs of the connection wait until this time has passed, whatever the
+   * attempt's outcome (a failed one counts, too). Such a job waits within its start
+   * window and is EXPIRED after it; once it has begun, within its time to keep trying.
+   * Repeats of an attempt whose outcome is unknown do not wait. Attempts count from
+   * when the limit is set. Unset or 0: no such limit. At most 31 days.
    *
    * @generated from field: google.protobuf.Duration cool_down = 3;
    */

@@ -158,28 +158,29 @@ export const GetConnectionResponseSchema: GenMessage<GetConnectionResponse> = /*
  */
 export type ConnectionFilter = Message<"fireonce.connections.v1.ConnectionFilter"> & {
   /**
-   * Empty: all states, DELETED only with show_deleted.
+   * Connections in one of these states. Empty: all states, DELETED only with
+   * show_deleted.
    *
    * @generated from field: repeated fireonce.connections.v1.ConnectionState states = 1;
    */
   states: ConnectionState[];
 
   /**
-   * At most 20.
+   * Connections of these connectors. At most 20.
    *
    * @generated from field: repeated string connectors = 2;
    */
   connectors: string[];
 
   /**
-   * All must match. At most 8.
+   * Connections with all of these labels. At most 8.
    *
    * @generated from field: map<string, string> labels = 3;
    */
   labels: { [key: string]: string };
 
   /**
-   * As Connection.account_identity, exactly.
+   * Connections of this account. It is Connection.account_identity, exactly.
    *
    * @generated from field: string account_identity = 4;
    */
@@ -200,16 +201,16 @@ export type ConnectionFilter = Message<"fireonce.connections.v1.ConnectionFilter
   idempotencyKeys: string[];
 
   /**
-   * Contained in display_name, account_identity or idempotency_key. The letters A to Z
-   * match in either case. At most 120 characters.
+   * Connections that have this in their display_name, account_identity or
+   * idempotency_key. The letters A to Z match in either case. At most 120 characters.
    *
    * @generated from field: string text = 7;
    */
   text: string;
 
   /**
-   * The credential is known to expire before this: a login that is not renewed in time
-   * has to be repeated by a person.
+   * Connections whose credential is known to expire before this. A login that is not
+   * renewed in time has to be repeated by a person.
    *
    * @generated from field: google.protobuf.Timestamp credential_expire_before = 8;
    */
@@ -325,7 +326,7 @@ export type UpdateConnectionRequest = Message<"fireonce.connections.v1.UpdateCon
   updateMask?: FieldMask;
 
   /**
-   * As Connection.display_name.
+   * A name for people, as Connection.display_name.
    *
    * @generated from field: string display_name = 5;
    */
@@ -611,7 +612,7 @@ export type PauseConnectionRequest = Message<"fireonce.connections.v1.PauseConne
   } | { case: undefined; value?: undefined };
 
   /**
-   * One line, at most 500 characters; shown as state_reason.
+   * Why. One line, at most 500 characters; shown as state_reason.
    *
    * @generated from field: string reason = 3;
    */
@@ -666,9 +667,9 @@ export type ResumeConnectionRequest = Message<"fireonce.connections.v1.ResumeCon
   } | { case: undefined; value?: undefined };
 
   /**
-   * The fate of jobs that fell due during the pause but whose start_deadline has not
-   * passed: false, they run now at the connection's rate limit; true, they become
-   * EXPIRED.
+   * Let jobs that fell due during the pause become EXPIRED. It is about those whose
+   * start_deadline has not passed: false, they run now at the connection's rate limit;
+   * true, they become EXPIRED.
    *
    * @generated from field: bool expire_missed = 3;
    */

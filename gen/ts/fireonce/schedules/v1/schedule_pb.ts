@@ -39,17 +39,17 @@ export const file_fireonce_schedules_v1_schedule: GenFile = /*@__PURE__*/
  */
 export type ScheduleSpec = Message<"fireonce.schedules.v1.ScheduleSpec"> & {
   /**
-   * IANA name, e.g. "Europe/Vienna", as in LocalTime. Sources and exclusions are in its
-   * local time.
+   * IANA name of the zone whose clocks count, e.g. "Europe/Vienna". As in LocalTime.
+   * Sources and exclusions are in its local time.
    *
    * @generated from field: string time_zone = 1;
    */
   timeZone: string;
 
   /**
-   * Five fields (minute, hour, day of month, month, day of week) with names, "L", "W" and
-   * "#", or "@hourly", "@daily", "@weekly", "@monthly", "@yearly". If neither day field
-   * begins with "*" or "?", a day matches by either of them.
+   * Cron expressions: five fields (minute, hour, day of month, month, day of week) with
+   * names, "L", "W" and "#", or "@hourly", "@daily", "@weekly", "@monthly", "@yearly".
+   * If neither day field begins with "*" or "?", a day matches by either of them.
    *
    * @generated from field: repeated string cron_expressions = 2;
    */
@@ -71,14 +71,14 @@ export type ScheduleSpec = Message<"fireonce.schedules.v1.ScheduleSpec"> & {
   exclusions?: ScheduleExclusions;
 
   /**
-   * It does not fire before this time. Unset: no bound.
+   * When it begins: it does not fire before. Unset: no bound.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 6;
    */
   startTime?: Timestamp;
 
   /**
-   * It does not fire at or after this time. Unset: no bound.
+   * When it ends: it does not fire then or later. Unset: no bound.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 7;
    */
@@ -110,22 +110,22 @@ export const ScheduleSpecSchema: GenMessage<ScheduleSpec> = /*@__PURE__*/
   messageDesc(file_fireonce_schedules_v1_schedule, 0);
 
 /**
- * A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from DAILY to YEARLY.
+ * A rule of RFC 5545 (iCalendar), section 3.3.10, FREQ from MINUTELY to YEARLY.
  *
  * @generated from message fireonce.schedules.v1.RecurrenceRule
  */
 export type RecurrenceRule = Message<"fireonce.schedules.v1.RecurrenceRule"> & {
   /**
-   * The value of RRULE, e.g. "FREQ=MONTHLY;BYDAY=1MO". FREQ is MINUTELY to YEARLY; hours and
-   * minutes count on the clocks of the zone.
+   * A rule, as the value of RRULE has it, e.g. "FREQ=MONTHLY;BYDAY=1MO". FREQ is
+   * MINUTELY to YEARLY; hours and minutes count on the clocks of the zone.
    *
    * @generated from field: string rule = 1;
    */
   rule: string;
 
   /**
-   * DTSTART: a local time in the schedule's zone, "2026-03-29T02:30:00". It is a firing
-   * only if the rule matches it.
+   * The rule's DTSTART, a local time in the schedule's zone, "2026-03-29T02:30:00". It
+   * is a firing only if the rule matches it.
    *
    * @generated from field: string start = 2;
    */
@@ -147,14 +147,15 @@ export const RecurrenceRuleSchema: GenMessage<RecurrenceRule> = /*@__PURE__*/
  */
 export type ScheduleInterval = Message<"fireonce.schedules.v1.ScheduleInterval"> & {
   /**
-   * Whole seconds, 10 s to 366 days.
+   * The time from one firing to the next. Whole seconds, 10 s to 366 days.
    *
    * @generated from field: google.protobuf.Duration every = 1;
    */
   every?: Duration;
 
   /**
-   * Whole seconds, less than every. Unset: 0.
+   * The offset of the firings from multiples of every. Whole seconds, less than every.
+   * Unset: 0.
    *
    * @generated from field: google.protobuf.Duration phase = 2;
    */
@@ -175,7 +176,7 @@ export const ScheduleIntervalSchema: GenMessage<ScheduleInterval> = /*@__PURE__*
  */
 export type ScheduleExclusions = Message<"fireonce.schedules.v1.ScheduleExclusions"> & {
   /**
-   * Each minute that one of them matches.
+   * Not at the minutes that one of these cron expressions matches.
    *
    * @generated from field: repeated string cron_expressions = 1;
    */
@@ -189,15 +190,16 @@ export type ScheduleExclusions = Message<"fireonce.schedules.v1.ScheduleExclusio
   recurrenceRules: RecurrenceRule[];
 
   /**
-   * Whole days.
+   * Not on these days.
    *
    * @generated from field: repeated fireonce.schedules.v1.DateRange dates = 3;
    */
   dates: DateRange[];
 
   /**
-   * Public holidays, and their substitute days: "AT", "DE-BY", "US", "ECB". The years
-   * 2020 to 2050. An unknown name is SCHEDULE_SPEC_INVALID.
+   * Not on the public holidays of these calendars, and their substitute days: "AT",
+   * "DE-BY", "US", "ECB". The years 2020 to 2050. An unknown name is
+   * SCHEDULE_SPEC_INVALID.
    *
    * @generated from field: repeated string holiday_calendars = 4;
    */
@@ -254,6 +256,8 @@ export const DateRangeSchema: GenMessage<DateRange> = /*@__PURE__*/
  */
 export type JobTemplate = Message<"fireonce.schedules.v1.JobTemplate"> & {
   /**
+   * The connection that sends its jobs.
+   *
    * @generated from oneof fireonce.schedules.v1.JobTemplate.connection
    */
   connection: {
@@ -294,8 +298,8 @@ export type JobTemplate = Message<"fireonce.schedules.v1.JobTemplate"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * How late a job may begin, from when its firing makes it or from its fire_time,
-   * whichever is later. Unset: 2 h. At most 30 days.
+   * How late the first attempt of a job may begin. Counted from when its firing makes
+   * it or from its fire_time, whichever is later. Unset: 2 h. At most 30 days.
    *
    * @generated from field: google.protobuf.Duration start_window = 5;
    */
@@ -307,12 +311,14 @@ export type JobTemplate = Message<"fireonce.schedules.v1.JobTemplate"> & {
   retryPolicy?: RetryPolicy;
 
   /**
+   * What becomes of an outcome that stays unknown. Unspecified: ONCE_OR_ASK.
+   *
    * @generated from field: fireonce.v1.Delivery delivery = 7;
    */
   delivery: Delivery;
 
   /**
-   * The job's labels. At most 32.
+   * Names and values by which its jobs are found. At most 32.
    *
    * @generated from field: map<string, string> labels = 8;
    */
@@ -373,38 +379,40 @@ export const QueueContentSchema: GenMessage<QueueContent> = /*@__PURE__*/
  */
 export type SchedulePolicies = Message<"fireonce.schedules.v1.SchedulePolicies"> & {
   /**
-   * Applies while an earlier job waits, is sent or is retried. If while_unresolved
-   * applies, too, the stricter one counts: SKIP before BUFFER_ONE before ALLOW.
+   * What a firing does while an earlier job waits, is sent or is retried. Unspecified:
+   * BUFFER_ONE. If while_unresolved applies, too, the stricter one counts: SKIP before
+   * BUFFER_ONE before ALLOW.
    *
    * @generated from field: fireonce.schedules.v1.OverlapPolicy overlap = 1;
    */
   overlap: OverlapPolicy;
 
   /**
-   * Applies while the outcome of an earlier job is unknown (AMBIGUOUS, NEEDS_RESOLUTION),
-   * which may last until a person decides.
+   * What a firing does while the outcome of an earlier job is unknown. It may last
+   * (AMBIGUOUS, NEEDS_RESOLUTION) until a person decides. Unspecified: BUFFER_ONE.
    *
    * @generated from field: fireonce.schedules.v1.OverlapPolicy while_unresolved = 2;
    */
   whileUnresolved: OverlapPolicy;
 
   /**
-   * What becomes of missed firings.
+   * What becomes of missed firings. Unspecified: LATEST.
    *
    * @generated from field: fireonce.schedules.v1.CatchUpPolicy catch_up = 3;
    */
   catchUp: CatchUpPolicy;
 
   /**
-   * An older firing is missed in any case. Unset: 1 h. At most 31 days.
+   * How old a firing may be that is caught up. An older one is missed in any case.
+   * Unset: 1 h. At most 31 days.
    *
    * @generated from field: google.protobuf.Duration catch_up_window = 4;
    */
   catchUpWindow?: Duration;
 
   /**
-   * The schedule pauses itself when this many jobs in a row, since it was last changed or
-   * resumed, ended FAILED or EXPIRED. 0: never. At most 100.
+   * The schedule pauses itself when this many jobs in a row ended FAILED or EXPIRED.
+   * Counted since it was last changed or resumed. 0: never. At most 100.
    *
    * @generated from field: int32 pause_after_failures = 5;
    */
@@ -419,18 +427,19 @@ export type SchedulePolicies = Message<"fireonce.schedules.v1.SchedulePolicies">
   pauseOnAuthHold: boolean;
 
   /**
-   * At most one effect of the schedule in this time: as ConnectionLimits.cool_down, among
-   * the jobs of the schedule. A job has the value that is set when its firing makes it.
-   * Unset or 0: none. At most 31 days.
+   * At most one effect of the schedule in this time. As ConnectionLimits.cool_down,
+   * among the jobs of the schedule. A job has the value that is set when its firing
+   * makes it. Unset or 0: none. At most 31 days.
    *
    * @generated from field: google.protobuf.Duration cool_down = 7;
    */
   coolDown?: Duration;
 
   /**
-   * The most jobs for one date: that of the firing's nominal time in the schedule's zone.
-   * Further firings of the date are SKIPPED_BY_LIMIT. Jobs of TriggerSchedule and
-   * BackfillSchedule count, but are made in any case. 0: no bound. At most 1,000.
+   * The most jobs for one date. It is that of the firing's nominal time in the
+   * schedule's zone. Further firings of the date are SKIPPED_BY_LIMIT. Jobs of
+   * TriggerSchedule and BackfillSchedule count, but are made in any case. 0: no bound.
+   * At most 1,000.
    *
    * @generated from field: int32 max_per_day = 8;
    */

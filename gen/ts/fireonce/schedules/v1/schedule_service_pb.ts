@@ -35,7 +35,8 @@ export type CreateScheduleRequest = Message<"fireonce.schedules.v1.CreateSchedul
   idempotencyKey: string;
 
   /**
-   * One line, at most 120 characters. Not part of the comparison of repeats.
+   * A name for people. One line, at most 120 characters. Not part of the comparison of
+   * repeats.
    *
    * @generated from field: string display_name = 2;
    */
@@ -57,14 +58,15 @@ export type CreateScheduleRequest = Message<"fireonce.schedules.v1.CreateSchedul
   policies?: SchedulePolicies;
 
   /**
-   * The schedule's own. Not part of the comparison of repeats. At most 32.
+   * Names and values by which the schedule is found. The schedule's own. Not part of
+   * the comparison of repeats. At most 32.
    *
    * @generated from field: map<string, string> labels = 6;
    */
   labels: { [key: string]: string };
 
   /**
-   * Created PAUSED: ResumeSchedule begins it.
+   * Create it PAUSED. ResumeSchedule begins it.
    *
    * @generated from field: bool paused = 7;
    */
@@ -79,8 +81,8 @@ export type CreateScheduleRequest = Message<"fireonce.schedules.v1.CreateSchedul
   note: string;
 
   /**
-   * Check as the call does except for the quota, store nothing. The answer's schedule has
-   * no id, unless the key is already bound.
+   * Check as the call does except for the quota, and store nothing. The answer's
+   * schedule has no id, unless the key is already bound.
    *
    * @generated from field: bool validate_only = 9;
    */
@@ -205,19 +207,21 @@ export const GetScheduleResponseSchema: GenMessage<GetScheduleResponse> = /*@__P
  */
 export type ScheduleFilter = Message<"fireonce.schedules.v1.ScheduleFilter"> & {
   /**
-   * Empty: all except DELETED.
+   * Schedules in one of these states. Empty: all except DELETED.
    *
    * @generated from field: repeated fireonce.schedules.v1.ScheduleState states = 1;
    */
   states: ScheduleState[];
 
   /**
+   * Schedules that are paused for one of these causes.
+   *
    * @generated from field: repeated fireonce.schedules.v1.SchedulePauseCause pause_causes = 2;
    */
   pauseCauses: SchedulePauseCause[];
 
   /**
-   * At most 50.
+   * Schedules of these connections. At most 50.
    *
    * @generated from field: repeated string connection_ids = 3;
    */
@@ -232,7 +236,7 @@ export type ScheduleFilter = Message<"fireonce.schedules.v1.ScheduleFilter"> & {
   connectionKeys: string[];
 
   /**
-   * All must match. At most 8.
+   * Schedules with all of these labels. At most 8.
    *
    * @generated from field: map<string, string> labels = 5;
    */
@@ -339,7 +343,7 @@ export type UpdateScheduleRequest = Message<"fireonce.schedules.v1.UpdateSchedul
   updateMask?: FieldMask;
 
   /**
-   * One line, at most 120 characters.
+   * A name for people. One line, at most 120 characters.
    *
    * @generated from field: string display_name = 5;
    */
@@ -872,7 +876,7 @@ export type SkipFiringRequest = Message<"fireonce.schedules.v1.SkipFiringRequest
   } | { case: undefined; value?: undefined };
 
   /**
-   * In the form of PreviewSchedule and GetSchedule.
+   * The name of the firing, in the form of PreviewSchedule and GetSchedule.
    *
    * @generated from field: string name = 3;
    */
@@ -941,7 +945,7 @@ export type ListFiringsRequest = Message<"fireonce.schedules.v1.ListFiringsReque
   } | { case: undefined; value?: undefined };
 
   /**
-   * Empty: all.
+   * Firings with one of these outcomes. Empty: all.
    *
    * @generated from field: repeated fireonce.v1.FiringOutcome outcomes = 3;
    */
@@ -1023,18 +1027,19 @@ export type PreviewScheduleRequest = Message<"fireonce.schedules.v1.PreviewSched
   } | { case: undefined; value?: undefined };
 
   /**
-   * From when on. Unset: now; for a stored schedule, from its present position, so that
-   * one that is ENDED or deleted has none. With a jitter, the fire_time of a spec that is
-   * not stored is only an example: the delay is computed from the schedule's id. If it is
-   * set, a stored schedule is previewed by its spec alone, whatever its state, and
-   * spec.max_firings does not count. The queue does: see PlannedFiring.item_id.
+   * When the preview begins. Unset: now; for a stored schedule, from its present
+   * position, so that one that is ENDED or deleted has none. With a jitter, the
+   * fire_time of a spec that is not stored is only an example: the delay is computed
+   * from the schedule's id. If it is set, a stored schedule is previewed by its spec
+   * alone, whatever its state, and spec.max_firings does not count. The queue does: see
+   * PlannedFiring.item_id.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 4;
    */
   startTime?: Timestamp;
 
   /**
-   * Up to when, not included. Unset: no bound.
+   * When the preview ends. Unset: no bound.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 5;
    */
@@ -1226,14 +1231,15 @@ export type AddScheduleItemRequest = Message<"fireonce.schedules.v1.AddScheduleI
   payload?: Payload;
 
   /**
-   * Added to those of the schedule's job_template. At most 32 together.
+   * Labels of its job, beside those of the schedule's job_template. At most 32
+   * together.
    *
    * @generated from field: map<string, string> labels = 5;
    */
   labels: { [key: string]: string };
 
   /**
-   * Put it before all others, not behind them. Not part of the comparison of repeats.
+   * Put it before all others. Not part of the comparison of repeats.
    *
    * @generated from field: bool at_front = 6;
    */
@@ -1297,7 +1303,7 @@ export type ListScheduleItemsRequest = Message<"fireonce.schedules.v1.ListSchedu
   } | { case: undefined; value?: undefined };
 
   /**
-   * Empty: all.
+   * Items in one of these states. Empty: all.
    *
    * @generated from field: repeated fireonce.schedules.v1.ScheduleItemState states = 3;
    */
@@ -1385,6 +1391,8 @@ export type UpdateScheduleItemRequest = Message<"fireonce.schedules.v1.UpdateSch
   } | { case: undefined; value?: undefined };
 
   /**
+   * The item.
+   *
    * @generated from field: string item_id = 3;
    */
   itemId: string;
@@ -1400,7 +1408,8 @@ export type UpdateScheduleItemRequest = Message<"fireonce.schedules.v1.UpdateSch
   payload?: Payload;
 
   /**
-   * Added to those of the schedule's job_template. At most 32 together.
+   * Labels of its job, beside those of the schedule's job_template. At most 32
+   * together.
    *
    * @generated from field: map<string, string> labels = 6;
    */
@@ -1455,6 +1464,8 @@ export type MoveScheduleItemRequest = Message<"fireonce.schedules.v1.MoveSchedul
   } | { case: undefined; value?: undefined };
 
   /**
+   * The item.
+   *
    * @generated from field: string item_id = 3;
    */
   itemId: string;
@@ -1469,7 +1480,7 @@ export type MoveScheduleItemRequest = Message<"fireonce.schedules.v1.MoveSchedul
    */
   to: {
     /**
-     * A waiting item.
+     * Before this item, which waits.
      *
      * @generated from field: string before_item_id = 5;
      */
@@ -1477,12 +1488,16 @@ export type MoveScheduleItemRequest = Message<"fireonce.schedules.v1.MoveSchedul
     case: "beforeItemId";
   } | {
     /**
+     * Before all others.
+     *
      * @generated from field: bool front = 6;
      */
     value: boolean;
     case: "front";
   } | {
     /**
+     * Behind all others.
+     *
      * @generated from field: bool end = 7;
      */
     value: boolean;
@@ -1538,6 +1553,8 @@ export type RemoveScheduleItemRequest = Message<"fireonce.schedules.v1.RemoveSch
   } | { case: undefined; value?: undefined };
 
   /**
+   * The item.
+   *
    * @generated from field: string item_id = 3;
    */
   itemId: string;
