@@ -110,6 +110,31 @@ func (s nodeStore) SaveHandle(ctx context.Context, id job.ID, attempt int, handl
 	return err
 }
 
+func (s nodeStore) CreateStop(ctx context.Context, n store.NewStop) (store.Stop, bool, error) {
+	created := false
+	stop, err := parkCall(s.node, call{op: "CreateStop", ctx: ctx, writes: true, detail: n.Destination},
+		func(ctx context.Context) (out store.Stop, err error) {
+			out, created, err = s.w.store.CreateStop(ctx, n)
+			return out, err
+		})
+	return stop, created && err == nil, err
+}
+
+func (s nodeStore) TakeProbe(ctx context.Context, p store.Probe) (bool, error) {
+	return parkCall(s.node, call{op: "TakeProbe", ctx: ctx, writes: true, detail: p.Token.String()},
+		func(ctx context.Context) (bool, error) { return s.w.store.TakeProbe(ctx, p) })
+}
+
+func (s nodeStore) EndProbe(ctx context.Context, r store.ProbeResult) (store.Stop, bool, error) {
+	counts := false
+	stop, err := parkCall(s.node, call{op: "EndProbe", ctx: ctx, writes: true, detail: r.Token.String()},
+		func(ctx context.Context) (out store.Stop, err error) {
+			out, counts, err = s.w.store.EndProbe(ctx, r)
+			return out, err
+		})
+	return stop, counts && err == nil, err
+}
+
 func (s nodeStore) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	c := call{op: "Apply", ctx: ctx, writes: true}
 	var what strings.Builder
