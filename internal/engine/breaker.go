@@ -18,7 +18,7 @@ import (
 
 // Rules of this file (docs/decisions/breakers.md has the reasons):
 //   - a try counts against a destination if its connector says that the target itself is ill: it
-//     cannot be reached, gives no answer, or answers 5xx. Every other answer ends the row;
+//     cannot be reached, does not answer, or answers 5xx. Every other answer ends the row;
 //   - rows are counted in this process, and the breaker is a stop in the database, which all
 //     servers see;
 //   - a probe is a job that was let through. A KEYED one is sent; of every other one the connection
@@ -232,7 +232,7 @@ func (a *attempt) sawOutcome(o *job.Outcome) {
 		a.sawIll("it gave no answer")
 	case o.HTTPStatus > 0, o.Result == job.ResultSucceeded, o.Result == job.ResultAccepted, o.Result == job.ResultRejected:
 		a.sawWell()
-	default: // it was not sent, or nobody knows why there is no outcome
+	default: // it was not sent, or it is not known why there is no outcome
 	}
 }
 

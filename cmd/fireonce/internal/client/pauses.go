@@ -150,8 +150,11 @@ func (p *printer) pauses(list []*adminv1.Pause) {
 	rows := [][]string{{"STATE", "TARGET", "FROM", "UNTIL", "BY", "NOTE", "PAUSE"}}
 	for _, one := range list {
 		until, by := stamp(one.GetEndTime()), plain(one.GetCreatedBy())
-		if one.GetEndedTime() != nil {
+		switch {
+		case one.GetEndedTime() != nil:
 			until, by = stamp(one.GetEndedTime()), by+", ended by "+plain(one.GetEndedBy())
+		case one.GetCause() == adminv1.PauseCause_PAUSE_CAUSE_BREAKER:
+			until = "a probe succeeds, next " + stamp(one.GetNextProbeTime())
 		}
 		rows = append(rows, []string{
 			word(one.GetState()), pauseTarget(one), stamp(one.GetBeginTime()), until, by, short(plain(one.GetNote()), 60), plain(one.GetPauseId()),
