@@ -428,6 +428,10 @@ $(BENCH_NODE): $(addprefix internal/proof/bench/speed/node/,package.json package
 bench-search: need-postgres ## Lists, counts and statistics beside ten million jobs on both engines; JOBS=100000 for a look
 	FIREONCE_SEARCH_JOBS=$(or $(JOBS),10000000) go test -run '^$$' -bench 'Search$$' -benchtime 1x -timeout 3h -v ./store/sqlite ./store/postgres
 
+.PHONY: bench-incidents
+bench-incidents: need-postgres ## A list of incidents beside a million jobs on both engines; JOBS=100000 for a look
+	FIREONCE_SEARCH_JOBS=$(or $(JOBS),1000000) go test -run '^$$' -bench 'Incidents$$' -benchtime 1x -timeout 1h -v ./store/sqlite ./store/postgres
+
 .PHONY: bench-go
 bench-go: need-postgres ## Go's benchmarks of the parts: submit, claim-to-settle, ScheduleJob-to-arrival
 	go test -run '^$$' -bench . -benchmem -timeout $(TEST_TIMEOUT) ./store/... ./internal/connector/... ./server/... ./cmd/...

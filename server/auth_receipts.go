@@ -39,6 +39,12 @@ var keptOfBulk = keptFields{"result": {
 	"failures": {"error": {"code": nil, "detail": {"reason": nil}}},
 }}
 
+// keptOfPlan has counts and no jobs.
+var keptOfPlan = keptFields{
+	"plan_id": nil, "state": nil, "job_count": nil, "planned_count": nil, "changed_count": nil, "left_out_count": nil, "incomplete": nil,
+	"create_time": nil, "start_time": nil, "end_time": nil,
+}
+
 // keptOfConnection is what a caller without connections:read sees of a connection.
 var keptOfConnection = keptFields{
 	"connection_id": nil, "project_id": nil, "connector": nil, "state": nil, "state_cause": nil, "pause_time": nil,

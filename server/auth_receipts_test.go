@@ -25,6 +25,7 @@ var guarded = map[protoreflect.FullName]string{
 	"fireonce.v1.Job": server.ScopeJobsRead, "fireonce.v1.JobEvent": server.ScopeJobsRead,
 	"fireonce.v1.Attempt": server.ScopeJobsRead, "fireonce.v1.Observation": server.ScopeJobsRead,
 	"fireonce.admin.v1.BulkResult": server.ScopeJobsRead, "fireonce.v1.Payload": server.ScopeJobsRead,
+	"fireonce.admin.v1.Incident": server.ScopeJobsRead, "fireonce.admin.v1.Plan": server.ScopeJobsRead, "fireonce.admin.v1.PlanJob": server.ScopeJobsRead,
 	"fireonce.connections.v1.Connection":             server.ScopeConnectionsRead,
 	"fireonce.connections.v1.TestConnectionResponse": server.ScopeConnectionsRead,
 
@@ -240,6 +241,21 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 		}, []string{running}
 	},
 
+	incidentsPath + "ResolveIncident": func(e *exposure) (proto.Message, []string) {
+		id := e.job(0)
+		e.needResolution()
+		list, err := askWith[adminv1.ListIncidentsResponse](e.all, e.c, incidentsPath+"ListIncidents", &adminv1.ListIncidentsRequest{})
+		e.must(err)
+		return &adminv1.ResolveIncidentRequest{
+			IncidentId: list.GetIncidents()[0].GetIncidentId(), Decision: fireoncev1.Resolution_DECISION_SENT, Note: canary,
+		}, []string{id}
+	},
+	incidentsPath + "RedeliverJobs": func(e *exposure) (proto.Message, []string) {
+		id := e.job(0)
+		e.fail()
+		return &adminv1.RedeliverJobsRequest{ConnectionKey: "fixture", Note: canary}, []string{id}
+	},
+
 	schedsPath + "CreateSchedule": func(e *exposure) (proto.Message, []string) {
 		e.n++
 		return e.newSchedule(fmt.Sprintf("schedule-%d", e.n), labelled(canary)), nil
@@ -357,7 +373,7 @@ func TestReceipts(t *testing.T) {
 							t.Errorf("without %s it shows %q: %s", scope, id, text)
 						}
 					}
-					if !strings.Contains(text, "etag") && !strings.Contains(text, "matched") && !strings.Contains(text, `"ok"`) && !strings.Contains(text, `"decideTime"`) && !strings.Contains(text, `"pauseId"`) {
+					if !strings.Contains(text, "etag") && !strings.Contains(text, "matched") && !strings.Contains(text, `"ok"`) && !strings.Contains(text, `"decideTime"`) && !strings.Contains(text, `"planId"`) && !strings.Contains(text, `"pauseId"`) {
 						t.Errorf("without %s it answers %s: no receipt", scope, text)
 					}
 					e, seeing := expose(t, dial, []string{server.ScopeOf(p), scope})

@@ -98,6 +98,12 @@ var accessOf = map[string]access{
 	adminv1connect.StatsServiceCountJobsProcedure:            {scope: ScopeJobsRead},
 	adminv1connect.StatsServiceQueryStatsProcedure:           {scope: ScopeJobsRead},
 
+	adminv1connect.IncidentServiceListIncidentsProcedure: {scope: ScopeJobsRead},
+	adminv1connect.IncidentServiceGetIncidentProcedure:   {scope: ScopeJobsRead},
+	adminv1connect.IncidentServiceGetPlanProcedure:       {scope: ScopeJobsRead},
+	adminv1connect.IncidentServiceListPlansProcedure:     {scope: ScopeJobsRead},
+	adminv1connect.IncidentServiceListPlanJobsProcedure:  {scope: ScopeJobsRead},
+
 	fireoncev1connect.JobServiceScheduleJobProcedure: {ScopeJobsWrite, keptOfSubmit},
 	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: {ScopeJobsWrite, keptFields{
 		"results": {"success": keptOfSubmit, "error": nil},
@@ -115,6 +121,9 @@ var accessOf = map[string]access{
 
 	fireoncev1connect.JobServiceResolveJobProcedure:    {ScopeJobsResolve, keptJob},
 	adminv1connect.BulkServiceBulkResolveJobsProcedure: {ScopeJobsResolve, keptOfBulk},
+
+	adminv1connect.IncidentServiceRedeliverJobsProcedure:   {ScopeJobsWrite, keptFields{"plan": keptOfPlan, "unproven_count": nil}},
+	adminv1connect.IncidentServiceResolveIncidentProcedure: {ScopeJobsResolve, keptFields{"plan": keptOfPlan}},
 
 	fireoncev1connect.JobServiceDeleteJobProcedure: {scope: ScopeJobsDelete}, // names no person
 

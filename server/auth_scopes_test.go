@@ -142,6 +142,14 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 		},
 		connsPath + "CompleteOAuth": &connectionsv1.CompleteOAuthRequest{State: "reaching", Code: "reaching"},
 
+		incidentsPath + "ListIncidents":   &adminv1.ListIncidentsRequest{},
+		incidentsPath + "GetIncident":     &adminv1.GetIncidentRequest{IncidentId: "inc_reaching"},
+		incidentsPath + "ResolveIncident": &adminv1.ResolveIncidentRequest{PlanId: jobID},
+		incidentsPath + "RedeliverJobs":   &adminv1.RedeliverJobsRequest{IncidentIds: []string{"inc_reaching"}},
+		incidentsPath + "GetPlan":         &adminv1.GetPlanRequest{PlanId: jobID},
+		incidentsPath + "ListPlans":       &adminv1.ListPlansRequest{},
+		incidentsPath + "ListPlanJobs":    &adminv1.ListPlanJobsRequest{PlanId: jobID},
+
 		statsPath + "GetStats":  &adminv1.GetStatsRequest{Connection: &adminv1.GetStatsRequest_ConnectionId{ConnectionId: connID}},
 		statsPath + "CountJobs": &adminv1.CountJobsRequest{},
 		statsPath + "QueryStats": &adminv1.QueryStatsRequest{
@@ -204,7 +212,7 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 // listing are RPCs that name no object, and those whose filter just selects nothing.
 var listing = []string{
 	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkRescheduleJobs", "BulkResolveJobs", "BatchScheduleJobs",
-	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats",
+	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats", "ListIncidents", "ListPlans",
 	"ListSchedules", "BulkPauseSchedules", "BulkResumeSchedules",
 	"ListPauses",
 	"RunDue", // works for all projects, and names none

@@ -148,10 +148,11 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 	access := adminv1connect.NewAccessServiceClient(h, "http://"+f.addr, opts...)
 	schedules := schedulesv1connect.NewScheduleServiceClient(h, "http://"+f.addr, opts...)
 	servers := adminv1connect.NewServerServiceClient(h, "http://"+f.addr, opts...)
+	incidents := adminv1connect.NewIncidentServiceClient(h, "http://"+f.addr, opts...)
 	pauses := adminv1connect.NewPauseServiceClient(h, "http://"+f.addr, opts...)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
-			return callMethod(ctx, []any{jobs, conns, bulk, stats, access, schedules, servers, pauses}, procedure, req, res)
+			return callMethod(ctx, []any{jobs, conns, bulk, stats, access, schedules, servers, incidents, pauses}, procedure, req, res)
 		},
 		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
 			s, err := jobs.StreamJobEvents(ctx, req)

@@ -288,6 +288,22 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 		procedure: eraseProject, request: &adminv1.EraseProjectRequest{ProjectId: "shop"}, key: operatorKey,
 	}}
 
+	troubled := start(t)
+	troubled.schedule(troubled.request("k"))
+	troubled.needResolution()
+	made, err := troubled.resolveIncident(overConnect(troubled), &adminv1.ResolveIncidentRequest{
+		IncidentId: troubled.incident(overConnect(troubled), unknownKind).GetIncidentId(), Decision: notSent, Note: "n",
+	})
+	troubled.must(err)
+	troubled.clock.advance(store.PlanKept + time.Second)
+	for reason, call := range map[fireoncev1.ErrorReason]wrongCall{
+		fireoncev1.ErrorReason_ERROR_REASON_INCIDENT_NOT_FOUND: {procedure: incidentsPath + "GetIncident", request: &adminv1.GetIncidentRequest{IncidentId: "inc_aaaaaaaaaaaaaaaa"}},
+		fireoncev1.ErrorReason_ERROR_REASON_PLAN_NOT_FOUND:     {procedure: incidentsPath + "GetPlan", request: &adminv1.GetPlanRequest{PlanId: "00000000-0000-0000-0000-000000000001"}},
+		fireoncev1.ErrorReason_ERROR_REASON_PLAN_OVER:          {procedure: incidentsPath + "ResolveIncident", request: &adminv1.ResolveIncidentRequest{PlanId: made.GetPlanId()}},
+	} {
+		out[reason] = callAt{troubled, call}
+	}
+
 	copied := start(t)
 	old := copied.schedule(copied.request("old"))
 	copied.learn(copied.id(old.GetJobId()), job.CancelAsked{})

@@ -260,3 +260,8 @@ func ReceiverOf(connector, holdKey string) string { return receiverOf(connector,
 func NamesNewDestination(connector string, old, settings []byte) bool {
 	return namesNewDestination(connector, old, settings)
 }
+
+// ResumePlans goes on with plans, as RunPlans does.
+func (s *Server) ResumePlans(ctx context.Context, idle time.Duration) error {
+	return s.resumePlans(ctx, idle)
+}

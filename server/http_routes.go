@@ -45,7 +45,7 @@ const TryPath = "/try"
 // services are the names that health and reflection tell about.
 var services = []string{
 	fireoncev1connect.JobServiceName, schedulesv1connect.ScheduleServiceName, connectionsv1connect.ConnectionServiceName,
-	adminv1connect.BulkServiceName, adminv1connect.StatsServiceName, adminv1connect.AccessServiceName,
+	adminv1connect.BulkServiceName, adminv1connect.StatsServiceName, adminv1connect.IncidentServiceName, adminv1connect.AccessServiceName,
 	adminv1connect.ServerServiceName, adminv1connect.PauseServiceName,
 }
 
@@ -97,6 +97,7 @@ func (s *Server) routes() http.Handler {
 	api(schedulesv1connect.NewScheduleServiceHandler(s.services.Schedules, options...))
 	api(adminv1connect.NewBulkServiceHandler(s.services.Bulk, options...))
 	api(adminv1connect.NewStatsServiceHandler(s.services.Stats, options...))
+	api(adminv1connect.NewIncidentServiceHandler(s.services.Incidents, options...))
 	api(adminv1connect.NewAccessServiceHandler(s.services.Access, options...))
 	api(adminv1connect.NewServerServiceHandler(s.services.Servers, options...))
 	api(adminv1connect.NewPauseServiceHandler(s.services.Pauses, options...))

@@ -28,6 +28,8 @@ const (
 	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"
 	serversPath = "/fireonce.admin.v1.ServerService/"
 	pausesPath  = "/fireonce.admin.v1.PauseService/"
+
+	incidentsPath = "/fireonce.admin.v1.IncidentService/"
 )
 
 // served are the RPCs that this server implements.
@@ -39,6 +41,8 @@ var served = []string{
 	bulkPath + "BulkCancelJobs", bulkPath + "BulkRetryJobs", bulkPath + "BulkRescheduleJobs", bulkPath + "BulkResolveJobs", statsPath + "GetStats",
 	serversPath + "ListServers", serversPath + "RunDue",
 	pausesPath + "CreatePause", pausesPath + "EndPause", pausesPath + "ListPauses",
+	incidentsPath + "ListIncidents", incidentsPath + "GetIncident", incidentsPath + "ResolveIncident", incidentsPath + "RedeliverJobs",
+	incidentsPath + "GetPlan", incidentsPath + "ListPlans", incidentsPath + "ListPlanJobs",
 	statsPath + "CountJobs", statsPath + "QueryStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
 	connsPath + "UpdateConnection", connsPath + "RotateCredential", connsPath + "TestConnection",

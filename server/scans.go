@@ -63,6 +63,16 @@ func (s *scanStore) Count(ctx context.Context, q store.JobQuery, by store.GroupB
 	return scan(ctx, s, q.Project, func() (store.JobCounts, error) { return s.Store.Count(ctx, q, by) })
 }
 
+// Troubles implements store.Incidents.
+func (s *scanStore) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+	return scan(ctx, s, q.Project, func() (store.TroublePage, error) { return s.Store.Troubles(ctx, q) })
+}
+
+// Unproven implements store.Incidents.
+func (s *scanStore) Unproven(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+	return scan(ctx, s, q.Project, func() (store.TroublePage, error) { return s.Store.Unproven(ctx, q) })
+}
+
 // Stats implements store.Statistics.
 func (s *scanStore) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
 	return scan(ctx, s, q.Project, func() (store.Stats, error) { return s.Store.Stats(ctx, q) })

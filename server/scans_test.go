@@ -22,18 +22,21 @@ import (
 var (
 	scans = []string{
 		"List", "Count", "Stats", "Series", "Events", "ListSchedules", "Firings", "Items", "ListConnections",
-		"ListAPIKeys", "Projects", "KeyUse", "CredentialsOfOthers", "PreviewStop",
+		"ListAPIKeys", "Projects", "KeyUse", "CredentialsOfOthers", "PreviewStop", "Troubles", "Unproven",
 	}
 	pointReads = []string{
 		"Job", "JobNames", "Attempts", "Observations", "Watch", "Schedule", "NextFiring", "Item", "Connection", "Hold", "Missed",
 		"Credential", "CredentialKeys", "ReadLogin", "APIKey", "StoredJobs", "Holdings", "ErasedJob", "Meta",
 		"ListStops", "StopsOver", // there are few
-		"Servers", // costs as much as there is under way
+		"Plan", "PlanPage", "RunningPlans",
+		"ListPlans", // no more than a page, of small rows
+		"Servers",   // costs as much as there is under way
 	}
 	storeWrites = []string{
 		"Create", "Apply", "CreateSchedule", "ChangeSchedule", "Fire", "AddItem", "ChangeItem", "CreateConnection",
 		"ChangeConnection", "Reseal", "StartLogin", "TakeLogin", "CreateAPIKey",
-		"RevokeAPIKey", "TouchAPIKey", "EraseJob", "EraseProject", "CreateStop", "EndStop",
+		"RevokeAPIKey", "TouchAPIKey", "EraseJob", "EraseProject", "CreatePlan", "StartPlan", "FinishPage",
+		"CreateStop", "EndStop",
 	}
 )
 

@@ -276,7 +276,7 @@ func New(cfg Config) (*Server, error) {
 	jobs := &jobService{Server: s}
 	s.services = Services{
 		Jobs: jobs, Connections: &connectionService{Server: s}, Schedules: &scheduleService{Server: s},
-		Bulk: &bulkService{jobService: jobs}, Stats: newStatsService(s), Access: &accessService{Server: s}, Servers: &serverService{Server: s},
+		Bulk: &bulkService{jobService: jobs}, Stats: newStatsService(s), Incidents: &incidentService{jobService: jobs}, Access: &accessService{Server: s}, Servers: &serverService{Server: s},
 		Pauses: &pauseService{Server: s},
 	}
 	s.handler = s.routes()

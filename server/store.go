@@ -23,6 +23,8 @@ type Store interface {
 	store.APIKeys
 	store.Quotas
 	store.Erasure
+	store.Incidents
+	store.Plans
 	Meta(ctx context.Context) (store.Meta, error)
 	Servers(ctx context.Context) ([]store.Server, error)
 }

@@ -33,6 +33,7 @@ type Services struct {
 	Schedules   schedulesv1connect.ScheduleServiceHandler
 	Bulk        adminv1connect.BulkServiceHandler
 	Stats       adminv1connect.StatsServiceHandler
+	Incidents   adminv1connect.IncidentServiceHandler
 	Access      adminv1connect.AccessServiceHandler
 	Servers     adminv1connect.ServerServiceHandler
 	Pauses      adminv1connect.PauseServiceHandler

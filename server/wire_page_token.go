@@ -42,6 +42,7 @@ const (
 	connPages tokenKind = 'C'
 	bulkPages tokenKind = 'B'
 	keyPages  tokenKind = 'K' // API keys
+	planPages tokenKind = 'N' // jobs of a plan
 	sealPages tokenKind = 'S' // sealed credentials
 
 	schedulePages     tokenKind = 'T'

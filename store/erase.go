@@ -29,8 +29,8 @@ type Erasure interface {
 	// EraseProject does one short step of a pass over a project. The pass deletes its
 	// schedules, so that they make no jobs; removes its jobs, as EraseJob does; if none is
 	// left, removes the texts and actors from its events; and then removes its schedules with
-	// their firings and items, its deleted connections with their credentials, its logins and
-	// its API keys, and its stops. A connection that is not deleted is in ProjectErasure.Live: the step
+	// their firings and items, its deleted connections with their credentials, its logins,
+	// its API keys, its plans and its stops. A connection that is not deleted is in ProjectErasure.Live: the step
 	// waits for the caller to delete it.
 	//
 	// ErrProjectLive: an API key of the project is live. ErrNotFound: the project does not

@@ -82,6 +82,9 @@ type Store interface {
 	Erasure
 	Rollups
 
+	Incidents
+	Plans
+
 	Monitoring
 	Admin
 }

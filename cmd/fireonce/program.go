@@ -142,7 +142,7 @@ func (p Program) command(started *bool) *cli.Command {
 // categories group the commands in the help text; the others are general.
 var categories = map[string]string{
 	"To try":                             "demo listen sandbox",
-	"Jobs":                               "jobs schedules run-due",
+	"Jobs":                               "jobs incidents schedules run-due",
 	"Accounts, and access to the server": "connections connectors login logout profiles apikeys projects health",
 	"The server":                         "serve migrate recover namespace keys doctor servers",
 }
@@ -161,9 +161,12 @@ func categoryOf(name string) string {
 func track(cmd *cli.Command, started *bool) {
 	cmd.DisableSliceFlagSeparator = true // values such as headers contain commas
 	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error { return noFlag(cmd, err) }
-	if run := cmd.Action; run != nil {
+	if run, group := cmd.Action, len(cmd.Commands) > 0; run != nil {
 		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
 			*started = true
+			if cmd.Args().Present() && group && cmd != cmd.Root() {
+				return noCommand(cmd)
+			}
 			if cmd.Args().Present() && cmd.ArgsUsage == "" && cmd != cmd.Root() {
 				return exit.Usagef("unexpected argument %q", cmd.Args().First())
 			}

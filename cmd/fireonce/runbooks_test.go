@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/clients/go/adminv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 )
@@ -217,6 +218,11 @@ func newNight(t *testing.T) night {
 			n.named["JOB"] = id
 		}
 	}
+	incidents, err := api.Incidents.ListIncidents(waiting(t), &adminv1.ListIncidentsRequest{Kinds: []adminv1.IncidentKind{adminv1.IncidentKind_INCIDENT_KIND_UNKNOWN}})
+	if err != nil || len(incidents.GetIncidents()) != 1 {
+		t.Fatalf("%v, %v", incidents, err)
+	}
+	n.named["INCIDENT"] = incidents.GetIncidents()[0].GetIncidentId()
 	now := time.Now().UTC()
 	n.named["TIME"] = now.Add(-time.Hour).Format(time.RFC3339)
 	made, err := api.Schedules.CreateSchedule(waiting(t), &schedulesv1.CreateScheduleRequest{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,10 +27,20 @@ import (
 // test.
 func startSandbox(t *testing.T, dir string) (s *sandbox.Sandbox, stop func()) {
 	t.Helper()
+	return startSandboxAt(t, dir, 0)
+}
+
+// startSandboxAt starts a sandbox at the ports from first on, the page's; 0: at free ones.
+func startSandboxAt(t *testing.T, dir string, first int) (s *sandbox.Sandbox, stop func()) {
+	t.Helper()
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}
-	s, err := sandbox.Start(t.Context(), sandbox.Options{Dir: dir, Version: "test"})
+	opts := sandbox.Options{Dir: dir, Version: "test", FirstPort: first}
+	if first > 0 {
+		opts.ServerPort = first + sandboxPorts - 1
+	}
+	s, err := sandbox.Start(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +60,31 @@ func startSandbox(t *testing.T, dir string) (s *sandbox.Sandbox, stop func()) {
 	}
 	t.Cleanup(stop)
 	return s, stop
+}
+
+// sandboxPorts is at least how many ports a sandbox takes.
+const sandboxPorts = 16
+
+// quietPorts returns the first of some ports that are free now, and that no system hands out for
+// port 0: so no other test takes one of them while a sandbox restarts.
+func quietPorts(t *testing.T) int {
+	t.Helper()
+	const from, tries = 20_000, 500
+	for i := range tries {
+		first := from + (os.Getpid()+i)%tries*sandboxPorts
+		free := true
+		for port := first; port < first+sandboxPorts && free; port++ {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if free = err == nil; free {
+				_ = l.Close()
+			}
+		}
+		if free {
+			return first
+		}
+	}
+	t.Fatal("no ports are free")
+	return 0
 }
 
 // sandboxPayloads returns, for each platform, a payload with a text.
@@ -254,7 +290,8 @@ func TestSandboxGoesOn(t *testing.T) {
 	long(t)
 	t.Parallel()
 	dir := filepath.Join(memdir.New(t), "sandbox")
-	s, stop := startSandbox(t, dir)
+	ports := quietPorts(t)
+	s, stop := startSandboxAt(t, dir, ports)
 	api := dial(t, s.Server())
 	ids := make(map[string]string)
 	for _, one := range sandbox.Platforms() {
@@ -264,7 +301,7 @@ func TestSandboxGoesOn(t *testing.T) {
 	before := fmt.Sprint(s.Things("x"), s.Ports)
 	stop()
 
-	s, stop = startSandbox(t, dir)
+	s, stop = startSandboxAt(t, dir, ports)
 	for name := range ids {
 		if n := things(s, name, "kept on "+name); n != 1 {
 			t.Errorf("%s has %d", name, n)
@@ -286,7 +323,7 @@ func TestSandboxGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	s, _ = startSandbox(t, dir)
+	s, _ = startSandboxAt(t, dir, ports)
 	h := settled(t, dial(t, s.Server()), len(ids)+1)
 	if got := h.state(lost); got != fireoncev1.JobState_JOB_STATE_SUCCEEDED || things(s, "x", "there already") != 1 {
 		t.Errorf("%v, and X has %d", got, things(s, "x", "there already"))

@@ -287,6 +287,57 @@ func (b *InsertErasedJobBatchResults) Close() error {
 	return b.br.Close()
 }
 
+const insertPlanPage = `-- name: InsertPlanPage :batchexec
+INSERT INTO plan_pages (plan_id, number, items) VALUES ($1, $2, $3)
+`
+
+type InsertPlanPageBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type InsertPlanPageParams struct {
+	PlanID job.ID
+	Number int64
+	Items  []byte
+}
+
+func (q *Queries) InsertPlanPage(ctx context.Context, arg []InsertPlanPageParams) *InsertPlanPageBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.PlanID,
+			a.Number,
+			a.Items,
+		}
+		batch.Queue(insertPlanPage, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &InsertPlanPageBatchResults{br, len(arg), false}
+}
+
+func (b *InsertPlanPageBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *InsertPlanPageBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
 const keepKey = `-- name: KeepKey :batchexec
 UPDATE job_keys SET kept_until = $1::timestamptz WHERE digest = $2 AND job_id = $3
 `

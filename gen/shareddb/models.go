@@ -201,6 +201,31 @@ type OauthRenewal struct {
 	BeforeAt     time.Time
 }
 
+type Plan struct {
+	ID          job.ID
+	Project     string
+	Op          int16
+	Ruling      job.Ruling
+	Override    bool
+	Pace        int64
+	Incident    string
+	Note        string
+	CreatedBy   string
+	StartedBy   string
+	State       int16
+	Pages       int64
+	Jobs        int64
+	Planned     int64
+	Changed     int64
+	LeftOut     int64
+	Incarnation int64
+	Cut         bool
+	CreatedAt   time.Time
+	StartedAt   time.Time
+	AdvancedAt  time.Time
+	EndedAt     time.Time
+}
+
 type Rollup struct {
 	Project      string
 	ConnectionID job.ID

@@ -92,6 +92,7 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	l.register(g, schedulesv1grpc.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
 	l.register(g, adminv1grpc.BulkService_ServiceDesc, bulk{BulkServiceHandler: services.Bulk})
 	l.register(g, adminv1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
+	l.register(g, adminv1grpc.IncidentService_ServiceDesc, incidents{IncidentServiceHandler: services.Incidents})
 	l.register(g, adminv1grpc.AccessService_ServiceDesc, access{AccessServiceHandler: services.Access})
 	l.register(g, adminv1grpc.ServerService_ServiceDesc, servers{ServerServiceHandler: services.Servers})
 	l.register(g, adminv1grpc.PauseService_ServiceDesc, pauses{PauseServiceHandler: services.Pauses})
@@ -100,7 +101,8 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	return g
 }
 
-// jobs, connections, schedules, bulk, stats, access, servers and pauses are the handlers, as grpc-go wants them. The
+// jobs, connections, schedules, bulk, stats, incidents, access, servers and pauses are the handlers, as grpc-go wants
+// them. The
 // methods are promoted, so one that is added to the contract and forgotten does not compile.
 type jobs struct {
 	fireoncev1grpc.UnsafeJobServiceServer
@@ -126,6 +128,11 @@ type bulk struct {
 type stats struct {
 	adminv1grpc.UnsafeStatsServiceServer
 	adminv1connect.StatsServiceHandler
+}
+
+type incidents struct {
+	adminv1grpc.UnsafeIncidentServiceServer
+	adminv1connect.IncidentServiceHandler
 }
 
 type access struct {

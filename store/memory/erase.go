@@ -198,6 +198,7 @@ func (t *tx) eraseHoldings(p store.EraseProjectParams, out *store.ProjectErasure
 			out.APIKeys++
 		}
 	}
+	maps.DeleteFunc(t.plans, func(_ job.ID, of *plan) bool { return of.Project == p.Project })
 	erased := t.projects[p.Project]
 	erased.Erased, erased.ErasedBy = t.now, p.Actor
 }

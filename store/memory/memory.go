@@ -111,6 +111,7 @@ type Store struct {
 	rows         map[runnableKey]*runnableRow
 	logins       map[string]store.Login
 	renewals     map[job.ID]store.RenewalRow
+	plans        map[job.ID]*plan
 	// enlisted has the live workers, and processes what was said of them and of those before.
 	enlisted  map[string]bool
 	processes map[string]process
@@ -154,6 +155,7 @@ func Open(opts Options) *Store {
 		lags:    make(map[job.ID]time.Duration),
 		erased:  make(map[job.ID]store.ErasedJob),
 		rollups: make(map[store.RollKey]int64),
+		plans:   make(map[job.ID]*plan),
 	}
 	s.clock = store.NewClock(opts.Clock, store.Timeline{})
 	s.projects["default"].Created = s.present()

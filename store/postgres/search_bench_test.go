@@ -21,6 +21,19 @@ import (
 // BenchmarkSearch: see storetest. FIREONCE_SEARCH_JOBS is how many jobs there are, and
 // TMPDIR where they are written.
 func BenchmarkSearch(b *testing.B) {
+	s, f := filled(b)
+	storetest.BenchmarkSearch(b, s, f)
+}
+
+// BenchmarkIncidents: see storetest.
+func BenchmarkIncidents(b *testing.B) {
+	s, f := filled(b)
+	storetest.BenchmarkIncidents(b, s, f)
+}
+
+// filled opens a store with the jobs of a fixture.
+func filled(b *testing.B) (*Store, storetest.SearchFixture) {
+	b.Helper()
 	n := storetest.SearchJobs()
 	if n == 0 {
 		b.Skip("FIREONCE_SEARCH_JOBS is not set: see make bench-search")
@@ -54,7 +67,7 @@ func BenchmarkSearch(b *testing.B) {
 			nil, &pages, &rows)
 		return pages, rows
 	}
-	storetest.BenchmarkSearch(b, s, f)
+	return s, f
 }
 
 // searchDB writes the jobs of a fixture.
@@ -125,9 +138,9 @@ func (d *searchDB) fill(f storetest.SearchFixture) {
 		f.Jobs, storetest.Span.Microseconds()/int64(f.Jobs), r.State, r.Conn, f.Now.UTC().Format("2006-01-02T15:04:05.000000Z"),
 		strings.Join(conns, ", "), f.Jobs-1)
 	d.share([]string{
-		gen + `INSERT INTO jobs (id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff, max_backoff, attempt_timeout, policy,
+		gen + `INSERT INTO jobs (id, project, idem_key, connection_id, payload_kind, retry, attempt_timeout, delivery,
 			labels, time_zone, fingerprint, created_at, payload)
-		SELECT id, 'default', ` + r.Key + `, conn, 'webhook', 0, 0, 0, 0, 1, (` + r.Labels + `)::jsonb, '', '', created,
+		SELECT id, 'default', ` + r.Key + `, conn, 'webhook', '', 0, 1, (` + r.Labels + `)::jsonb, '', '', created,
 			decode(repeat('00', 64), 'hex') FROM g`,
 		gen + `INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, schedule_time, unasked, start_window, start_deadline,
 			next_at, class, error_kind, updated_at, state_since, history, ended_at)

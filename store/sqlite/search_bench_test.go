@@ -16,6 +16,19 @@ import (
 
 // BenchmarkSearch: see storetest. FIREONCE_SEARCH_JOBS is how many jobs there are.
 func BenchmarkSearch(b *testing.B) {
+	s, f := filled(b)
+	storetest.BenchmarkSearch(b, s, f)
+}
+
+// BenchmarkIncidents: see storetest.
+func BenchmarkIncidents(b *testing.B) {
+	s, f := filled(b)
+	storetest.BenchmarkIncidents(b, s, f)
+}
+
+// filled opens a store with the jobs of a fixture.
+func filled(b *testing.B) (*Store, storetest.SearchFixture) {
+	b.Helper()
 	n := storetest.SearchJobs()
 	if n == 0 {
 		b.Skip("FIREONCE_SEARCH_JOBS is not set: see make bench-search")
@@ -34,7 +47,7 @@ func BenchmarkSearch(b *testing.B) {
 	fmt.Fprintf(os.Stderr, "SQLite: %d jobs were written in %v, %d MB\n", n, time.Since(begun).Round(time.Second), info.Size()>>20)
 	s = mustOpen(b, Options{Path: path})
 	f.Read = func() (pages, rows int64) { return pagesRead(b, s), 0 }
-	storetest.BenchmarkSearch(b, s, f)
+	return s, f
 }
 
 // pagesRead returns how many pages of the database the readers have looked at.
@@ -91,9 +104,9 @@ func fill(b *testing.B, path string, f storetest.SearchFixture) {
 		const created, ended = "at - i % 3600 * 1000000", "at + i % 600 * 1000000"
 		due := fmt.Sprintf("(CASE WHEN state IN (1, 6) THEN %d + i %% 86400 * 1000000 ELSE at END)", now)
 		for _, text := range []string{
-			`INSERT INTO jobs (id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff,
-				max_backoff, attempt_timeout, cool_down, skip_if_present, policy, own_effect_key, labels, time_zone, fingerprint, created_at, payload)
-			SELECT g.id, 'default', ` + r.Key + `, c.id, '', 'webhook', 0, 0, 0, 0, 0, 0, 0, 1, '', ` + r.Labels + `, '', x'', ` + created + `, zeroblob(64)
+			`INSERT INTO jobs (id, project, idem_key, connection_id, hold_key, payload_kind, start_window, retry, attempt_timeout,
+				cool_down, skip_if_present, delivery, own_effect_key, labels, time_zone, fingerprint, created_at, payload)
+			SELECT g.id, 'default', ` + r.Key + `, c.id, '', 'webhook', 0, '', 0, 0, 0, 1, '', ` + r.Labels + `, '', x'', ` + created + `, zeroblob(64)
 			FROM g JOIN c ON c.n = ` + r.Conn,
 			`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, schedule_time, unasked, start_deadline, next_at,
 				class, predecessor_end, wait_window, error_kind, created_at, updated_at, ended_at, state_since, history)

@@ -314,6 +314,9 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("stops: %w", err)
 	}
 	e.done.Logins, e.done.APIKeys = int(logins), int(keys)
+	if _, err := e.Q.RemovePlans(ctx, e.project); err != nil {
+		return false, fmt.Errorf("plans: %w", err)
+	}
 	return false, e.Q.SetProjectErased(ctx, shareddb.SetProjectErasedParams{Now: e.Now, ErasedBy: e.actor, ID: e.project})
 }
 

@@ -93,7 +93,8 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		rollup_place: at
 		rollups: start_at
 		api_keys: created_at revoked_at
-		erased_jobs: effect_at schedule_time created_at ended_at erased_at`,
+		erased_jobs: effect_at schedule_time created_at ended_at erased_at
+		plans: created_at started_at advanced_at ended_at`,
 	ClockOwns: `
 		clock: at since`,
 }

@@ -43,6 +43,7 @@ func RunErased(t *testing.T, open Open, left func(*testing.T, store.Store) []str
 			_, err = f.s.RevokeAPIKey(f.ctx, k.ID)
 			f.ok(err)
 			f.login(func(l *store.Login) { l.Project, l.Target, l.ReturnURL = "other", []byte(Marker), Marker })
+			f.plan(planItems(f, 1, store.PlanActs), func(p *store.Plan) { p.Project, p.Note = "other", Marker })
 			f.found(left)
 			f.eraseAll("other", 50)
 		},

@@ -50,6 +50,8 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Doubtful", doubtfulTests},
 		{"Stats", statsTests},
 		{"Vitals", vitalsTests},
+		{"Incidents", incidentTests},
+		{"Plans", planTests},
 		{"Quarantine", quarantineTests},
 		{"Namespace", namespaceTests},
 		{"EffectKeys", effectKeyTests},

@@ -107,8 +107,13 @@ const (
 	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 306
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 307
+	// NOT_FOUND: no job is in this incident any more: each has moved on, was decided, or failed
+	// too long ago (end_time_from).
+	ErrorReason_ERROR_REASON_INCIDENT_NOT_FOUND ErrorReason = 321
 	// NOT_FOUND: no such pause in the project, or it ended more than 30 days ago.
 	ErrorReason_ERROR_REASON_PAUSE_NOT_FOUND ErrorReason = 322
+	// NOT_FOUND: no such plan, or it is no longer stored.
+	ErrorReason_ERROR_REASON_PLAN_NOT_FOUND ErrorReason = 323
 	// FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
 	// states in which it is possible, never the present one.
 	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 400
@@ -121,7 +126,7 @@ const (
 	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 403
 	// FAILED_PRECONDITION: the database may be a copy or an old state; nothing is sent or
 	// erased until an operator has released it. DeleteJob, EraseProject, TriggerSchedule,
-	// BackfillSchedule and RunDue fail with it; jobs are stored, read and changed as usual.
+	// BackfillSchedule, RunDue and the start of a plan fail with it; jobs are stored, read and changed as usual.
 	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 404
 	// FAILED_PRECONDITION: the platform refused the login. Log in again.
 	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 405
@@ -182,6 +187,9 @@ const (
 	ErrorReason_ERROR_REASON_FIRING_BLOCKED ErrorReason = 420
 	// FAILED_PRECONDITION: the firing's time has passed, so it cannot be skipped.
 	ErrorReason_ERROR_REASON_FIRING_DECIDED ErrorReason = 421
+	// FAILED_PRECONDITION: the plan was made more than 24 h ago, or before the database was
+	// restored to an older state. Plan again, and look at the new list.
+	ErrorReason_ERROR_REASON_PLAN_OVER ErrorReason = 423
 	// ABORTED: changed since it was read; read again and decide again.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 500
 	// ABORTED: a login did not complete, and its code is used up. Log in again.
@@ -261,7 +269,9 @@ var (
 		305:  "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
 		306:  "ERROR_REASON_API_KEY_NOT_FOUND",
 		307:  "ERROR_REASON_PROJECT_NOT_FOUND",
+		321:  "ERROR_REASON_INCIDENT_NOT_FOUND",
 		322:  "ERROR_REASON_PAUSE_NOT_FOUND",
+		323:  "ERROR_REASON_PLAN_NOT_FOUND",
 		400:  "ERROR_REASON_JOB_STATE",
 		401:  "ERROR_REASON_CONNECTION_DISABLED",
 		402:  "ERROR_REASON_CONNECTION_IN_USE",
@@ -284,6 +294,7 @@ var (
 		419:  "ERROR_REASON_SCHEDULE_ITEM_STATE",
 		420:  "ERROR_REASON_FIRING_BLOCKED",
 		421:  "ERROR_REASON_FIRING_DECIDED",
+		423:  "ERROR_REASON_PLAN_OVER",
 		500:  "ERROR_REASON_ETAG_MISMATCH",
 		501:  "ERROR_REASON_OAUTH_UNFINISHED",
 		600:  "ERROR_REASON_CURSOR_EXPIRED",
@@ -332,7 +343,9 @@ var (
 		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       305,
 		"ERROR_REASON_API_KEY_NOT_FOUND":           306,
 		"ERROR_REASON_PROJECT_NOT_FOUND":           307,
+		"ERROR_REASON_INCIDENT_NOT_FOUND":          321,
 		"ERROR_REASON_PAUSE_NOT_FOUND":             322,
+		"ERROR_REASON_PLAN_NOT_FOUND":              323,
 		"ERROR_REASON_JOB_STATE":                   400,
 		"ERROR_REASON_CONNECTION_DISABLED":         401,
 		"ERROR_REASON_CONNECTION_IN_USE":           402,
@@ -355,6 +368,7 @@ var (
 		"ERROR_REASON_SCHEDULE_ITEM_STATE":         419,
 		"ERROR_REASON_FIRING_BLOCKED":              420,
 		"ERROR_REASON_FIRING_DECIDED":              421,
+		"ERROR_REASON_PLAN_OVER":                   423,
 		"ERROR_REASON_ETAG_MISMATCH":               500,
 		"ERROR_REASON_OAUTH_UNFINISHED":            501,
 		"ERROR_REASON_CURSOR_EXPIRED":              600,
@@ -865,7 +879,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\tItemError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
-	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail*\x90\x15\n" +
+	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail*\xcc\x15\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10d\x12\x1d\n" +
@@ -897,8 +911,10 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10\xb0\x02\x12'\n" +
 	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10\xb1\x02\x12#\n" +
 	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\xb2\x02\x12#\n" +
-	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\xb3\x02\x12!\n" +
-	"\x1cERROR_REASON_PAUSE_NOT_FOUND\x10\xc2\x02\x12\x1b\n" +
+	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\xb3\x02\x12$\n" +
+	"\x1fERROR_REASON_INCIDENT_NOT_FOUND\x10\xc1\x02\x12!\n" +
+	"\x1cERROR_REASON_PAUSE_NOT_FOUND\x10\xc2\x02\x12 \n" +
+	"\x1bERROR_REASON_PLAN_NOT_FOUND\x10\xc3\x02\x12\x1b\n" +
 	"\x16ERROR_REASON_JOB_STATE\x10\x90\x03\x12%\n" +
 	" ERROR_REASON_CONNECTION_DISABLED\x10\x91\x03\x12#\n" +
 	"\x1eERROR_REASON_CONNECTION_IN_USE\x10\x92\x03\x12#\n" +
@@ -920,7 +936,8 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1bERROR_REASON_SCHEDULE_STATE\x10\xa2\x03\x12%\n" +
 	" ERROR_REASON_SCHEDULE_ITEM_STATE\x10\xa3\x03\x12 \n" +
 	"\x1bERROR_REASON_FIRING_BLOCKED\x10\xa4\x03\x12 \n" +
-	"\x1bERROR_REASON_FIRING_DECIDED\x10\xa5\x03\x12\x1f\n" +
+	"\x1bERROR_REASON_FIRING_DECIDED\x10\xa5\x03\x12\x1b\n" +
+	"\x16ERROR_REASON_PLAN_OVER\x10\xa7\x03\x12\x1f\n" +
 	"\x1aERROR_REASON_ETAG_MISMATCH\x10\xf4\x03\x12\"\n" +
 	"\x1dERROR_REASON_OAUTH_UNFINISHED\x10\xf5\x03\x12 \n" +
 	"\x1bERROR_REASON_CURSOR_EXPIRED\x10\xd8\x04\x12 \n" +
@@ -935,7 +952,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x10\xa3\x06\x12\x1f\n" +
 	"\x1aERROR_REASON_SCOPE_MISSING\x10\x84\a\x12#\n" +
 	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10\x85\a\x12$\n" +
-	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\a\"\x06\b\xc0\x02\x10\xc0\x02\"\x06\b\xc1\x02\x10\xc1\x02\"\x06\b\xb8\x03\x10\xb8\x03\"\x06\b\x98\a\x10\x98\a\"\x06\b\x99\a\x10\x99\a*#ERROR_REASON_SUBSCRIPTION_NOT_FOUND*\x1fERROR_REASON_INCIDENT_NOT_FOUND*#ERROR_REASON_SECOND_PERSON_REQUIRED*\x1cERROR_REASON_PERSON_REQUIRED*\x1aERROR_REASON_BEYOND_LIMITSB\x8a\x01\n" +
+	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\a\"\x06\b\xc0\x02\x10\xc0\x02\"\x06\b\xb8\x03\x10\xb8\x03\"\x06\b\x98\a\x10\x98\a\"\x06\b\x99\a\x10\x99\a*#ERROR_REASON_SUBSCRIPTION_NOT_FOUND*#ERROR_REASON_SECOND_PERSON_REQUIRED*\x1cERROR_REASON_PERSON_REQUIRED*\x1aERROR_REASON_BEYOND_LIMITSB\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"ErrorProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 

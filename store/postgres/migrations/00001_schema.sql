@@ -600,6 +600,8 @@ CREATE INDEX job_state_unknown ON job_state (state, updated_at) WHERE state IN (
 CREATE INDEX job_state_by_state ON job_state (project, state, schedule_time, job_id)
     WHERE state IN (1, 4, 5, 6, 7, 8, 9, 10, 11);
 CREATE INDEX job_state_ended ON job_state (project, ended_at, state) WHERE ended_at IS NOT NULL;
+-- FAILED and EXPIRED, the newest ends first, however many jobs SUCCEEDED meanwhile.
+CREATE INDEX job_state_failed ON job_state (project, state, ended_at, job_id) WHERE state IN (9, 11);
 -- Most jobs have no error.
 CREATE INDEX job_state_error ON job_state (project, error_kind) WHERE error_kind > 0;
 -- The first starts of jobs whose looks may find objects of others: HANDLE and OBSERVABLE.
@@ -860,6 +862,8 @@ CREATE INDEX effects_external ON effects (external_id) WHERE external_id <> '';
 -- Effects that were confirmed by a repeat under the same key or by a look.
 CREATE INDEX effects_recovered ON effects (at) WHERE proof IN (2, 3);
 CREATE INDEX effects_removed ON effects (at) WHERE job_removed;
+-- Effects without a proof: by a ruling or a policy.
+CREATE INDEX effects_unproven ON effects (at) WHERE proof IN (4, 5);
 
 CREATE TABLE observations (
     id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -1421,6 +1425,63 @@ CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND sc
 CREATE INDEX stops_list ON stops (created_at, id);
 -- A destination of a project has one breaker: the next one takes the place of the last.
 CREATE UNIQUE INDEX stops_breaker ON stops (hold_key, project) WHERE cause = 2;
+
+--
+-- Plans: changes of many jobs
+--
+
+-- A change of many jobs that a person plans, starts, and may leave (store.Plan).
+CREATE TABLE plans (
+    id          uuid        PRIMARY KEY,
+    project     text        NOT NULL,
+    -- store.PlanOp: 1 RESOLVE, 2 RETRY.
+    op          smallint    NOT NULL CHECK (op BETWEEN 1 AND 15),
+    -- job.Ruling, as in resolutions; 0 with RETRY.
+    ruling      smallint    NOT NULL CHECK (ruling BETWEEN 0 AND 4),
+    -- Also jobs that are still looked for.
+    override    boolean     NOT NULL,
+    -- RETRY: the time between two jobs; 0: none.
+    pace        bigint      NOT NULL CHECK (pace >= 0),
+    -- The incident that it decides; '': it was made of others.
+    incident    text        NOT NULL,
+    note        text        NOT NULL,
+    -- Actors, as in events.
+    created_by  text        NOT NULL,
+    started_by  text        NOT NULL DEFAULT '',
+    -- store.PlanState: 1 PLANNED, 2 RUNNING, 3 DONE.
+    state       smallint    NOT NULL CHECK (state BETWEEN 1 AND 3),
+    pages       bigint      NOT NULL CHECK (pages >= 0),
+    -- Jobs that it lists, of these jobs that it is to change, and of these jobs that it has
+    -- changed, and that it has left out.
+    jobs        bigint      NOT NULL CHECK (jobs >= 0),
+    planned     bigint      NOT NULL CHECK (planned BETWEEN 0 AND jobs),
+    changed     bigint      NOT NULL DEFAULT 0 CHECK (changed >= 0),
+    left_out    bigint      NOT NULL DEFAULT 0 CHECK (left_out >= 0),
+    -- That of meta as the plan was made: its versions mean nothing in another.
+    incarnation bigint      NOT NULL,
+    -- More jobs were concerned than a plan can have.
+    cut         boolean     NOT NULL,
+    created_at  timestamptz NOT NULL,
+    started_at  timestamptz,
+    -- When its last page was finished.
+    advanced_at timestamptz,
+    ended_at    timestamptz,
+    CHECK ((started_at IS NULL) = (state = 1)),
+    CHECK ((ended_at IS NULL) = (state <> 3)),
+    CHECK (changed + left_out <= planned)
+);
+
+CREATE INDEX plans_project ON plans (project, created_at, id);
+CREATE INDEX plans_running ON plans (advanced_at, id) WHERE state = 2;
+
+-- The jobs of a plan, at most 500 a page (store.EncodePlanItems).
+CREATE TABLE plan_pages (
+    plan_id  uuid    NOT NULL REFERENCES plans (id) ON DELETE CASCADE,
+    number   bigint  NOT NULL CHECK (number >= 0),
+    finished boolean NOT NULL DEFAULT false,
+    items    bytea   NOT NULL,
+    PRIMARY KEY (plan_id, number)
+);
 
 -- +goose Down
 -- There is no down migration: a schema is only ever replaced by a newer one.

@@ -679,6 +679,8 @@ CREATE INDEX effects_external ON effects (external_id) WHERE external_id <> '';
 -- Effects that were confirmed by a repeat under the same key or by a look.
 CREATE INDEX effects_recovered ON effects (at) WHERE proof IN (2, 3);
 CREATE INDEX effects_removed ON effects (at) WHERE job_removed = 1;
+-- Effects without a proof: by a ruling or a policy.
+CREATE INDEX effects_unproven ON effects (at) WHERE proof IN (4, 5);
 
 CREATE TABLE observations (
     id           INTEGER PRIMARY KEY,
@@ -1178,6 +1180,63 @@ CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND sc
 CREATE INDEX stops_list ON stops (created_at, id);
 -- A destination of a project has one breaker: the next one takes the place of the last.
 CREATE UNIQUE INDEX stops_breaker ON stops (hold_key, project) WHERE cause = 2;
+
+--
+-- Plans: changes of many jobs
+--
+
+-- A change of many jobs that a person plans, starts, and may leave (store.Plan).
+CREATE TABLE plans (
+    id          BLOB    PRIMARY KEY NOT NULL CHECK (length(id) = 16),
+    project     TEXT    NOT NULL,
+    -- store.PlanOp: 1 RESOLVE, 2 RETRY.
+    op          INTEGER NOT NULL CHECK (op BETWEEN 1 AND 15),
+    -- job.Ruling, as in resolutions; 0 with RETRY.
+    ruling      INTEGER NOT NULL CHECK (ruling BETWEEN 0 AND 4),
+    -- Also jobs that are still looked for.
+    override    INTEGER NOT NULL CHECK (override IN (0, 1)),
+    -- RETRY: the time between two jobs; 0: none.
+    pace        INTEGER NOT NULL CHECK (pace >= 0),
+    -- The incident that it decides; '': it was made of others.
+    incident    TEXT    NOT NULL,
+    note        TEXT    NOT NULL,
+    -- Actors, as in events.
+    created_by  TEXT    NOT NULL,
+    started_by  TEXT    NOT NULL DEFAULT '',
+    -- store.PlanState: 1 PLANNED, 2 RUNNING, 3 DONE.
+    state       INTEGER NOT NULL CHECK (state BETWEEN 1 AND 3),
+    pages       INTEGER NOT NULL CHECK (pages >= 0),
+    -- Jobs that it lists, of these jobs that it is to change, and of these jobs that it has
+    -- changed, and that it has left out.
+    jobs        INTEGER NOT NULL CHECK (jobs >= 0),
+    planned     INTEGER NOT NULL CHECK (planned BETWEEN 0 AND jobs),
+    changed     INTEGER NOT NULL DEFAULT 0 CHECK (changed >= 0),
+    left_out    INTEGER NOT NULL DEFAULT 0 CHECK (left_out >= 0),
+    -- That of meta as the plan was made: its versions mean nothing in another.
+    incarnation INTEGER NOT NULL,
+    -- More jobs were concerned than a plan can have.
+    cut         INTEGER NOT NULL CHECK (cut IN (0, 1)),
+    created_at  INTEGER NOT NULL,
+    started_at  INTEGER,
+    -- When its last page was finished.
+    advanced_at INTEGER,
+    ended_at    INTEGER,
+    CHECK ((started_at IS NULL) = (state = 1)),
+    CHECK ((ended_at IS NULL) = (state <> 3)),
+    CHECK (changed + left_out <= planned)
+) STRICT;
+
+CREATE INDEX plans_project ON plans (project, created_at, id);
+CREATE INDEX plans_running ON plans (advanced_at, id) WHERE state = 2;
+
+-- The jobs of a plan, at most 500 a page (store.EncodePlanItems).
+CREATE TABLE plan_pages (
+    plan_id  BLOB    NOT NULL REFERENCES plans (id) ON DELETE CASCADE,
+    number   INTEGER NOT NULL CHECK (number >= 0),
+    finished INTEGER NOT NULL DEFAULT FALSE CHECK (finished IN (0, 1)),
+    items    BLOB    NOT NULL,
+    PRIMARY KEY (plan_id, number)
+) STRICT, WITHOUT ROWID;
 
 -- +goose Down
 -- There is no down migration: a schema is only ever replaced by a newer one.

@@ -52,7 +52,7 @@ func Commands() []*cli.Command {
 				"is `fireonce schedule`.",
 			Commands: jobCommands(create),
 		},
-		schedulesCommand(), pauseCommand(), resumeCommand(), pausesCommand(), runDueCommand(), serversCommand(), healthCommand(),
+		incidentsCommand(), schedulesCommand(), pauseCommand(), resumeCommand(), pausesCommand(), runDueCommand(), serversCommand(), healthCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}, short...)
 }
@@ -74,6 +74,7 @@ type API struct {
 	Schedules   schedulesv1connect.ScheduleServiceClient
 	Bulk        adminv1connect.BulkServiceClient
 	Stats       adminv1connect.StatsServiceClient
+	Incidents   adminv1connect.IncidentServiceClient
 	Access      adminv1connect.AccessServiceClient
 	Servers     adminv1connect.ServerServiceClient
 	Pauses      adminv1connect.PauseServiceClient
@@ -117,6 +118,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
 		Bulk:        adminv1connect.NewBulkServiceClient(hc, u.String(), limit),
 		Stats:       adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
+		Incidents:   adminv1connect.NewIncidentServiceClient(hc, u.String(), limit),
 		Access:      adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
 		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
 		Pauses:      adminv1connect.NewPauseServiceClient(hc, u.String(), limit),
@@ -220,7 +222,7 @@ func printAnswer[R message](c *call, resp R, err error, show func(*call, R)) err
 
 // service returns the client of a service.
 func service[S any](a *API) S {
-	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Bulk, a.Stats, a.Access, a.Servers, a.Pauses} {
+	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Bulk, a.Stats, a.Incidents, a.Access, a.Servers, a.Pauses} {
 		if s, ok := one.(S); ok {
 			return s
 		}

@@ -43,9 +43,9 @@ func Commands(version string) []*cli.Command {
 
 // Usages of flags that several commands have.
 const (
-	databaseUsage = "the `DATABASE`: sqlite:PATH or postgres://…"
+	databaseUsage = "`DATABASE` sqlite:PATH or postgres://…"
 	standbyUsage  = "PostgreSQL fails over to synchronous standbys only: no quarantine after a failover"
-	stateDirUsage = "the `FOLDER` where servers note what they saw of the database, to notice a restored one; default"
+	stateDirUsage = "`FOLDER` where servers note what they saw of the database, to notice a restored one; default"
 )
 
 func databaseFlag() cli.Flag {

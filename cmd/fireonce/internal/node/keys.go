@@ -23,7 +23,7 @@ import (
 // prints a new key on request.
 
 func keyFileFlag() cli.Flag {
-	const usage = "the key `FILE`; default PATH.key beside an SQLite file"
+	const usage = "`FILE` the key file; default: PATH.key beside an SQLite file"
 	return &cli.StringFlag{Name: "key-file", Usage: usage, Sources: cli.EnvVars("FIREONCE_KEY_FILE")}
 }
 

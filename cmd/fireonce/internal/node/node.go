@@ -253,6 +253,7 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 		go n.authority.Obtain(ctx)
 	}
 	beside.Go(func() { n.scheduler.Run(ctx) })
+	beside.Go(func() { n.server.RunPlans(ctx) })
 	go func() {
 		err := eng.Run(ctx)
 		beside.Wait()

@@ -102,58 +102,58 @@ func newServeFlags(version string) *serveFlags {
 	c := &f.config
 
 	f.group = "What most servers need"
-	f.text(&c.Listen, "listen", "127.0.0.1:8080", "the `ADDRESS` of the API")
+	f.text(&c.Listen, "listen", "127.0.0.1:8080", "`ADDRESS` where the API listens")
 	f.text(&c.Database, "database", DefaultDatabase, databaseUsage)
-	f.text(&c.KeyFile, "key-file", "", "the `FILE` of the keys that seal credentials; default: PATH.key beside an SQLite file")
+	f.text(&c.KeyFile, "key-file", "", "`FILE` the keys that seal credentials; default: PATH.key beside an SQLite file")
 	f.yes(&c.RequireAPIKey, "require-api-key", "refuse calls without an API key, even where FIREONCE_API_KEY is not set")
-	f.text(&f.allowEgress, "allow-egress", "", "ranges, `CIDR,…`, that jobs may call in addition to public addresses")
+	f.text(&f.allowEgress, "allow-egress", "", "`CIDR,…` ranges that jobs may call in addition to public addresses")
 	f.yes(&c.AllowHTTP, "allow-http", "jobs may call http:// URLs")
 	f.yes(&c.Dev, "dev", "for one machine: --allow-http, jobs may call loopback addresses, and a receiver with connection try")
 
 	f.group = "TLS"
-	f.text(&c.TLS.Pair.Cert, "tls-cert", "", "the PEM `FILE` of a certificate with its chain; read again when it changes")
-	f.text(&c.TLS.Pair.Key, "tls-key", "", "the PEM `FILE` of its private key")
-	f.text(&c.TLS.ClientCA, "tls-client-ca", "", "the PEM `FILE` of authorities; callers need a certificate of one, and their API key")
-	f.text(&f.acmeDomain, "acme-domain", "", "names, `NAME,…`, to obtain certificates for by ACME, in place of --tls-cert")
-	f.text(&c.TLS.ACME.Cache, "acme-cache", "", "the `FOLDER` that keeps what was obtained; servers with the same names share it")
+	f.text(&c.TLS.Pair.Cert, "tls-cert", "", "`FILE` PEM of a certificate with its chain; read again when it changes")
+	f.text(&c.TLS.Pair.Key, "tls-key", "", "`FILE` PEM of its private key")
+	f.text(&c.TLS.ClientCA, "tls-client-ca", "", "`FILE` PEM of authorities; callers need a certificate of one, and their API key")
+	f.text(&f.acmeDomain, "acme-domain", "", "`NAME,…` names to obtain certificates for by ACME, in place of --tls-cert")
+	f.text(&c.TLS.ACME.Cache, "acme-cache", "", "`FOLDER` where the certificates are kept; servers with the same names share it")
 	f.yes(&c.TLS.ACME.AcceptTerms, "acme-accept-terms", "you agree to the terms of the authority")
-	f.text(&c.TLS.ACME.Email, "acme-email", "", "the `ADDRESS` that the authority may write to")
-	f.text(&c.TLS.ACME.Directory, "acme-directory", "", "the `URL` of the authority; default: Let's Encrypt")
-	f.text(&c.TLS.ACME.CA, "acme-ca-file", "", "the PEM `FILE` of authorities that sign the certificate of --acme-directory")
+	f.text(&c.TLS.ACME.Email, "acme-email", "", "`ADDRESS` an e-mail address that the authority may write to")
+	f.text(&c.TLS.ACME.Directory, "acme-directory", "", "`URL` the authority's directory; default: Let's Encrypt")
+	f.text(&c.TLS.ACME.CA, "acme-ca-file", "", "`FILE` PEM of authorities that sign the certificate of --acme-directory")
 
 	f.group = "Other ports, and browsers"
-	f.text(&c.GRPCListen, "grpc-listen", "", "the `ADDRESS` of gRPC alone; off: none; default: the port after that of --listen")
-	f.text(&c.OpsListen, "ops-listen", defaultOps, "the `ADDRESS` of metrics and probes, without a key; off: none")
+	f.text(&c.GRPCListen, "grpc-listen", "", "`ADDRESS` where gRPC alone listens; off: nowhere; default: the port after that of --listen")
+	f.text(&c.OpsListen, "ops-listen", defaultOps, "`ADDRESS` where metrics and probes are served, without a key; off: nowhere")
 	f.number(&c.NamedDestinations, "metrics-destinations", metrics.DefaultNamed,
-		"the `NUMBER` of failing destinations that metrics name, 0 to "+strconv.Itoa(metrics.MostNamed)+"; the others are one sum")
-	f.text(&f.allowOrigin, "allow-origin", "", "web origins, `URL,…`, that may call from a browser")
-	f.text(&f.allowHost, "allow-host", "", "names, `HOST,…`, to answer to without an API key, beside loopback ones")
+		"`NUMBER` how many failing destinations metrics name, 0 to "+strconv.Itoa(metrics.MostNamed)+"; the others are one sum")
+	f.text(&f.allowOrigin, "allow-origin", "", "`URL,…` web origins that may call from a browser")
+	f.text(&f.allowHost, "allow-host", "", "`HOST,…` names to answer to without an API key, beside loopback ones")
 
 	f.group = "Accounts, connectors and limits"
-	f.text(&c.OAuthApps, "oauth-apps", "", "the JSON `FILE` with the OAuth apps by which accounts log in; see docs/operations.md")
-	f.text(&c.Connectors, "connectors", "", "the JSON `FILE` with connectors of your own; see docs/connectors.md")
+	f.text(&c.OAuthApps, "oauth-apps", "", "`FILE` JSON: the OAuth apps by which accounts log in; see docs/operations.md")
+	f.text(&c.Connectors, "connectors", "", "`FILE` JSON: connectors of your own; see docs/connectors.md")
 	f.texts(&f.platformURLs, "platform-url",
-		"the URL of a gateway to a platform, `NAME=URL` ("+strings.Join(movable(), ", ")+"); may be repeated")
-	f.texts(&f.quotas, "quota", "a limit of each project, `NAME=VALUE`, or PROJECT:NAME=VALUE of one ("+
+		"`NAME=URL` a gateway to a platform ("+strings.Join(movable(), ", ")+"); may be repeated")
+	f.texts(&f.quotas, "quota", "`NAME=VALUE` a limit of each project, or with PROJECT:NAME=VALUE of one ("+
 		strings.Join(server.QuotaNames(), ", ")+"); 0: none; may be repeated; see docs/operations.md")
 
 	f.group = "Work and time"
-	f.number(&c.Senders, "senders", 64, "the `NUMBER` of jobs that are prepared or sent concurrently")
+	f.number(&c.Senders, "senders", 64, "`NUMBER` how many jobs are prepared or sent concurrently")
 	f.number(&c.BreakAfter, "breaker-after", engine.DefaultBreakAfter,
-		"the `NUMBER` of tries in a row at a destination that is ill until its jobs wait for a probe, 0 to "+strconv.Itoa(engine.MaxBreakAfter)+"; 0: never")
-	f.duration(&c.BreakWithin, "breaker-within", engine.DefaultBreakWithin, "the `DURATION` in which these tries fail, 10s to 1h")
-	f.duration(&c.Grace, "grace", 30*time.Second, "the `DURATION` from an answer's deadline until the outcome counts as unknown")
-	f.duration(&c.Lease, "lease", time.Minute, "the `DURATION` after which another server takes over a job that a dead one was preparing")
+		"`NUMBER` of tries in a row at a destination that is ill, after which its jobs wait for a probe, 0 to "+strconv.Itoa(engine.MaxBreakAfter)+"; 0: never")
+	f.duration(&c.BreakWithin, "breaker-within", engine.DefaultBreakWithin, "`DURATION` in which these tries fail, 10s to 1h")
+	f.duration(&c.Grace, "grace", 30*time.Second, "`DURATION` how long after an answer's deadline the outcome counts as unknown")
+	f.duration(&c.Lease, "lease", time.Minute, "`DURATION` after how long another server takes over a job that a dead one was preparing")
 	f.duration(&c.ClockDoubt, "clock-doubt", store.DefaultSuspectFor,
-		"the `DURATION` for which a clock that has jumped is distrusted, unless it proves right")
+		"`DURATION` how long a clock that has jumped is distrusted, unless it proves right")
 	f.yes(&c.TrustClock, "trust-clock", "believe the clock as it is at this start: an operator has looked at it")
-	f.text(&c.TZDataDir, "tzdata-dir", "", "the `FOLDER` of compiled time zones for schedules; default: the system's, or else built-in")
+	f.text(&c.TZDataDir, "tzdata-dir", "", "`FOLDER` compiled time zones for schedules; default: the system's, or else built-in")
 
 	f.group = "The database and what it keeps"
-	f.duration(&c.KeepJobs, "keep-jobs", defaultKeep, "how long a job is kept after its end, as a `DURATION`; 0: forever")
-	f.duration(&c.KeepEvents, "keep-events", defaultKeep, "how long the event log goes back, as a `DURATION`; 0: to its beginning")
-	f.text(&c.Namespace, "namespace", "", "the installation's `NAME` in effect keys; after a database was lost, pass the old name")
-	f.duration(&c.DatabaseWait, "database-wait", defaultWait, "how long a start waits for PostgreSQL, as a `DURATION`; 0: not at all")
+	f.duration(&c.KeepJobs, "keep-jobs", defaultKeep, "`DURATION` how long a job is kept after its end; 0: forever")
+	f.duration(&c.KeepEvents, "keep-events", defaultKeep, "`DURATION` how long the event log goes back; 0: to its beginning")
+	f.text(&c.Namespace, "namespace", "", "`NAME` the installation's name in effect keys; after a database was lost, pass the old name")
+	f.duration(&c.DatabaseWait, "database-wait", defaultWait, "`DURATION` how long a start waits for PostgreSQL; 0: not at all")
 	f.yes(&c.SynchronousStandby, "synchronous-standby", standbyUsage)
 	f.text(&c.StateDir, "state-dir", "", stateDirUsage+" on PostgreSQL: beside the key file")
 	// No variable: it is for one start.
@@ -164,9 +164,9 @@ func newServeFlags(version string) *serveFlags {
 
 	f.group = "The process"
 	f.duration(&c.ShutdownDelay, "shutdown-delay", 0,
-		"the `DURATION` of serving on, not ready, at a shutdown, so that load balancers notice")
-	f.text(&f.logFormat, "log-format", "text", "a `FORMAT`: text or json")
-	f.text(&f.logLevel, "log-level", "info", "a `LEVEL`: debug, info, warn or error")
+		"`DURATION` how long a server that shuts down goes on serving, not ready, so that load balancers notice")
+	f.text(&f.logFormat, "log-format", "text", "`FORMAT` text or json")
+	f.text(&f.logLevel, "log-level", "info", "`LEVEL` debug, info, warn or error")
 	return f
 }
 
