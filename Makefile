@@ -4,7 +4,7 @@ TOOLS := .tools/bin
 STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
 SQL_GEN := gen/sqlitedb gen/pgdb gen/shareddb
-GO_GEN := $(addprefix clients/go/,fireoncev1 schedulesv1 connectionsv1 adminv1 connectorv1)
+GO_GEN := $(addprefix clients/go/,fireoncev1 schedulesv1 connectionsv1 subscriptionsv1 adminv1 connectorv1)
 PROTO_GEN := gen/ts gen/proto gen/comments
 GEN := $(PROTO_GEN) $(SQL_GEN) $(GO_GEN)
 

@@ -7,6 +7,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 )
 
 // Rules of this file:
@@ -23,13 +24,14 @@ const contentWithheld protoreflect.Name = "content_withheld"
 
 // contentOf is the whole table of fields that are content, by their messages.
 var contentOf = map[protoreflect.FullName][]protoreflect.Name{
-	"fireonce.v1.Job":                    {"payload"},
-	"fireonce.v1.JobError":               {"message"},
-	"fireonce.v1.Attempt":                {"answer", "detail"},
-	"fireonce.v1.Observation":            {"detail"},
-	"fireonce.v1.JobChanged":             {"detail"},
-	"fireonce.schedules.v1.JobTemplate":  {"payload"},
-	"fireonce.schedules.v1.ScheduleItem": {"payload", "refuse_reason"},
+	"fireonce.v1.Job":                        {"payload"},
+	"fireonce.v1.JobError":                   {"message"},
+	"fireonce.v1.Attempt":                    {"answer", "detail"},
+	"fireonce.v1.Observation":                {"detail"},
+	"fireonce.v1.JobChanged":                 {"detail"},
+	"fireonce.subscriptions.v1.Subscription": {"last_error"},
+	"fireonce.schedules.v1.JobTemplate":      {"payload"},
+	"fireonce.schedules.v1.ScheduleItem":     {"payload", "refuse_reason"},
 
 	"fireonce.connections.v1.TestConnectionResponse": {"detail"},
 }
@@ -44,6 +46,8 @@ func withholdContent(m protoreflect.Message) {
 		withholdRefusal(m)
 	case *schedulesv1.Schedule:
 		withholdNote(m)
+	case *subscriptionsv1.Subscription:
+		withholdFailure(m)
 	case *fireoncev1.Firing:
 		withholdReason(m)
 	}
@@ -104,6 +108,13 @@ func withholdNote(s *schedulesv1.Schedule) {
 		s.ContentWithheld = s.GetNote() != ""
 		s.Note = ""
 	default:
+	}
+}
+
+// withholdFailure takes the note of a subscription out that paused itself: it may quote the target.
+func withholdFailure(s *subscriptionsv1.Subscription) {
+	if s.GetPauseCause() == subscriptionsv1.SubscriptionPauseCause_SUBSCRIPTION_PAUSE_CAUSE_FAILURES && s.GetNote() != "" {
+		s.Note, s.ContentWithheld = "", true
 	}
 }
 

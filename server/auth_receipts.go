@@ -58,6 +58,12 @@ var keptOfSchedule = keptFields{
 	"counts": nil, "create_time": nil, "update_time": nil, "delete_time": nil, "etag": nil,
 }
 
+// keptOfSubscription is what a caller without subscriptions:read sees of a subscription.
+var keptOfSubscription = keptFields{
+	"subscription_id": nil, "project_id": nil, "state": nil, "pause_cause": nil, "pause_time": nil, "last_notice_number": nil,
+	"create_time": nil, "update_time": nil, "delete_time": nil, "etag": nil,
+}
+
 // keptOfFiring is what such a caller sees of a firing that made a job.
 var keptOfFiring = keptFields{
 	"name": nil, "nominal_time": nil, "origin": nil, "outcome": nil, "job_id": nil, "run": nil, "decide_time": nil,
@@ -81,10 +87,11 @@ var keptOfBulkSchedules = keptFields{"result": {
 
 // The answers of calls on one object.
 var (
-	keptJob        = keptFields{"job": keptOfJob}
-	keptConnection = keptFields{"connection": keptOfConnection}
-	keptSchedule   = keptFields{"schedule": keptOfSchedule}
-	keptItem       = keptFields{"item": keptOfItem}
+	keptJob          = keptFields{"job": keptOfJob}
+	keptConnection   = keptFields{"connection": keptOfConnection}
+	keptSchedule     = keptFields{"schedule": keptOfSchedule}
+	keptSubscription = keptFields{"subscription": keptOfSubscription}
+	keptItem         = keptFields{"item": keptOfItem}
 )
 
 // plus returns a list with more fields.

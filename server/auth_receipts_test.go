@@ -17,6 +17,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -320,6 +321,33 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 		}, []string{"localTime"}
 	},
 
+	subsPath + "DeleteSubscription": func(e *exposure) (proto.Message, []string) {
+		of := e.subscription() // its filter is erased; its key stays
+		return &subscriptionsv1.DeleteSubscriptionRequest{Subscription: &subscriptionsv1.DeleteSubscriptionRequest_SubscriptionId{SubscriptionId: of.GetSubscriptionId()}}, []string{of.GetIdempotencyKey()}
+	},
+	subsPath + "PauseSubscription": func(e *exposure) (proto.Message, []string) {
+		return &subscriptionsv1.PauseSubscriptionRequest{Subscription: &subscriptionsv1.PauseSubscriptionRequest_SubscriptionId{SubscriptionId: e.subscription().GetSubscriptionId()}}, nil
+	},
+	subsPath + "ResumeSubscription": func(e *exposure) (proto.Message, []string) {
+		return &subscriptionsv1.ResumeSubscriptionRequest{Subscription: &subscriptionsv1.ResumeSubscriptionRequest_SubscriptionId{SubscriptionId: e.subscription().GetSubscriptionId()}}, nil
+	},
+	subsPath + "TestSubscription": func(e *exposure) (proto.Message, []string) {
+		return &subscriptionsv1.TestSubscriptionRequest{Subscription: &subscriptionsv1.TestSubscriptionRequest_SubscriptionId{SubscriptionId: e.subscription().GetSubscriptionId()}}, nil
+	},
+	subsPath + "CreateSubscription": func(e *exposure) (proto.Message, []string) { return e.asSubscription(), nil },
+	subsPath + "UpdateSubscription": func(e *exposure) (proto.Message, []string) {
+		s := e.subscription()
+		return &subscriptionsv1.UpdateSubscriptionRequest{
+			Subscription: &subscriptionsv1.UpdateSubscriptionRequest_SubscriptionId{SubscriptionId: s.GetSubscriptionId()}, Etag: s.GetEtag(), UpdateMask: mask("rules"),
+		}, nil
+	},
+	subsPath + "RedeliverNotices": func(e *exposure) (proto.Message, []string) {
+		s := e.subscription()
+		return &subscriptionsv1.RedeliverNoticesRequest{
+			Subscription: &subscriptionsv1.RedeliverNoticesRequest_SubscriptionId{SubscriptionId: s.GetSubscriptionId()},
+			From:         &subscriptionsv1.RedeliverNoticesRequest_AfterCursor{AfterCursor: s.GetCursor()},
+		}, nil
+	},
 	pausesPath + "CreatePause": func(e *exposure) (proto.Message, []string) {
 		return &adminv1.CreatePauseRequest{Target: pauseOfLabel("label", canary), Note: canary, BeginTime: timestamppb.New(e.clock.Now().Add(time.Hour))}, nil
 	},

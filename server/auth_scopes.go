@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
 )
 
 // Rules of this file: the table alone decides what a key may do. No scope includes another. An RPC
@@ -42,6 +43,11 @@ const (
 	ScopeSchedulesRead = "schedules:read"
 	// ScopeSchedulesWrite: make, change, pause and delete schedules, and have them make jobs.
 	ScopeSchedulesWrite = "schedules:write"
+	// ScopeSubscriptionsRead: look at subscriptions and their notices.
+	ScopeSubscriptionsRead = "subscriptions:read"
+	// ScopeSubscriptionsWrite: make, change, test and delete subscriptions, which send what
+	// happened to jobs to a connection of the project.
+	ScopeSubscriptionsWrite = "subscriptions:write"
 	// ScopeWorkRun: have the server work what is due, and learn when something will be.
 	ScopeWorkRun = "work:run"
 	// ScopeAdmin: make, list and revoke keys of one's project, and look at the server
@@ -53,7 +59,8 @@ const (
 func Scopes() []string {
 	return []string{
 		ScopeJobsRead, ScopePayloadsRead, ScopeJobsWrite, ScopeJobsResolve, ScopeJobsDelete, ScopeEffectKeysWrite,
-		ScopeConnectionsRead, ScopeConnectionsWrite, ScopeSchedulesRead, ScopeSchedulesWrite, ScopeWorkRun, ScopeAdmin,
+		ScopeConnectionsRead, ScopeConnectionsWrite, ScopeSchedulesRead, ScopeSchedulesWrite,
+		ScopeSubscriptionsRead, ScopeSubscriptionsWrite, ScopeWorkRun, ScopeAdmin,
 	}
 }
 
@@ -176,6 +183,20 @@ var accessOf = map[string]access{
 	schedulesv1connect.ScheduleServiceBackfillScheduleProcedure: {ScopeSchedulesWrite, keptFields{
 		"firings": keptOfFiring, "present": nil, "next_page_token": nil,
 	}},
+
+	subscriptionsv1connect.SubscriptionServiceGetSubscriptionProcedure:   {scope: ScopeSubscriptionsRead},
+	subscriptionsv1connect.SubscriptionServiceListSubscriptionsProcedure: {scope: ScopeSubscriptionsRead},
+	subscriptionsv1connect.SubscriptionServiceListNoticesProcedure:       {scope: ScopeSubscriptionsRead},
+
+	subscriptionsv1connect.SubscriptionServiceCreateSubscriptionProcedure: {ScopeSubscriptionsWrite, keptFields{
+		"subscription": plus(keptOfSubscription, "idempotency_key"), "created": nil,
+	}},
+	subscriptionsv1connect.SubscriptionServiceUpdateSubscriptionProcedure: {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServicePauseSubscriptionProcedure:  {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServiceResumeSubscriptionProcedure: {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServiceDeleteSubscriptionProcedure: {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServiceTestSubscriptionProcedure:   {ScopeSubscriptionsWrite, keptSubscription},
+	subscriptionsv1connect.SubscriptionServiceRedeliverNoticesProcedure:   {ScopeSubscriptionsWrite, keptSubscription},
 
 	adminv1connect.AccessServiceCreateApiKeyProcedure:     {scope: ScopeAdmin},
 	adminv1connect.AccessServiceListApiKeysProcedure:      {scope: ScopeAdmin},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -23,7 +24,9 @@ import (
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/apikey"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 )
@@ -88,7 +91,7 @@ func invoke(ctx context.Context, c client, procedure string, req proto.Message, 
 
 // reaching is a request of every RPC of the contract, by its procedure, each of
 // which names a project, a job, a connection, an API key and a schedule as well as it can.
-func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[string]proto.Message {
+func reaching(project, jobID, connID, apiKey, jobKey, scheduleID, subscriptionID string) map[string]proto.Message {
 	byJob := &fireoncev1.JobFilter{JobIds: []string{jobID}}
 	now := timestamppb.Now()
 	schedule := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "reaching", Connection: onConnection(connID), Payload: custom("good/v1", "x")}
@@ -191,6 +194,21 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 			Schedule: &schedulesv1.RemoveScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID,
 		},
 
+		subsPath + "GetSubscription":    &subscriptionsv1.GetSubscriptionRequest{Subscription: &subscriptionsv1.GetSubscriptionRequest_SubscriptionId{SubscriptionId: subscriptionID}},
+		subsPath + "DeleteSubscription": &subscriptionsv1.DeleteSubscriptionRequest{Subscription: &subscriptionsv1.DeleteSubscriptionRequest_SubscriptionId{SubscriptionId: subscriptionID}},
+		subsPath + "PauseSubscription":  &subscriptionsv1.PauseSubscriptionRequest{Subscription: &subscriptionsv1.PauseSubscriptionRequest_SubscriptionId{SubscriptionId: subscriptionID}},
+		subsPath + "ResumeSubscription": &subscriptionsv1.ResumeSubscriptionRequest{Subscription: &subscriptionsv1.ResumeSubscriptionRequest_SubscriptionId{SubscriptionId: subscriptionID}},
+		subsPath + "TestSubscription":   &subscriptionsv1.TestSubscriptionRequest{Subscription: &subscriptionsv1.TestSubscriptionRequest_SubscriptionId{SubscriptionId: subscriptionID}},
+		subsPath + "CreateSubscription": &subscriptionsv1.CreateSubscriptionRequest{IdempotencyKey: "reaching", Connection: &subscriptionsv1.CreateSubscriptionRequest_ConnectionId{ConnectionId: connID}},
+		subsPath + "ListSubscriptions":  &subscriptionsv1.ListSubscriptionsRequest{},
+		subsPath + "ListNotices":        &subscriptionsv1.ListNoticesRequest{Subscription: &subscriptionsv1.ListNoticesRequest_SubscriptionId{SubscriptionId: subscriptionID}},
+		subsPath + "UpdateSubscription": &subscriptionsv1.UpdateSubscriptionRequest{
+			Subscription: &subscriptionsv1.UpdateSubscriptionRequest_SubscriptionId{SubscriptionId: subscriptionID}, Etag: "1", UpdateMask: mask("display_name"),
+		},
+		subsPath + "RedeliverNotices": &subscriptionsv1.RedeliverNoticesRequest{
+			Subscription: &subscriptionsv1.RedeliverNoticesRequest_SubscriptionId{SubscriptionId: subscriptionID}, From: &subscriptionsv1.RedeliverNoticesRequest_Number{Number: 1},
+		},
+
 		accessPath + "CreateApiKey": &adminv1.CreateApiKeyRequest{ProjectId: project, Scopes: []string{server.ScopeAdmin}},
 		accessPath + "ListApiKeys":  &adminv1.ListApiKeysRequest{ProjectId: project},
 		accessPath + "RevokeApiKey": &adminv1.RevokeApiKeyRequest{ApiKeyId: apiKey},
@@ -213,7 +231,7 @@ func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[str
 var listing = []string{
 	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkRescheduleJobs", "BulkResolveJobs", "BatchScheduleJobs",
 	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats", "ListIncidents", "ListPlans",
-	"ListSchedules", "BulkPauseSchedules", "BulkResumeSchedules",
+	"ListSchedules", "BulkPauseSchedules", "BulkResumeSchedules", "ListSubscriptions",
 	"ListPauses",
 	"RunDue", // works for all projects, and names none
 }
@@ -260,9 +278,10 @@ func TestProjectsApart(t *testing.T) {
 			f.must(err)
 			ownConn, own := f.inProject(mine, t, "other", c)
 			sched := f.recurring(bring(t.Context(), their.Reveal()), c, f.newSchedule(canary, labelled(canary)))
+			sub := f.subscribed(t)
 			before, conn, sat := f.snapshot(victim), f.asStored(f.conn), f.satSchedule(sched.GetScheduleId())
 
-			requests := reaching(server.DefaultProject, victim, f.conn, their.ID, "fixture", sched.GetScheduleId())
+			requests := reaching(server.DefaultProject, victim, f.conn, their.ID, "fixture", sched.GetScheduleId(), sub.ID.String())
 			for _, p := range procedures(t, requests) {
 				short := p[strings.LastIndex(p, "/")+1:]
 				text, err := invoke(mine, c, p, requests[p], own)
@@ -285,6 +304,9 @@ func TestProjectsApart(t *testing.T) {
 			}
 			if got := f.satSchedule(sched.GetScheduleId()); got.Revision != sat.Revision {
 				t.Errorf("the schedule was changed: %+v", got)
+			}
+			if got, err := f.store.Subscription(t.Context(), store.Ref{ID: sub.ID}); err != nil || got.Revision != sub.Revision {
+				t.Errorf("the subscription was changed: %+v, %v", got, err)
 			}
 			if k, err := f.store.APIKey(t.Context(), their.ID); err != nil || !k.Live() {
 				t.Errorf("the API key was changed: %+v, %v", k, err)
@@ -371,6 +393,15 @@ func (f *fixture) asStored(text string) store.Connection {
 	return conn
 }
 
+// subscribed stores a subscription of the fixture's project.
+func (f *fixture) subscribed(t *testing.T) store.Subscription {
+	t.Helper()
+	s := store.Subscription{ID: job.ID(uuid.Must(uuid.NewV7())), Project: server.DefaultProject, Key: "told", Connection: f.id(f.conn), DisplayName: "the fixture's"}
+	out, _, err := f.store.CreateSubscription(t.Context(), store.NewSubscription{Subscription: s})
+	f.must(err)
+	return out
+}
+
 // TestScopes: every RPC refuses a key with all scopes but the one that it needs, before its
 // request is read, and serves a key with that one alone.
 func TestScopes(t *testing.T) {
@@ -378,7 +409,7 @@ func TestScopes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, requireKey)
 			c := dial(f)
-			requests := reaching("", absent, absent, strings.Repeat("0", 16), "scoped", absent)
+			requests := reaching("", absent, absent, strings.Repeat("0", 16), "scoped", absent, absent)
 			lacking, having := map[string]context.Context{}, map[string]context.Context{}
 			for _, scope := range server.Scopes() {
 				lacking[scope] = bring(t.Context(), f.issue("scoped", without(scope)).Reveal())

@@ -29,6 +29,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
 )
 
 // client calls the API in one protocol. Errors are *wireError.
@@ -147,12 +148,13 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 	stats := adminv1connect.NewStatsServiceClient(h, "http://"+f.addr, opts...)
 	access := adminv1connect.NewAccessServiceClient(h, "http://"+f.addr, opts...)
 	schedules := schedulesv1connect.NewScheduleServiceClient(h, "http://"+f.addr, opts...)
+	subscriptions := subscriptionsv1connect.NewSubscriptionServiceClient(h, "http://"+f.addr, opts...)
 	servers := adminv1connect.NewServerServiceClient(h, "http://"+f.addr, opts...)
 	incidents := adminv1connect.NewIncidentServiceClient(h, "http://"+f.addr, opts...)
 	pauses := adminv1connect.NewPauseServiceClient(h, "http://"+f.addr, opts...)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
-			return callMethod(ctx, []any{jobs, conns, bulk, stats, access, schedules, servers, incidents, pauses}, procedure, req, res)
+			return callMethod(ctx, []any{jobs, conns, bulk, stats, access, schedules, subscriptions, servers, incidents, pauses}, procedure, req, res)
 		},
 		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
 			s, err := jobs.StreamJobEvents(ctx, req)

@@ -27,6 +27,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -311,6 +312,9 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	copied.must(copied.store.Quarantine(t.Context(), "a copy"))
 	out[fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED] = callAt{copied, wrongCall{procedure: deleteJob, request: deleteByID(old.GetJobId())}}
 
+	for reason, call := range callsOfSubscriptions(t) {
+		out[reason] = call
+	}
 	for reason, call := range callsOfSchedules(t) {
 		out[reason] = call
 	}
@@ -340,6 +344,38 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 			Connection: &connectionsv1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.GetConnectionId()}, Credential: token("down-1"), Etag: ann.GetEtag(),
 		},
 	}}
+	return out
+}
+
+// callsOfSubscriptions are calls about subscriptions that fail.
+func callsOfSubscriptions(t *testing.T) map[fireoncev1.ErrorReason]callAt {
+	t.Helper()
+	f := start(t)
+	c := overConnect(f)
+	conn := f.told(t.Context(), c, "told", "https://told.example/x")
+	f.newSubscriptionAt(t.Context(), c, newSubscription(conn, "s"))
+	f.newSubscriptionAt(t.Context(), c, newSubscription(conn, "gone"))
+	_, err := askWith[subscriptionsv1.DeleteSubscriptionResponse](t.Context(), c, subsPath+"DeleteSubscription", &subscriptionsv1.DeleteSubscriptionRequest{
+		Subscription: &subscriptionsv1.DeleteSubscriptionRequest_IdempotencyKey{IdempotencyKey: "gone"},
+	})
+	f.must(err)
+	out := make(map[fireoncev1.ErrorReason]callAt)
+	for reason, call := range map[fireoncev1.ErrorReason]wrongCall{
+		fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_NOT_FOUND: {procedure: subsPath + "GetSubscription", request: &subscriptionsv1.GetSubscriptionRequest{
+			Subscription: &subscriptionsv1.GetSubscriptionRequest_IdempotencyKey{IdempotencyKey: "nobody"},
+		}},
+		fireoncev1.ErrorReason_ERROR_REASON_NOTICE_NOT_FOUND: {procedure: subsPath + "RedeliverNotices", request: &subscriptionsv1.RedeliverNoticesRequest{
+			Subscription: &subscriptionsv1.RedeliverNoticesRequest_IdempotencyKey{IdempotencyKey: "s"}, From: &subscriptionsv1.RedeliverNoticesRequest_Number{Number: 7},
+		}},
+		fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_STATE: {procedure: subsPath + "PauseSubscription", request: &subscriptionsv1.PauseSubscriptionRequest{
+			Subscription: &subscriptionsv1.PauseSubscriptionRequest_IdempotencyKey{IdempotencyKey: "gone"},
+		}},
+		fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_CONNECTION: {
+			procedure: subsPath + "CreateSubscription", request: newSubscription(f.told(t.Context(), c, "plain", ""), "new"),
+		},
+	} {
+		out[reason] = callAt{f, call}
+	}
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -46,7 +47,7 @@ const TryPath = "/try"
 var services = []string{
 	fireoncev1connect.JobServiceName, schedulesv1connect.ScheduleServiceName, connectionsv1connect.ConnectionServiceName,
 	adminv1connect.BulkServiceName, adminv1connect.StatsServiceName, adminv1connect.IncidentServiceName, adminv1connect.AccessServiceName,
-	adminv1connect.ServerServiceName, adminv1connect.PauseServiceName,
+	adminv1connect.ServerServiceName, adminv1connect.PauseServiceName, subscriptionsv1connect.SubscriptionServiceName,
 }
 
 // HTTPServer makes the server for the address: see NewHTTPServer.
@@ -95,6 +96,7 @@ func (s *Server) routes() http.Handler {
 	api(fireoncev1connect.NewJobServiceHandler(s.services.Jobs, options...))
 	api(connectionsv1connect.NewConnectionServiceHandler(s.services.Connections, options...))
 	api(schedulesv1connect.NewScheduleServiceHandler(s.services.Schedules, options...))
+	api(subscriptionsv1connect.NewSubscriptionServiceHandler(s.services.Subscriptions, options...))
 	api(adminv1connect.NewBulkServiceHandler(s.services.Bulk, options...))
 	api(adminv1connect.NewStatsServiceHandler(s.services.Stats, options...))
 	api(adminv1connect.NewIncidentServiceHandler(s.services.Incidents, options...))

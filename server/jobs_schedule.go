@@ -35,12 +35,15 @@ type scheduleRequest struct {
 	class               job.Class           // the connection's
 	// effectKey is the digest of the caller's own effect key; zero: none.
 	effectKey [32]byte
-	validate  bool // store nothing
+	// callback is the connection that callbackKey names.
+	callbackKey string
+	callback    job.ID
+	validate    bool // store nothing
 }
 
 func (request scheduleRequest) newJob() store.NewJob {
 	return store.NewJob{Spec: request.spec, ScheduleTime: request.at, Class: request.class, EffectKey: request.effectKey, Actor: request.who.actor,
-		Recipients: submit.Recipients(request.payload)}
+		Recipients: submit.Recipients(request.payload), Callback: request.callback}
 }
 
 // ScheduleJob implements the RPC.
@@ -72,7 +75,7 @@ func (in *validator) newRequest(ctx context.Context, req *fireoncev1.ScheduleJob
 	if err != nil {
 		return scheduleRequest{}, err
 	}
-	request := scheduleRequest{who: who, payload: req.GetPayload(), at: at, timeField: timeField(req), mark: mark, validate: req.GetValidateOnly()}
+	request := scheduleRequest{who: who, payload: req.GetPayload(), at: at, timeField: timeField(req), mark: mark, validate: req.GetValidateOnly(), callbackKey: req.GetCallback()}
 	conn, replyTo, err := in.resolve(ctx, req, &request)
 	if err != nil {
 		return scheduleRequest{}, err

@@ -80,6 +80,9 @@ func (in *validator) check(ctx context.Context, request *scheduleRequest) error 
 	if request.effectKey, err = effectKeyAt(conn, request.spec); err != nil {
 		return err
 	}
+	if request.callback, err = in.server.callbackTo(ctx, in.who.project, request.callbackKey, request.validate); err != nil {
+		return err
+	}
 	return in.count(ctx, sizeOf(1, len(request.spec.Payload))) // the last check: a job that passes it counts
 }
 

@@ -35,6 +35,8 @@ const (
 	QuotaLogins Quota = "logins"
 	// QuotaSchedules bounds the schedules that are not deleted.
 	QuotaSchedules Quota = "schedules"
+	// QuotaSubscriptions bounds the subscriptions that are not deleted.
+	QuotaSubscriptions Quota = "subscriptions"
 	// QuotaStreams bounds the open event streams, on each server.
 	QuotaStreams Quota = "streams"
 	// QuotaCalls bounds the calls a second, on each server. As many may come together.
@@ -61,6 +63,7 @@ var quotaDefaults = []struct {
 	{QuotaAPIKeys, 10_000},
 	{QuotaLogins, 5_000},
 	{QuotaSchedules, 10_000},
+	{QuotaSubscriptions, 100},
 	{QuotaStreams, 1_000},
 	{QuotaCalls, 10_000},
 	{QuotaPeerSignIns, 60},

@@ -357,13 +357,13 @@ func TestQuotaUse(t *testing.T) {
 			}
 			for name, want := range map[string][2]int64{
 				"jobs": {1, 10}, "connections": {1, 100_000}, "api-keys": {1, 10_000}, "logins": {0, 5000}, "streams": {0, 1000}, "calls": {3, 100},
-				"schedules": {1, 10_000},
+				"schedules": {1, 10_000}, "subscriptions": {0, 100},
 			} {
 				if got[name] != want {
 					t.Errorf("%s: %v, want %v", name, got[name], want)
 				}
 			}
-			if b := got["bytes"]; b[0] <= 0 || b[1] != 1<<40 || len(got) != 8 {
+			if b := got["bytes"]; b[0] <= 0 || b[1] != 1<<40 || len(got) != 9 {
 				t.Errorf("quotas: %v", got)
 			}
 		})

@@ -19,7 +19,7 @@ func (s *Server) quotaUse(ctx context.Context, project string) ([]*adminv1.GetSt
 	}
 	used := map[Quota]int64{
 		QuotaJobs: stored.Jobs, QuotaBytes: stored.Bytes, QuotaConnections: has.Connections, QuotaAPIKeys: has.APIKeys,
-		QuotaLogins: has.Logins, QuotaSchedules: has.Schedules, QuotaStreams: s.streams.of(project),
+		QuotaLogins: has.Logins, QuotaSchedules: has.Schedules, QuotaSubscriptions: has.Subscriptions, QuotaStreams: s.streams.of(project),
 		QuotaCalls: s.auth.callsUsed(project, s.quotas.limit(project, QuotaCalls)),
 	}
 	var out []*adminv1.GetStatsResponse_QuotaUse

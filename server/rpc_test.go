@@ -26,6 +26,7 @@ const (
 	statsPath   = "/fireonce.admin.v1.StatsService/"
 	accessPath  = "/fireonce.admin.v1.AccessService/"
 	schedsPath  = "/fireonce.schedules.v1.ScheduleService/"
+	subsPath    = "/fireonce.subscriptions.v1.SubscriptionService/"
 	serversPath = "/fireonce.admin.v1.ServerService/"
 	pausesPath  = "/fireonce.admin.v1.PauseService/"
 
@@ -54,6 +55,8 @@ var served = []string{
 	schedsPath + "BulkResumeSchedules", schedsPath + "TriggerSchedule", schedsPath + "SkipFiring", schedsPath + "ListFirings",
 	schedsPath + "PreviewSchedule", schedsPath + "BackfillSchedule", schedsPath + "AddScheduleItem", schedsPath + "ListScheduleItems",
 	schedsPath + "UpdateScheduleItem", schedsPath + "MoveScheduleItem", schedsPath + "RemoveScheduleItem",
+	subsPath + "CreateSubscription", subsPath + "GetSubscription", subsPath + "ListSubscriptions", subsPath + "UpdateSubscription", subsPath + "PauseSubscription",
+	subsPath + "ResumeSubscription", subsPath + "DeleteSubscription", subsPath + "TestSubscription", subsPath + "RedeliverNotices", subsPath + "ListNotices",
 	accessPath + "ListProjects", accessPath + "ListSealingKeys", accessPath + "RotateSealingKey", accessPath + "EraseProject",
 }
 

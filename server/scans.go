@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/internal/inflight"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -135,6 +136,11 @@ func (s *scanStore) ListConnections(ctx context.Context, q store.ConnectionQuery
 		return s.Store.ListConnections(ctx, q)
 	}
 	return scan(ctx, s, q.Project, func() (store.ConnectionPage, error) { return s.Store.ListConnections(ctx, q) })
+}
+
+// ListSubscriptions implements store.Subscriptions.
+func (s *scanStore) ListSubscriptions(ctx context.Context, project string, after job.ID, limit int) ([]store.Subscription, error) {
+	return scan(ctx, s, project, func() ([]store.Subscription, error) { return s.Store.ListSubscriptions(ctx, project, after, limit) })
 }
 
 // ListAPIKeys implements store.APIKeys.

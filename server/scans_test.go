@@ -22,10 +22,10 @@ import (
 var (
 	scans = []string{
 		"List", "Count", "Stats", "Series", "Events", "ListSchedules", "Firings", "Items", "ListConnections",
-		"ListAPIKeys", "Projects", "KeyUse", "CredentialsOfOthers", "PreviewStop", "Troubles", "Unproven",
+		"ListAPIKeys", "Projects", "ListSubscriptions", "KeyUse", "CredentialsOfOthers", "PreviewStop", "Troubles", "Unproven",
 	}
 	pointReads = []string{
-		"Job", "JobNames", "Attempts", "Observations", "Watch", "Schedule", "NextFiring", "Item", "Connection", "Hold", "Missed",
+		"Job", "JobNames", "Attempts", "Observations", "Watch", "Schedule", "Subscription", "Notices", "NextFiring", "Item", "Connection", "Hold", "Missed",
 		"Credential", "CredentialKeys", "ReadLogin", "APIKey", "StoredJobs", "Holdings", "ErasedJob", "Meta",
 		"ListStops", "StopsOver", // there are few
 		"Plan", "PlanPage", "RunningPlans",
@@ -33,7 +33,7 @@ var (
 		"Servers",   // costs as much as there is under way
 	}
 	storeWrites = []string{
-		"Create", "Apply", "CreateSchedule", "ChangeSchedule", "Fire", "AddItem", "ChangeItem", "CreateConnection",
+		"Create", "Apply", "CreateSchedule", "ChangeSchedule", "Fire", "CreateSubscription", "ChangeSubscription", "AddItem", "ChangeItem", "CreateConnection",
 		"ChangeConnection", "Reseal", "StartLogin", "TakeLogin", "CreateAPIKey",
 		"RevokeAPIKey", "TouchAPIKey", "EraseJob", "EraseProject", "CreatePlan", "StartPlan", "FinishPage",
 		"CreateStop", "EndProbe", "EndStop", "TakeProbe",

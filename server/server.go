@@ -193,14 +193,16 @@ type Server struct {
 	metaCache   *cache.TTL[struct{}, store.Meta]
 	serverCache *cache.TTL[struct{}, []store.Server]
 	connections *connectionCache
-	keys        *keyReader
-	health      *health
-	rules       protovalidate.Validator
-	methods     map[string]wire.Method
-	budget      wire.Budget
-	services    Services
-	handler     http.Handler
-	causes      *causes
+	// callbacks has the connections whose callbacks are made.
+	callbacks *cache.TTL[ownedID, bool]
+	keys      *keyReader
+	health    *health
+	rules     protovalidate.Validator
+	methods   map[string]wire.Method
+	budget    wire.Budget
+	services  Services
+	handler   http.Handler
+	causes    *causes
 	// turnedAway bounds what refusals write to the log.
 	turnedAway turnedAway
 	quotas     Quotas
@@ -262,7 +264,7 @@ func New(cfg Config) (*Server, error) {
 		serverCache: cache.New[struct{}, []store.Server](cache.Options{
 			Max: 1, Age: serversMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now,
 		}),
-		fanout: &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), keys: newKeyReader(cfg.Store, cfg.Now), health: newHealth(),
+		fanout: &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), callbacks: newCallbackCache(cfg.Limits.DefaultDeadline), keys: newKeyReader(cfg.Store, cfg.Now), health: newHealth(),
 		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), previews: inflight.New(maxPreviews, previewWait), budget: wire.NewBudget(cfg.Limits.SmallWork, cfg.Limits.LargeWork),
 		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}
@@ -276,7 +278,8 @@ func New(cfg Config) (*Server, error) {
 	jobs := &jobService{Server: s}
 	s.services = Services{
 		Jobs: jobs, Connections: &connectionService{Server: s}, Schedules: &scheduleService{Server: s},
-		Bulk: &bulkService{jobService: jobs}, Stats: newStatsService(s), Incidents: &incidentService{jobService: jobs}, Access: &accessService{Server: s}, Servers: &serverService{Server: s},
+		Subscriptions: &subscriptionService{Server: s},
+		Bulk:          &bulkService{jobService: jobs}, Stats: newStatsService(s), Incidents: &incidentService{jobService: jobs}, Access: &accessService{Server: s}, Servers: &serverService{Server: s},
 		Pauses: &pauseService{Server: s},
 	}
 	s.handler = s.routes()

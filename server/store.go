@@ -15,6 +15,7 @@ type Store interface {
 	store.Notifier
 	store.Schedules
 	store.ScheduleItems
+	store.Subscriptions
 	store.DueSchedules // for Config.Scheduler, where none is given
 	store.Connections
 	store.Stops

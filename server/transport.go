@@ -18,6 +18,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -28,15 +29,16 @@ import (
 
 // Services are the handlers of the API's services.
 type Services struct {
-	Jobs        fireoncev1connect.JobServiceHandler
-	Connections connectionsv1connect.ConnectionServiceHandler
-	Schedules   schedulesv1connect.ScheduleServiceHandler
-	Bulk        adminv1connect.BulkServiceHandler
-	Stats       adminv1connect.StatsServiceHandler
-	Incidents   adminv1connect.IncidentServiceHandler
-	Access      adminv1connect.AccessServiceHandler
-	Servers     adminv1connect.ServerServiceHandler
-	Pauses      adminv1connect.PauseServiceHandler
+	Jobs          fireoncev1connect.JobServiceHandler
+	Connections   connectionsv1connect.ConnectionServiceHandler
+	Schedules     schedulesv1connect.ScheduleServiceHandler
+	Subscriptions subscriptionsv1connect.SubscriptionServiceHandler
+	Bulk          adminv1connect.BulkServiceHandler
+	Stats         adminv1connect.StatsServiceHandler
+	Incidents     adminv1connect.IncidentServiceHandler
+	Access        adminv1connect.AccessServiceHandler
+	Servers       adminv1connect.ServerServiceHandler
+	Pauses        adminv1connect.PauseServiceHandler
 }
 
 // Transport serves the API over a transport of its own: grpcserver's.

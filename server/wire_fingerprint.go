@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server/wire"
 )
@@ -82,6 +83,9 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 		p.Set("effect_key", []byte(k))
 	}
 	p.duration("wait_window", r.GetWaitWindow())
+	if to := r.GetCallback(); to != "" {
+		p.Set("callback", []byte(to))
+	}
 	if skip := r.GetSkipIfPresent(); skip != nil {
 		p.duration("skip_if_present", skip.GetMaxAge())
 	}
@@ -115,6 +119,23 @@ func schedulePrint(r *schedulesv1.CreateScheduleRequest, conn job.ID) (job.Finge
 	p.duration("job_template.attempt_timeout", t.GetAttemptTimeout())
 	p.Set("paused", paused)
 	p.alias("job_template.connection_id", t.GetConnectionKey())
+	return p.Fingerprint, p.err
+}
+
+// subscriptionPrint returns the fingerprint of a request to create a subscription. conn is the id of
+// what it names.
+func subscriptionPrint(r *subscriptionsv1.CreateSubscriptionRequest, conn job.ID) (job.Fingerprint, error) {
+	p := prints{err: noUnknown(r)}
+	p.message("filter", r.GetFilter())
+	p.message("rules", r.GetRules())
+	p.message("target", r.GetTarget())
+	var content []byte
+	if r.GetIncludeContent() {
+		content = []byte{1}
+	}
+	p.Set("include_content", content)
+	p.Set(ofConnection.id, []byte(idToWire(conn)))
+	p.alias(ofConnection.id, r.GetConnectionKey())
 	return p.Fingerprint, p.err
 }
 

@@ -51,6 +51,8 @@ const (
 	backfillPages     tokenKind = 'V'
 	itemPages         tokenKind = 'I'
 	endedItemPages    tokenKind = 'E'
+	subscriptionPages tokenKind = 'Q'
+	noticePages       tokenKind = 'M'
 	pausePages        tokenKind = 'H'
 )
 

@@ -182,9 +182,12 @@ type ErasePhase int
 
 // The phases of a pass over a project, in their order.
 const (
-	EraseSchedules ErasePhase = iota
+	EraseSubscriptions ErasePhase = iota
+	EraseSchedules
+	EraseNotices
 	EraseJobs
 	EraseRest
+	EraseNoticeLog
 	EraseLog
 	EraseHoldings
 	// EraseDone is the end of the pass.

@@ -94,6 +94,8 @@ type NewJob struct {
 	// Recipients are the recipients of the payload, each once, in the form of
 	// JobQuery.Recipient. At most MaxRecipients.
 	Recipients []string
+	// Callback is the connection by which the job's end is reported; zero: none.
+	Callback job.ID
 	// EffectKey is job.EffectKeyDigest of Spec.OwnEffectKey at its receiver; zero: none. A
 	// digest that a job of any project ever had is ErrEffectKeyTaken.
 	EffectKey [32]byte
@@ -122,6 +124,8 @@ type Created struct {
 type JobName struct {
 	Key    string
 	Labels map[string]string
+	// Callback is NewJob.Callback.
+	Callback job.ID
 }
 
 // Order of a list.

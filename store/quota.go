@@ -33,8 +33,9 @@ type Holdings struct {
 	APIKeys int64
 	// Logins counts those that may still be completed.
 	Logins int64
-	// Schedules counts those that were not deleted.
-	Schedules int64
+	// Schedules and Subscriptions count those that were not deleted, without subscriptions for
+	// callbacks.
+	Schedules, Subscriptions int64
 }
 
 // ErrQuota: the project already has as many as the call allows. Nothing was written. Engines
@@ -61,7 +62,7 @@ func (count Count) Before() Count {
 }
 
 // Counts are the counts of Holdings.
-type Counts struct{ Connections, APIKeys, Logins, Schedules Count }
+type Counts struct{ Connections, APIKeys, Logins, Schedules, Subscriptions Count }
 
 // Holdings counts all of them.
 func (c Counts) Holdings(ctx context.Context) (out Holdings, err error) {
@@ -74,6 +75,7 @@ func (c Counts) Holdings(ctx context.Context) (out Holdings, err error) {
 		{"API keys", c.APIKeys, &out.APIKeys},
 		{"logins", c.Logins, &out.Logins},
 		{"schedules", c.Schedules, &out.Schedules},
+		{"subscriptions", c.Subscriptions, &out.Subscriptions},
 	} {
 		if *kind.to, err = kind.count(ctx); err != nil {
 			return Holdings{}, fmt.Errorf("%s: %w", kind.name, err)

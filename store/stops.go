@@ -320,9 +320,9 @@ func (s *Stop) Open(now time.Time) bool {
 }
 
 // Covers reports whether the stop is about a target. A stop of a label covers jobs, and no
-// hold key as a whole.
+// hold key as a whole. A stop of a project, or of what is in it, covers the project's notices.
 func (s *Stop) Covers(t *StopTarget) bool {
-	if s.Project != "" && s.Project != t.Project {
+	if owner, _ := job.NoticesOf(t.Project); s.Project != "" && s.Project != owner {
 		return false
 	}
 	switch s.Scope {

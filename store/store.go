@@ -69,6 +69,9 @@ type Store interface {
 	ScheduleItems
 	DueSchedules
 
+	Subscriptions
+	Noticing
+
 	Connections
 	Stops
 	Sealing

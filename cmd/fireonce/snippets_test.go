@@ -21,6 +21,7 @@ const (
 	upgradePage    = "docs/upgrade.md"
 	comingFromPage = "docs/coming-from.md"
 	productionPage = "docs/production.md"
+	toldPage       = "docs/told.md"
 )
 
 // marker is the comment before a block. It names the test that runs it.
@@ -51,6 +52,12 @@ const (
 	rollbackSQLite   marker = "upgrade_test.go runs this block on SQLite, with the server stopped"
 	rollbackPostgres marker = "upgrade_test.go runs this block on PostgreSQL, with the servers stopped"
 
+	toldStarts   marker = "told_test.go starts these"
+	toldRestarts marker = "told_test.go starts this in its place"
+	toldRuns     marker = "told_test.go runs this block"
+	toldCompares marker = "told_test.go compares this output"
+	toldFinds    marker = "told_test.go finds each line in what the server prints"
+
 	receiveGo         marker = "receive_test.go starts this in Go"
 	receivePython     marker = "receive_test.go starts this in Python"
 	receiveTypeScript marker = "receive_test.go starts this in TypeScript"
@@ -68,6 +75,7 @@ var consumed = map[string][]marker{
 	givingUpPage:   {readmeRuns},
 	comingFromPage: {readmeStarts, readmeRuns},
 	productionPage: {productionRuns, productionRunsOn, productionSettings, productionStarts, productionCompares, productionChecks},
+	toldPage:       {toldStarts, toldRestarts, toldRuns, toldCompares, toldFinds},
 	upgradePage:    {upgradeSQLite, upgradePostgres, upgradeCompares, rollbackSQLite, rollbackPostgres},
 	receivePage: {
 		receiveGo, receivePython, receiveTypeScript, receiveSecrets, receiveRuns, receiveCompares,
@@ -88,6 +96,9 @@ var notRun = map[string][]string{
 	productionPage: {
 		"CGO_ENABLED=0 go build -o /usr/bin/fireonce ./cmd/fireonce", "chown root:fireonce /etc/fireonce/*",
 		"make snapshot && .ci/image dist/image",
+	},
+	toldPage: {
+		"git clone https://github.com/fireonce/fireonce && cd fireonce", "fireonce serve --notice-link https://wiki.example.org/fireonce",
 	},
 	accountsPage: {"Valid. Nothing was stored; the platform and the credential were not asked."},
 }
@@ -188,6 +199,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\d{2}:\d{2}:\d{2}(\.\d+)?`), "TIME"},
 	{regexp.MustCompile(`server-[0-9a-f]{10}`), "SERVER"},
 	{regexp.MustCompile(`fo1_[a-z0-9]+`), "KEY"},
+	{regexp.MustCompile(`inc_[a-z2-7]{16}`), "INCIDENT"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
 	{regexp.MustCompile(`\s+`), " "},
 }

@@ -11,8 +11,23 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-const addRecipients = `-- name: AddRecipients :exec
+const addCallbacks = `-- name: AddCallbacks :exec
 
+INSERT INTO job_callbacks (job_id, connection_id) SELECT unnest($1::uuid[]), unnest($2::uuid[])
+`
+
+type AddCallbacksParams struct {
+	Ids         []job.ID
+	Connections []job.ID
+}
+
+// The columns by which jobs are searched.
+func (q *Queries) AddCallbacks(ctx context.Context, arg AddCallbacksParams) error {
+	_, err := q.db.Exec(ctx, addCallbacks, arg.Ids, arg.Connections)
+	return err
+}
+
+const addRecipients = `-- name: AddRecipients :exec
 INSERT INTO job_recipients (job_id, project, recipient)
 SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[])
 `
@@ -23,7 +38,6 @@ type AddRecipientsParams struct {
 	Recipients []string
 }
 
-// The columns by which jobs are searched.
 func (q *Queries) AddRecipients(ctx context.Context, arg AddRecipientsParams) error {
 	_, err := q.db.Exec(ctx, addRecipients, arg.Ids, arg.Projects, arg.Recipients)
 	return err

@@ -178,6 +178,21 @@ type JobHead struct {
 	RoundArmedAt   time.Time
 }
 
+type Notice struct {
+	SubscriptionID job.ID
+	Number         int64
+	Kind           store.NoticeKind
+	AfterPosition  int64
+	ToPosition     int64
+	Incarnation    int64
+	Events         int64
+	Tries          int64
+	JobID          job.ID
+	MadeAt         time.Time
+	EndedAt        time.Time
+	Outcome        job.State
+}
+
 type OauthLogin struct {
 	State       []byte
 	Project     string
@@ -340,4 +355,41 @@ type Stop struct {
 	ProbeAt      time.Time
 	Prober       column.OptionalID
 	Probes       int
+}
+
+type Subscription struct {
+	ID           job.ID
+	Project      string
+	IdemKey      string
+	KeyDigest    []byte
+	Fingerprint  []byte
+	Version      int64
+	Revision     int64
+	Callbacks    bool
+	ConnectionID job.ID
+	DisplayName  string
+	Spec         []byte
+	State        store.SubscriptionState
+	PauseCause   store.SubscriptionPause
+	Note         string
+	PausedAt     time.Time
+	Position     int64
+	Incarnation  int64
+	Memory       []byte
+	NextAt       time.Time
+	OnlyThen     bool
+	Asked        int64
+	Number       int64
+	OpenNumber   int64
+	OpenJob      column.OptionalID
+	FailedNumber int64
+	Failures     int64
+	FailingAt    time.Time
+	LastError    string
+	DeliveredAt  time.Time
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	DeletedAt    time.Time
+	CreatedBy    string
+	UpdatedBy    string
 }

@@ -13,6 +13,20 @@ import (
 	"github.com/fireonce/fireonce/store/column"
 )
 
+const addCallback = `-- name: AddCallback :exec
+INSERT INTO job_callbacks (job_id, connection_id) VALUES ($1, $2)
+`
+
+type AddCallbackParams struct {
+	JobID        job.ID
+	ConnectionID job.ID
+}
+
+func (q *Queries) AddCallback(ctx context.Context, arg AddCallbackParams) error {
+	_, err := q.db.Exec(ctx, addCallback, arg.JobID, arg.ConnectionID)
+	return err
+}
+
 const addRecipient = `-- name: AddRecipient :exec
 INSERT INTO job_recipients (job_id, project, recipient) VALUES ($1, $2, $3)
 `

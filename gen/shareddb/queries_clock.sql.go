@@ -127,6 +127,20 @@ func (q *Queries) StepLogins(ctx context.Context, arg StepLoginsParams) error {
 	return err
 }
 
+const stepNoticeLease = `-- name: StepNoticeLease :exec
+UPDATE notice_place SET until = until + $1::interval WHERE until > $2::timestamptz
+`
+
+type StepNoticeLeaseParams struct {
+	By   time.Duration
+	Over time.Time
+}
+
+func (q *Queries) StepNoticeLease(ctx context.Context, arg StepNoticeLeaseParams) error {
+	_, err := q.db.Exec(ctx, stepNoticeLease, arg.By, arg.Over)
+	return err
+}
+
 const stepPauses = `-- name: StepPauses :exec
 UPDATE connections SET paused_at = $1::timestamptz WHERE paused_at > $1::timestamptz
 `
@@ -192,6 +206,18 @@ UPDATE stops SET begin_at = $1::timestamptz WHERE begin_at > $1::timestamptz AND
 
 func (q *Queries) StepStops(ctx context.Context, now time.Time) error {
 	_, err := q.db.Exec(ctx, stepStops, now)
+	return err
+}
+
+const stepSubscriptions = `-- name: StepSubscriptions :exec
+UPDATE subscriptions SET
+    next_at = next_at + $1::interval, failing_at = failing_at + $1::interval, revision = revision + 1
+WHERE state < 3
+`
+
+// Waits, and since when notices fail. The revision shows steps in progress that they have moved.
+func (q *Queries) StepSubscriptions(ctx context.Context, by time.Duration) error {
+	_, err := q.db.Exec(ctx, stepSubscriptions, by)
 	return err
 }
 

@@ -33,19 +33,19 @@ SELECT (
     EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.state IN (1, 6) AND s.waits_for IS NULL)
     OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.state IN (2, 3))
     OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.waits_for IS NOT NULL AND s.state IN (1, 6))
-    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.project = $2
+    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = $1 AND s.project = ANY ($2::text[])
         AND s.state IN (1, 4, 5, 6, 7, 8, 9, 10, 11) AND s.state /* SQLite: s.listed */ IN (4, 5, 7))
 )::boolean AS used
 `
 
 type ConnectionInUseParams struct {
-	ID      job.ID
-	Project string
+	ID       job.ID
+	Projects []string
 }
 
 // Whether any of its jobs is not terminal; each part has an index.
 func (q *Queries) ConnectionInUse(ctx context.Context, arg ConnectionInUseParams) (bool, error) {
-	row := q.db.QueryRow(ctx, connectionInUse, arg.ID, arg.Project)
+	row := q.db.QueryRow(ctx, connectionInUse, arg.ID, arg.Projects)
 	var used bool
 	err := row.Scan(&used)
 	return used, err
@@ -252,7 +252,7 @@ FROM connections AS c
 JOIN connection_ready AS r ON r.connection_id = c.id
 JOIN job_state AS s ON s.connection_id = r.connection_id AND s.hold_key = r.hold_key
     AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at >= c.paused_at
-WHERE c.id = $1 AND c.project = $2 AND s.next_at <= $3 AND s.start_deadline > $3
+WHERE c.id = $1 AND c.project = $2 AND s.project = c.project AND s.next_at <= $3 AND s.start_deadline > $3
 LIMIT $4
 `
 

@@ -17,12 +17,13 @@ SELECT d.job_id FROM (
     SELECT w.job_id, w.start_deadline FROM (
         SELECT s.job_id, s.start_deadline FROM job_state AS s
         WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (1, 6) AND s.start_deadline > $1
-            AND s.start_deadline < 'infinity' AND s.next_at <= $2
+            AND s.start_deadline < 'infinity' AND s.next_at <= $2 AND s.project NOT LIKE '%/notices'
         ORDER BY s.start_deadline LIMIT $3
     ) AS w
     UNION ALL
     SELECT s.job_id, s.start_deadline FROM job_state AS s
     WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (2, 3) AND s.state = 2 AND s.start_deadline > $1
+        AND s.project NOT LIKE '%/notices'
 ) AS d ORDER BY d.start_deadline, d.job_id LIMIT $3
 `
 
@@ -32,7 +33,7 @@ type DoubtfulIDsParams struct {
 	MaxRows int32
 }
 
-// A claimed job was due when it was claimed.
+// A claimed job was due when it was claimed. A notice (job.NoticeProject) is never in doubt: it may be sent twice.
 func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
 	if err != nil {

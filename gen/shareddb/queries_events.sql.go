@@ -75,14 +75,16 @@ func (q *Queries) JobHistories(ctx context.Context, arg JobHistoriesParams) ([]J
 }
 
 const jobNames = `-- name: JobNames :many
-SELECT id, project, idem_key, labels FROM jobs WHERE id = ANY ($1::uuid[])
+SELECT j.id, j.project, j.idem_key, j.labels, c.connection_id AS callback
+FROM jobs AS j LEFT JOIN job_callbacks AS c ON c.job_id = j.id WHERE j.id = ANY ($1::uuid[])
 `
 
 type JobNamesRow struct {
-	ID      job.ID
-	Project string
-	IdemKey string
-	Labels  column.Labels
+	ID       job.ID
+	Project  string
+	IdemKey  string
+	Labels   column.Labels
+	Callback column.OptionalID
 }
 
 func (q *Queries) JobNames(ctx context.Context, ids []job.ID) ([]JobNamesRow, error) {
@@ -99,6 +101,7 @@ func (q *Queries) JobNames(ctx context.Context, ids []job.ID) ([]JobNamesRow, er
 			&i.Project,
 			&i.IdemKey,
 			&i.Labels,
+			&i.Callback,
 		); err != nil {
 			return nil, err
 		}

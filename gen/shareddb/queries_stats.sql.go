@@ -343,20 +343,20 @@ SELECT
         SELECT s.state FROM job_state AS s WHERE s.state IN (4, 5) LIMIT $4
     ) AS a WHERE a.state = 4)::bigint AS accepted,
     (SELECT count(*) FROM (
-        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 5 LIMIT $4
+        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 5 AND s.project NOT LIKE '%/notices' LIMIT $4
     ) AS u)::bigint AS ambiguous,
     (SELECT count(*) FROM (
-        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 7 LIMIT $4
+        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 7 AND s.project NOT LIKE '%/notices' LIMIT $4
     ) AS u)::bigint AS needs_resolution,
     (SELECT min(u.since) FROM (
         SELECT a.since FROM (
             SELECT coalesce(s.armed_at, s.updated_at) AS since FROM job_state AS s
-            WHERE s.state IN (5, 7) AND s.state = 5 ORDER BY s.updated_at LIMIT $4
+            WHERE s.state IN (5, 7) AND s.state = 5 AND s.project NOT LIKE '%/notices' ORDER BY s.updated_at LIMIT $4
         ) AS a
         UNION ALL
         SELECT n.since FROM (
             SELECT coalesce(s.armed_at, s.updated_at) AS since FROM job_state AS s
-            WHERE s.state IN (5, 7) AND s.state = 7 ORDER BY s.updated_at LIMIT $4
+            WHERE s.state IN (5, 7) AND s.state = 7 AND s.project NOT LIKE '%/notices' ORDER BY s.updated_at LIMIT $4
         ) AS n
     ) AS u)::timestamptz AS oldest_unknown,
     (SELECT min(q.updated_at) FROM (
@@ -401,7 +401,8 @@ type VitalsRow struct {
 	Schedules        int64
 }
 
-// Rows and jobs that have waited, or have not changed, for longest come first.
+// Rows and jobs that have waited, or have not changed, for longest come first. An unknown
+// outcome of a notice (job.NoticeProject) needs no person.
 func (q *Queries) Vitals(ctx context.Context, arg VitalsParams) (VitalsRow, error) {
 	row := q.db.QueryRow(ctx, vitals,
 		arg.MostWaiting,

@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 )
 
 // Rules returns what checks the rules of all requests. They apply to every job: to clients'
@@ -33,6 +34,7 @@ func Packages() []protoreflect.FullName {
 	return []protoreflect.FullName{
 		fireoncev1.File_fireonce_v1_job_service_proto.Package(),
 		schedulesv1.File_fireonce_schedules_v1_schedule_service_proto.Package(),
+		subscriptionsv1.File_fireonce_subscriptions_v1_subscription_service_proto.Package(),
 		connectionsv1.File_fireonce_connections_v1_connection_service_proto.Package(),
 		adminv1.File_fireonce_admin_v1_access_service_proto.Package(),
 	}

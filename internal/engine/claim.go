@@ -55,7 +55,7 @@ func (e *Engine) claim(ctx context.Context, free int, room *store.Room) (int, er
 // start runs an attempt in a worker, with a permit that was acquired for it.
 func (e *Engine) start(a *attempt, run func()) {
 	e.busy.Add(1)
-	a.permit = e.permits.grant(owner{a.leased.Project, a.leased.Connection.ID}) // before the next claim asks for room
+	a.permit = e.permits.grant(owner{a.leased.Owner(), a.leased.Connection.ID}) // before the next claim asks for room
 	e.workers.run(func() {
 		defer e.busy.Done()
 		defer a.permit.release()

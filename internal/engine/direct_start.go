@@ -26,7 +26,7 @@ func (s startingJobs) Create(ctx context.Context, items []store.NewJob) ([]store
 		return s.Jobs.Create(ctx, items)
 	}
 	e := s.e
-	run, permit := e.direct.enter(owner{items[0].Spec.Project, items[0].Spec.Connection})
+	run, permit := e.direct.enter(owner{items[0].Spec.Owner(), items[0].Spec.Connection})
 	if run == nil {
 		return s.Jobs.Create(ctx, items)
 	}

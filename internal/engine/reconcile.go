@@ -53,7 +53,7 @@ func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
 	var owners []owner // of those, in their order
 	for i := range leased {
 		l := &leased[i]
-		of := owner{l.Project, l.Connection.ID}
+		of := owner{l.Owner(), l.Connection.ID}
 		if !e.lookers.shares.take(of) {
 			if len(back[of]) == 0 {
 				owners = append(owners, of)

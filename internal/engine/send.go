@@ -19,7 +19,9 @@ func (a *attempt) send() {
 	failpoint.Hit(failpoint.Armed)
 	e, l, armed := a.e, a.leased, a.armed
 	number, class := armed.Attempt.Number, armed.Snapshot.Class
-	e.Metrics.Armed(l.Connection.Connector, class, number, armed.Attempt.ArmedAt.Sub(l.ScheduleTime))
+	if !l.IsNotice() {
+		e.Metrics.Armed(l.Connection.Connector, class, number, armed.Attempt.ArmedAt.Sub(l.ScheduleTime))
+	}
 	// Before the first byte: the store's clock may be set, and the job be taken for
 	// one past its fence, while the request is under way.
 	e.notBefore.set(l.ID, a.start.Time.Add(a.intent.Fence+a.traits.ReadLag), a.start.Time)

@@ -38,7 +38,9 @@ func (t *task) settle(s *job.Snapshot, ev job.Evidence, token job.ID) (after *jo
 		after, moved, err := t.settleOnce(s, traits, ev)
 		switch {
 		case err == nil && !moved:
-			e.Metrics.Settled(conn, t.leased.HoldKey, s.Class, ev)
+			if !s.IsNotice() {
+				e.Metrics.Settled(conn, t.leased.HoldKey, s.Class, ev)
+			}
 			return after, true
 		case moved:
 			pause = settlePause

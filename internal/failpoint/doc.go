@@ -42,6 +42,15 @@ const (
 	Fired   = "fired"   // they are durable
 )
 
+// The failpoints of a subscription's notice.
+const (
+	NoticeDecided = "noticedecided" // a notice is decided, nothing is written
+	NoticeMade    = "noticemade"    // it is durable, with its job
+)
+
+// Notices lists the failpoints of a subscription's notice.
+var Notices = []string{NoticeDecided, NoticeMade}
+
 // Schedules lists the failpoints of a schedule's firing.
 var Schedules = []string{Decided, Fired}
 

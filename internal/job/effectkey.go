@@ -43,12 +43,17 @@ func EffectKey(namespace, project, key string, round int) string {
 }
 
 // EffectKey returns the key of the job's present round: the caller's own, or the derived one
-// (see the function EffectKey).
+// (see the function EffectKey). The jobs of one notice have one key in all rounds: a repeat of
+// a notice wants no new effect.
 func (j Job) EffectKey(namespace string) string {
 	if j.OwnEffectKey != "" {
 		return j.OwnEffectKey
 	}
-	return EffectKey(namespace, j.Project, j.Key, max(j.Round, 1))
+	key, round := j.Key, max(j.Round, 1)
+	if j.IsNotice() {
+		key, round = effectKeyOfNotice(j.Key)
+	}
+	return EffectKey(namespace, j.Project, key, round)
 }
 
 // appendEffectKeyInput appends the bytes that are digested: the domain and the three texts,

@@ -220,10 +220,12 @@ func (m *Metrics) Settled(conn *store.Connection, holdKey string, class job.Clas
 	}
 }
 
-// Wrote counts the changes of a job by a durable decision. connector may be empty if the
+// Wrote counts the changes of a job by a durable decision. Notices are not counted, here and in
+// Ended: the alerts that read this are about jobs, and their notices would be about notices.
+// connector may be empty if the
 // decision cannot record an effect.
 func (m *Metrics) Wrote(connector string, before, after *job.Snapshot, d *job.Decision) {
-	if m == nil {
+	if m == nil || after.IsNotice() {
 		return
 	}
 	m.endedBy(byServer, before.State, after)
@@ -258,7 +260,7 @@ func (m *Metrics) Ended(before job.State, after job.Snapshot) {
 }
 
 func (m *Metrics) endedBy(who string, before job.State, after *job.Snapshot) {
-	if after.State != before && after.State.Terminal() {
+	if after.State != before && after.State.Terminal() && !after.IsNotice() {
 		m.ended.WithLabelValues(after.Class.String(), after.State.String(), who).Inc()
 	}
 }

@@ -31,6 +31,8 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1grpc"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1grpc"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -90,6 +92,7 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	l.register(g, fireoncev1grpc.JobService_ServiceDesc, jobs{JobServiceHandler: services.Jobs, transport: transport})
 	l.register(g, connectionsv1grpc.ConnectionService_ServiceDesc, connections{ConnectionServiceHandler: services.Connections})
 	l.register(g, schedulesv1grpc.ScheduleService_ServiceDesc, schedules{ScheduleServiceHandler: services.Schedules})
+	l.register(g, subscriptionsv1grpc.SubscriptionService_ServiceDesc, subscriptions{SubscriptionServiceHandler: services.Subscriptions})
 	l.register(g, adminv1grpc.BulkService_ServiceDesc, bulk{BulkServiceHandler: services.Bulk})
 	l.register(g, adminv1grpc.StatsService_ServiceDesc, stats{StatsServiceHandler: services.Stats})
 	l.register(g, adminv1grpc.IncidentService_ServiceDesc, incidents{IncidentServiceHandler: services.Incidents})
@@ -101,7 +104,7 @@ func New(s *server.Server, secure *tls.Config) *grpc.Server {
 	return g
 }
 
-// jobs, connections, schedules, bulk, stats, incidents, access, servers and pauses are the handlers, as grpc-go wants
+// jobs, connections, schedules, subscriptions, bulk, stats, incidents, access, servers and pauses are the handlers, as grpc-go wants
 // them. The
 // methods are promoted, so one that is added to the contract and forgotten does not compile.
 type jobs struct {
@@ -118,6 +121,11 @@ type connections struct {
 type schedules struct {
 	schedulesv1grpc.UnsafeScheduleServiceServer
 	schedulesv1connect.ScheduleServiceHandler
+}
+
+type subscriptions struct {
+	subscriptionsv1grpc.UnsafeSubscriptionServiceServer
+	subscriptionsv1connect.SubscriptionServiceHandler
 }
 
 type bulk struct {

@@ -87,6 +87,7 @@ func (s *Store) step(step store.ClockStep) {
 		row.Begun, row.Before = moved(row.Begun, by), moved(row.Before, by)
 		s.renewals[id] = row
 	}
+	s.stepNotices(over, by)
 	for state, login := range s.logins {
 		login.Expires = ahead(login.Expires, over, by)
 		s.logins[state] = login
@@ -94,6 +95,15 @@ func (s *Store) step(step store.ClockStep) {
 	if by < 0 {
 		s.stepPast(from, to)
 	}
+}
+
+// stepNotices moves the waits of subscriptions, and the lease of the server that makes notices.
+func (s *Store) stepNotices(over time.Time, by time.Duration) {
+	for _, c := range s.subscriptions {
+		c.Next, c.Failing = moved(c.Next, by), moved(c.Failing, by)
+		c.Revision++
+	}
+	s.noticePlace.until = ahead(s.noticePlace.until, over, by)
 }
 
 // stepPast moves times that a step back has left in the future, although they have passed.

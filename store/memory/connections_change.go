@@ -100,7 +100,7 @@ func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int
 		for _, r := range t.active {
 			j := &r.job
 			switch {
-			case j.Connection != id || !j.State.Runnable() || !j.WaitsFor.IsZero():
+			case j.Connection != id || j.IsNotice() || !j.State.Runnable() || !j.WaitsFor.IsZero():
 			case j.NextAt.Before(c.PausedAt) || j.NextAt.After(t.now) || !j.StartDeadline.After(t.now):
 			case len(out) < rules.Page(limit):
 				out = append(out, r.snapshot(t.now))

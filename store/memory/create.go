@@ -58,7 +58,7 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 		}
 		t.effectKeys[n.EffectKey] = true
 	}
-	r := &record{recipients: slices.Clone(n.Recipients)}
+	r := &record{recipients: slices.Clone(n.Recipients), callback: n.Callback}
 	t.jobs[j.ID], t.keys[bound], t.all = r, r, append(t.all, r)
 	if !j.WaitsFor.IsZero() {
 		t.waiting[j.WaitsFor] = append(t.waiting[j.WaitsFor], r)

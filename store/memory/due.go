@@ -56,7 +56,7 @@ func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job
 		for _, r := range t.active {
 			j := &r.job
 			due := j.State == job.Claimed || !j.NextAt.After(t.now)
-			if windowed(j.State) && due && j.StartDeadline.After(since) {
+			if windowed(j.State) && !j.IsNotice() && due && j.StartDeadline.After(since) {
 				list = append(list, r)
 			}
 		}

@@ -92,10 +92,19 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 			if err := t.deleteSchedules(p.Project, p.Actor); err != nil {
 				return out, err
 			}
+		case store.EraseSubscriptions:
+			if err := t.deleteSubscriptions(p.Project, p.Actor); err != nil {
+				return out, err
+			}
+		case store.EraseNotices:
+			var uncounted store.ProjectErasure
+			t.eraseJobs(job.NoticeProject(p.Project), p, &uncounted)
 		case store.EraseJobs:
-			t.eraseJobs(p, &out)
+			t.eraseJobs(p.Project, p, &out)
 		case store.EraseRest:
 			t.rest(p.Project, &out)
+		case store.EraseNoticeLog:
+			t.blankLog(job.NoticeProject(p.Project))
 		case store.EraseLog:
 			out.Events = t.blankLog(p.Project)
 		case store.EraseHoldings:
@@ -115,12 +124,27 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 	})
 }
 
+// deleteSubscriptions deletes the subscriptions of a project, so that they make no notices.
+func (t *tx) deleteSubscriptions(project, actor string) error {
+	for _, c := range t.subscriptions {
+		if c.Project != project || c.State == store.SubscriptionDeleted {
+			continue
+		}
+		next := c.Clone()
+		next.State, next.PauseCause, next.Note, next.UpdatedBy = store.SubscriptionDeleted, 0, "", actor
+		if _, err := t.stepSubscription(store.SubscriptionStep{Subscription: next}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // eraseJobs erases those jobs of a project that may be erased.
-func (t *tx) eraseJobs(p store.EraseProjectParams, out *store.ProjectErasure) {
+func (t *tx) eraseJobs(project string, p store.EraseProjectParams, out *store.ProjectErasure) {
 	var ids []job.ID
 	var replies []store.Reply
 	for _, r := range t.all {
-		if r.job.Project == p.Project && r.job.State.Terminal() && store.KeptFor(r.job.Ended, t.now) == nil {
+		if r.job.Project == project && r.job.State.Terminal() && store.KeptFor(r.job.Ended, t.now) == nil {
 			ids = append(ids, r.job.ID)
 		}
 		if !r.job.ReplyTo.IsZero() {
@@ -137,7 +161,7 @@ func (t *tx) eraseJobs(p store.EraseProjectParams, out *store.ProjectErasure) {
 func (t *tx) rest(project string, out *store.ProjectErasure) {
 	rest := &out.Rest
 	for _, r := range t.all {
-		if r.job.Project != project {
+		if r.job.Owner() != project {
 			continue
 		}
 		out.Done = true
@@ -166,6 +190,7 @@ func (t *tx) blankLog(project string) (blanked int) {
 // eraseHoldings removes what the project has apart from jobs.
 func (t *tx) eraseHoldings(p store.EraseProjectParams, out *store.ProjectErasure) {
 	t.removeSchedules(p.Project, out)
+	maps.DeleteFunc(t.subscriptions, func(_ job.ID, c *subscription) bool { return c.Project == p.Project })
 	of := func(c *connection) bool { return c.Project == p.Project }
 	for _, c := range t.connOrder {
 		if of(c) && c.Deleted.IsZero() && len(out.Live) < rules.Page(p.Limit) {

@@ -105,13 +105,15 @@ type Store struct {
 	projects  map[string]*store.Project
 	schedules map[job.ID]*schedule
 	// scheduleKeys has the keys that are bound to schedules.
-	scheduleKeys map[key]*schedule
-	apiKeys      map[string]*store.APIKey
-	stops        []store.Stop
-	rows         map[runnableKey]*runnableRow
-	logins       map[string]store.Login
-	renewals     map[job.ID]store.RenewalRow
-	plans        map[job.ID]*plan
+	scheduleKeys  map[key]*schedule
+	subscriptions map[job.ID]*subscription
+	noticePlace   noticePlace
+	apiKeys       map[string]*store.APIKey
+	stops         []store.Stop
+	rows          map[runnableKey]*runnableRow
+	logins        map[string]store.Login
+	renewals      map[job.ID]store.RenewalRow
+	plans         map[job.ID]*plan
 	// enlisted has the live workers, and processes what was said of them and of those before.
 	enlisted  map[string]bool
 	processes map[string]process
@@ -147,7 +149,7 @@ func Open(opts Options) *Store {
 		opts: opts, jobs: make(map[job.ID]*record), keys: make(map[key]*record),
 		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
 		gates: make(map[openContent]job.ID), contentArms: make(map[int64]int64), cooling: make(map[job.ID]store.LastArm), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
-		schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
+		subscriptions: make(map[job.ID]*subscription), schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
 		projects: map[string]*store.Project{"default": {ID: "default"}}, apiKeys: make(map[string]*store.APIKey),
 		enlisted: make(map[string]bool), processes: make(map[string]process), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),

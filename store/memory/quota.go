@@ -58,5 +58,10 @@ func (t *tx) holdings(project string) store.Holdings {
 			out.Schedules++
 		}
 	}
+	for _, c := range t.subscriptions {
+		if c.Project == project && c.State != store.SubscriptionDeleted && !c.Callbacks {
+			out.Subscriptions++
+		}
+	}
 	return out
 }

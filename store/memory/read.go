@@ -43,7 +43,7 @@ func (s *Store) JobNames(ctx context.Context, project string, ids []job.ID) (map
 		out := make(map[job.ID]store.JobName, len(ids))
 		for _, id := range ids {
 			if r, err := t.find(store.Ref{Project: project, ID: id}); err == nil {
-				out[id] = store.JobName{Key: r.job.Key, Labels: maps.Clone(r.job.Labels)}
+				out[id] = store.JobName{Key: r.job.Key, Labels: maps.Clone(r.job.Labels), Callback: r.callback}
 			}
 		}
 		return out, nil

@@ -23,7 +23,9 @@ type record struct {
 	looks      []job.Observation
 	// recipients are NewJob.Recipients, or those of the content since.
 	recipients []string
-	effect     *Effect
+	// callback is NewJob.Callback.
+	callback job.ID
+	effect   *Effect
 	// intent is the open intent with the job's content.
 	intent *Intent
 }

@@ -31,20 +31,31 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 				out.InFlight++
 			case job.Accepted:
 				out.Accepted++
-			case job.Ambiguous:
-				out.Ambiguous++
-			case job.NeedsResolution:
-				out.NeedsResolution++
-				out.OldestQuestion = max(out.OldestQuestion, t.now.Sub(j.Updated))
 			default:
 			}
-			out.OldestUnknown = max(out.OldestUnknown, t.unknownFor(r))
+			t.unknowns(r, &out)
 		}
 		out.Holds = t.holds()
 		t.countConnections(&out)
 		t.countSchedules(&out)
 		return out, nil
 	})
+}
+
+// unknowns counts a job whose outcome is unknown, unless it is a notice, which needs no person.
+func (t *tx) unknowns(r *record, out *store.Vitals) {
+	if r.job.IsNotice() {
+		return
+	}
+	switch r.job.State {
+	case job.Ambiguous:
+		out.Ambiguous++
+	case job.NeedsResolution:
+		out.NeedsResolution++
+		out.OldestQuestion = max(out.OldestQuestion, t.now.Sub(r.job.Updated))
+	default:
+	}
+	out.OldestUnknown = max(out.OldestUnknown, t.unknownFor(r))
 }
 
 func (t *tx) countConnections(out *store.Vitals) {

@@ -200,7 +200,7 @@ func bindings(items []store.NewJob) pgdb.BindKeysParams {
 		Jobs: make([]job.ID, 0, len(items)), Connections: make([]job.ID, 0, len(items)),
 	}
 	for _, n := range sorted {
-		p.Projects = append(p.Projects, n.Project)
+		p.Projects = append(p.Projects, n.Owner())
 		p.Digests = append(p.Digests, digestOf(n.Project, n.Key))
 		p.Jobs = append(p.Jobs, n.ID)
 		p.Connections = append(p.Connections, n.Connection)
@@ -410,6 +410,7 @@ func (b *jobCreator) insert(ctx context.Context) error {
 	}
 	b.exec(ctx, statement("jobs", (*pgdb.Queries).InsertJobs, jobColumns(b.jobs, before, b.now)))
 	b.addRecipients(ctx)
+	b.addCallbacks(ctx)
 	b.makeRunnable(ctx, ready, nil)
 	return nil
 }
@@ -426,6 +427,18 @@ func (b *jobCreator) addRecipients(ctx context.Context) {
 		}
 	}
 	b.execRows(ctx, len(p.Ids), statement("recipients", (*pgdb.Queries).AddRecipients, p))
+}
+
+// addCallbacks stores by which connections the ends of jobs are reported.
+func (b *jobCreator) addCallbacks(ctx context.Context) {
+	var p pgdb.AddCallbacksParams
+	for i := range b.jobs {
+		n := &b.jobs[i]
+		if to := b.items[n.item].Callback; !to.IsZero() {
+			p.Ids, p.Connections = append(p.Ids, n.snapshot.ID), append(p.Connections, to)
+		}
+	}
+	b.execRows(ctx, len(p.Ids), statement("callbacks", (*pgdb.Queries).AddCallbacks, p))
 }
 
 // answer completes the items that were not stored: those whose key was bound before get the

@@ -87,9 +87,10 @@ func Await(j job.Job, p Predecessor) (job.Job, error) {
 	return j, nil
 }
 
-// MayCreate refuses a job for a connection that is deleted or belongs to another project.
+// MayCreate refuses a job for a connection that is deleted or belongs to another project. A
+// notice uses the connections of the project that it is a notice of.
 func MayCreate(s *job.Spec, project string, deleted bool) error {
-	if deleted || project != s.Project {
+	if deleted || project != s.Owner() {
 		return fmt.Errorf("connection %s: %w", s.Connection, store.ErrNotFound)
 	}
 	return nil

@@ -158,6 +158,9 @@ func (t *tx) insertJob(ctx context.Context, j *job.Job, n store.NewJob) error {
 	if err := t.shared().AddRecipients(ctx, n.Spec, n.Recipients); err != nil {
 		return err
 	}
+	if err := t.shared().AddCallback(ctx, n.Spec.ID, n.Callback); err != nil {
+		return err
+	}
 	if !j.WaitsFor.IsZero() {
 		t.w.cache.waiting = nil
 	}

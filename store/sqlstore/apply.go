@@ -45,6 +45,14 @@ func (t Tx) SetContent(ctx context.Context, id job.ID, c store.Content) error {
 	}))
 }
 
+// AddCallback stores by which connection the end of a job is reported, if by any.
+func (t Tx) AddCallback(ctx context.Context, id, connection job.ID) error {
+	if connection.IsZero() {
+		return nil
+	}
+	return named("callback", t.Q.AddCallback(ctx, shareddb.AddCallbackParams{JobID: id, ConnectionID: connection}))
+}
+
 // AddRecipients stores the recipients of a job's payload.
 func (t Tx) AddRecipients(ctx context.Context, s job.Spec, recipients []string) error {
 	for _, who := range recipients {

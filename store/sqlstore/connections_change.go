@@ -33,7 +33,9 @@ func (r *Roles) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 			return store.Connection{}, err
 		}
 		if c.Delete {
-			used, err := t.Q.ConnectionInUse(ctx, shareddb.ConnectionInUseParams{ID: c.ID, Project: c.Project})
+			used, err := t.Q.ConnectionInUse(ctx, shareddb.ConnectionInUseParams{
+				ID: c.ID, Projects: []string{c.Project, job.NoticeProject(c.Project)},
+			})
 			if err == nil && used {
 				err = store.ErrInUse
 			}

@@ -166,13 +166,34 @@ func (e *projectErasure) refuse(ctx context.Context) error {
 // step does one part of the pass, and sets where the next one begins.
 func (e *projectErasure) step(ctx context.Context) error {
 	parts := [store.EraseDone]func(context.Context) (more bool, err error){
-		store.EraseSchedules: e.schedules, store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
+		store.EraseSubscriptions: e.subscriptions, store.EraseSchedules: e.schedules,
+		store.EraseNotices: e.jobsOf(job.NoticeProject(e.project)), store.EraseJobs: e.jobsOf(e.project), store.EraseRest: e.rest,
+		store.EraseNoticeLog: e.logOf(job.NoticeProject(e.project)), store.EraseLog: e.logOf(e.project), store.EraseHoldings: e.holdings,
 	}
 	more, err := parts[e.at.Phase](ctx)
 	if err == nil && !e.done.Done {
 		e.done.Next, e.done.Done = e.at.After(more)
 	}
 	return err
+}
+
+// subscriptions deletes subscriptions, so that they make no notices.
+func (e *projectErasure) subscriptions(ctx context.Context) (more bool, err error) {
+	rows, err := e.Q.LockLiveSubscriptions(ctx, shareddb.LockLiveSubscriptionsParams{Project: e.project, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("subscriptions: %w", err)
+	}
+	for _, row := range rows {
+		s, err := toSubscription(row)
+		if err != nil {
+			return false, err
+		}
+		s.State, s.PauseCause, s.Note, s.UpdatedBy = store.SubscriptionDeleted, 0, "", e.actor
+		if _, err := e.stepSubscription(ctx, store.SubscriptionStep{Subscription: s}); err != nil {
+			return false, fmt.Errorf("subscription: %w", err)
+		}
+	}
+	return len(rows) == int(e.most), nil
 }
 
 // schedules deletes schedules, so that they make no jobs.
@@ -216,35 +237,48 @@ func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err er
 	return len(ids) == int(e.most), named("schedules", e.Q.RemoveSchedules(ctx, ids))
 }
 
-func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
-	if e.at.Jobs.Project == e.project {
-		e.place = e.at.Jobs
-	} else {
-		e.place = store.RetainPlace{Phase: store.PhaseJobs, Project: e.project, State: terminal[0]}
+// jobsOf removes the jobs of the project, or of its notices.
+func (e *projectErasure) jobsOf(project string) func(context.Context) (more bool, err error) {
+	return func(ctx context.Context) (more bool, err error) {
+		if e.at.Jobs.Project == project {
+			e.place = e.at.Jobs
+		} else {
+			e.place = store.RetainPlace{Phase: store.PhaseJobs, Project: project, State: terminal[0]}
+		}
+		more, err = e.removal.jobs(ctx)
+		if e.at.Jobs = e.place; project == e.project {
+			e.done.Jobs = e.out.Jobs
+		}
+		return more, err
 	}
-	more, err = e.removal.jobs(ctx)
-	e.done.Jobs, e.at.Jobs = e.out.Jobs, e.place
-	return more, err
 }
 
 // rest ends the pass if jobs are left.
 func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
 	after := e.Now.Add(-store.LeastKept)
-	n, err := e.Q.CountRest(ctx, shareddb.CountRestParams{Project: e.project, MaxRows: store.MaxRest, After: after})
-	if err != nil {
-		return false, fmt.Errorf("jobs: %w", err)
-	}
 	rest := &e.done.Rest
-	rest.Open, rest.Kept = min(n.Waiting+n.UnderWay, store.MaxRest), n.Ended
-	if e.done.Done = rest.Open+rest.Kept > 0; e.done.Done && !n.FirstEnd.IsZero() {
-		rest.Wait = n.FirstEnd.Sub(after)
+	for _, project := range []string{e.project, job.NoticeProject(e.project)} {
+		n, err := e.Q.CountRest(ctx, shareddb.CountRestParams{Project: project, MaxRows: store.MaxRest, After: after})
+		if err != nil {
+			return false, fmt.Errorf("jobs: %w", err)
+		}
+		rest.Open, rest.Kept = min(rest.Open+n.Waiting+n.UnderWay, store.MaxRest), min(rest.Kept+n.Ended, store.MaxRest)
+		if wait := n.FirstEnd.Sub(after); !n.FirstEnd.IsZero() && (rest.Wait == 0 || wait < rest.Wait) {
+			rest.Wait = wait
+		}
 	}
+	e.done.Done = rest.Open+rest.Kept > 0
 	return false, nil
 }
 
-// log removes the texts and the actors from the remaining events.
-func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
-	pages, err := e.Q.NextPages(ctx, shareddb.NextPagesParams{Project: e.project, After: e.at.Position, MaxRows: e.most})
+func (e *projectErasure) logOf(project string) func(context.Context) (more bool, err error) {
+	return func(ctx context.Context) (more bool, err error) { return e.log(ctx, project) }
+}
+
+// log removes the texts and the actors from the remaining events of the project, or of its
+// notices.
+func (e *projectErasure) log(ctx context.Context, project string) (more bool, err error) {
+	pages, err := e.Q.NextPages(ctx, shareddb.NextPagesParams{Project: project, After: e.at.Position, MaxRows: e.most})
 	if err != nil {
 		return false, fmt.Errorf("log: %w", err)
 	}
@@ -257,7 +291,7 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 			more = true
 			break
 		}
-		entries, err := logpage.Decode(e.project, p.Body)
+		entries, err := logpage.Decode(project, p.Body)
 		if err != nil {
 			return false, fmt.Errorf("page %d of the log: %w", p.Position, err)
 		}
@@ -273,7 +307,10 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 			}
 			n.Texts, n.Actor = false, ""
 		}
-		if e.at.Position, e.done.Events = p.Position, e.done.Events+blanked; blanked > 0 {
+		if project == e.project {
+			e.done.Events += blanked
+		}
+		if e.at.Position = p.Position; blanked > 0 {
 			rewrite = append(rewrite, shareddb.RewritePageParams{Position: p.Position, Body: logpage.Encode(entries)})
 		}
 	}
@@ -305,6 +342,12 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	keys, err := e.Q.RemoveAPIKeys(ctx, e.project)
 	if err != nil {
 		return false, fmt.Errorf("API keys: %w", err)
+	}
+	if err := e.Q.EraseNotices(ctx, e.project); err != nil {
+		return false, fmt.Errorf("notices: %w", err)
+	}
+	if _, err := e.Q.EraseSubscriptions(ctx, e.project); err != nil {
+		return false, fmt.Errorf("subscriptions: %w", err)
 	}
 	stops, err := e.Q.RemoveStops(ctx, e.project)
 	if err == nil && stops > 0 {

@@ -9,6 +9,9 @@ WHERE id = @id;
 -- name: AddRecipient :exec
 INSERT INTO job_recipients (job_id, project, recipient) VALUES (@job_id, @project, @recipient);
 
+-- name: AddCallback :exec
+INSERT INTO job_callbacks (job_id, connection_id) VALUES (@job_id, @connection_id);
+
 -- name: RemoveRecipients :exec
 DELETE FROM job_recipients WHERE job_id = @job_id;
 

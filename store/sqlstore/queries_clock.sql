@@ -77,6 +77,15 @@ UPDATE oauth_renewals SET
 -- name: StepLogins :exec
 UPDATE oauth_logins SET expires_at = expires_at + @by::interval WHERE expires_at > @over::timestamptz;
 
+-- name: StepSubscriptions :exec
+-- Waits, and since when notices fail. The revision shows steps in progress that they have moved.
+UPDATE subscriptions SET
+    next_at = next_at + @by::interval, failing_at = failing_at + @by::interval, revision = revision + 1
+WHERE state < 3;
+
+-- name: StepNoticeLease :exec
+UPDATE notice_place SET until = until + @by::interval WHERE until > @over::timestamptz;
+
 -- name: StepSchedules :exec
 -- After a step back: a decision that was to be made again within store.BufferedLook cannot be
 -- told from the next firing. So all that were due soon are made now, which changes nothing

@@ -92,7 +92,7 @@ SELECT (
     EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.state IN (1, 6) AND s.waits_for IS NULL)
     OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.state IN (2, 3))
     OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.waits_for IS NOT NULL AND s.state IN (1, 6))
-    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.project = @project
+    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.project = ANY (@projects::text[])
         AND s.state IN (1, 4, 5, 6, 7, 8, 9, 10, 11) AND s.state /* SQLite: s.listed */ IN (4, 5, 7))
 )::boolean AS used;
 
@@ -102,5 +102,5 @@ FROM connections AS c
 JOIN connection_ready AS r ON r.connection_id = c.id
 JOIN job_state AS s ON s.connection_id = r.connection_id AND s.hold_key = r.hold_key
     AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at >= c.paused_at
-WHERE c.id = @id AND c.project = @project AND s.next_at <= @now AND s.start_deadline > @now
+WHERE c.id = @id AND c.project = @project AND s.project = c.project AND s.next_at <= @now AND s.start_deadline > @now
 LIMIT @max_rows;

@@ -54,17 +54,18 @@ ORDER BY start_deadline LIMIT @max_rows;
 SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
 
 -- name: DoubtfulIDs :many
--- A claimed job was due when it was claimed.
+-- A claimed job was due when it was claimed. A notice (job.NoticeProject) is never in doubt: it may be sent twice.
 SELECT d.job_id FROM (
     SELECT w.job_id, w.start_deadline FROM (
         SELECT s.job_id, s.start_deadline FROM job_state AS s
         WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (1, 6) AND s.start_deadline > @since
-            AND s.start_deadline < 'infinity' AND s.next_at <= @now
+            AND s.start_deadline < 'infinity' AND s.next_at <= @now AND s.project NOT LIKE '%/notices'
         ORDER BY s.start_deadline LIMIT @max_rows
     ) AS w
     UNION ALL
     SELECT s.job_id, s.start_deadline FROM job_state AS s
     WHERE s.state /* SQLite: s.listed IN (1, 6) AND s.state */ IN (2, 3) AND s.state = 2 AND s.start_deadline > @since
+        AND s.project NOT LIKE '%/notices'
 ) AS d ORDER BY d.start_deadline, d.job_id LIMIT @max_rows;
 
 -- name: NextDue :one

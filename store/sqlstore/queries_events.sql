@@ -21,4 +21,5 @@ SELECT sequence, reason, detail FROM event_texts WHERE job_id = @job_id AND sequ
 SELECT position, reason, detail FROM event_texts WHERE position = ANY (@positions::bigint[]);
 
 -- name: JobNames :many
-SELECT id, project, idem_key, labels FROM jobs WHERE id = ANY (@ids::uuid[]);
+SELECT j.id, j.project, j.idem_key, j.labels, c.connection_id AS callback
+FROM jobs AS j LEFT JOIN job_callbacks AS c ON c.job_id = j.id WHERE j.id = ANY (@ids::uuid[]);

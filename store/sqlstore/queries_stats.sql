@@ -31,7 +31,8 @@ WHERE e.proof IN (2, 3) AND e.at >= @since AND s.project = @project
     AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'));
 
 -- name: Vitals :one
--- Rows and jobs that have waited, or have not changed, for longest come first.
+-- Rows and jobs that have waited, or have not changed, for longest come first. An unknown
+-- outcome of a notice (job.NoticeProject) needs no person.
 SELECT
     (SELECT count(*) FROM (
         SELECT s.start_deadline FROM job_state AS s
@@ -62,20 +63,20 @@ SELECT
         SELECT s.state FROM job_state AS s WHERE s.state IN (4, 5) LIMIT @most
     ) AS a WHERE a.state = 4)::bigint AS accepted,
     (SELECT count(*) FROM (
-        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 5 LIMIT @most
+        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 5 AND s.project NOT LIKE '%/notices' LIMIT @most
     ) AS u)::bigint AS ambiguous,
     (SELECT count(*) FROM (
-        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 7 LIMIT @most
+        SELECT s.updated_at FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = 7 AND s.project NOT LIKE '%/notices' LIMIT @most
     ) AS u)::bigint AS needs_resolution,
     (SELECT min(u.since) FROM (
         SELECT a.since FROM (
             SELECT coalesce(s.armed_at, s.updated_at) AS since FROM job_state AS s
-            WHERE s.state IN (5, 7) AND s.state = 5 ORDER BY s.updated_at LIMIT @most
+            WHERE s.state IN (5, 7) AND s.state = 5 AND s.project NOT LIKE '%/notices' ORDER BY s.updated_at LIMIT @most
         ) AS a
         UNION ALL
         SELECT n.since FROM (
             SELECT coalesce(s.armed_at, s.updated_at) AS since FROM job_state AS s
-            WHERE s.state IN (5, 7) AND s.state = 7 ORDER BY s.updated_at LIMIT @most
+            WHERE s.state IN (5, 7) AND s.state = 7 AND s.project NOT LIKE '%/notices' ORDER BY s.updated_at LIMIT @most
         ) AS n
     ) AS u)::timestamptz AS oldest_unknown,
     (SELECT min(q.updated_at) FROM (

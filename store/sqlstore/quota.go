@@ -13,11 +13,12 @@ type CountedKind int32
 
 // The kinds.
 const (
-	CountedConnections CountedKind = 0x66_6f_71_01
-	CountedAPIKeys     CountedKind = 0x66_6f_71_02
-	CountedLogins      CountedKind = 0x66_6f_71_03
-	CountedSchedules   CountedKind = 0x66_6f_71_04
-	CountedStops       CountedKind = 0x66_6f_71_05
+	CountedConnections   CountedKind = 0x66_6f_71_01
+	CountedAPIKeys       CountedKind = 0x66_6f_71_02
+	CountedLogins        CountedKind = 0x66_6f_71_03
+	CountedSchedules     CountedKind = 0x66_6f_71_04
+	CountedSubscriptions CountedKind = 0x66_6f_71_05
+	CountedStops         CountedKind = 0x66_6f_71_06
 )
 
 // mostParts is how many rows of project_use a reader leaves unfolded.
@@ -52,7 +53,8 @@ func (v View) Counts(project string) store.Counts {
 		Logins: func(ctx context.Context) (int64, error) {
 			return v.Q.CountLogins(ctx, shareddb.CountLoginsParams{Project: project, Now: v.Now})
 		},
-		Schedules: func(ctx context.Context) (int64, error) { return v.Q.CountSchedules(ctx, project) },
+		Schedules:     func(ctx context.Context) (int64, error) { return v.Q.CountSchedules(ctx, project) },
+		Subscriptions: func(ctx context.Context) (int64, error) { return v.Q.CountSubscriptions(ctx, project) },
 	}
 }
 

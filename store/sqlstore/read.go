@@ -66,7 +66,7 @@ func (r *Roles) JobNames(ctx context.Context, project string, ids []job.ID) (map
 			}
 			labels, _, bad := store.DecodeTerms(r.Labels, nil)
 			err = errors.Join(err, bad)
-			out[r.ID] = store.JobName{Key: r.IdemKey, Labels: labels}
+			out[r.ID] = store.JobName{Key: r.IdemKey, Labels: labels, Callback: job.ID(r.Callback)}
 		}
 		return out, err
 	})

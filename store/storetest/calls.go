@@ -121,7 +121,30 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 			return err
 		},
 		"EndRenewal": func(c context.Context) error { return f.s.EndRenewal(c, f.conn.ID, f.id(), 0, false) },
-		"Missed":     func(c context.Context) error { _, err := f.s.Missed(c, project, f.conn.ID, 1); return err },
+		"CreateSubscription": func(c context.Context) error {
+			_, _, err := f.s.CreateSubscription(c, f.newSubscription())
+			return err
+		},
+		"Subscription": func(c context.Context) error { _, err := f.s.Subscription(c, ref); return err },
+		"ListSubscriptions": func(c context.Context) error {
+			_, err := f.s.ListSubscriptions(c, project, job.ID{}, 1)
+			return err
+		},
+		"ChangeSubscription": func(c context.Context) error {
+			_, err := f.s.ChangeSubscription(c, store.Subscription{ID: ref.ID})
+			return err
+		},
+		"StepSubscription": func(c context.Context) error {
+			_, err := f.s.StepSubscription(c, store.SubscriptionStep{Subscription: store.Subscription{ID: ref.ID}})
+			return err
+		},
+		"Notices":      func(c context.Context) error { _, err := f.s.Notices(c, ref, 0, 1); return err },
+		"LeaseNotices": func(c context.Context) error { _, err := f.s.LeaseNotices(c, "worker", lease); return err },
+		"DueSubscriptions": func(c context.Context) error {
+			_, _, err := f.s.DueSubscriptions(c, job.ID{}, 1, time.Second)
+			return err
+		},
+		"Missed": func(c context.Context) error { _, err := f.s.Missed(c, project, f.conn.ID, 1); return err },
 	}
 }
 

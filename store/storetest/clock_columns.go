@@ -46,14 +46,16 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		connections: bucket_at
 		connection_claims: bucket_at
 		cool_downs: armed_at
-		oauth_renewals: begun_at before_at`,
+		oauth_renewals: begun_at before_at
+		subscriptions: next_at failing_at`,
 	ClockBounds: `
 		connection_ready: rate_limited_until paced_until stopped_until
 		stops: probe_at
 		oauth_renewals: until
 		oauth_logins: expires_at
 		retention: lease_until
-		rollup_place: lease_until`,
+		rollup_place: lease_until
+		notice_place: until`,
 	ClockPasses: `
 		job_state: ended_at first_armed_at
 		connection_ready: served_at
@@ -93,6 +95,8 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		rollup_place: at
 		rollups: start_at
 		api_keys: created_at revoked_at
+		subscriptions: paused_at delivered_at created_at updated_at deleted_at
+		notices: made_at ended_at
 		erased_jobs: effect_at schedule_time created_at ended_at erased_at
 		plans: created_at started_at advanced_at ended_at`,
 	ClockOwns: `

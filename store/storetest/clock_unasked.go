@@ -105,6 +105,9 @@ func clockPast(c *clockFixture) {
 	c.ok(err)
 	_, err = c.s.TouchAPIKey(c.ctx, "a", time.Minute)
 	c.ok(err)
+	waits := c.submit()
+	stop := c.stop(store.Stop{Scope: store.StopConnection, Project: project, Connection: c.conn.ID})
+	planned := c.stop(store.Stop{Scope: store.StopDestination, Destination: "elsewhere", Begin: start.Add(time.Minute)})
 	// One is to be looked at again, one has its next firing later.
 	look := c.schedule(func(s *store.Schedule) { s.Next = start.Add(store.BufferedLook) })
 	far := c.schedule(func(s *store.Schedule) { s.Next = start.Add(2 * store.BufferedLook) })
@@ -112,6 +115,13 @@ func clockPast(c *clockFixture) {
 	c.step()
 	now := start.Add(-time.Hour)
 	c.is(c.connection(paused.ID).PausedAt, now, "the pause")
+	stop.Begin = now
+	stops, err := c.s.ListStops(c.ctx, store.StopQuery{Limit: 10})
+	c.ok(err)
+	c.is(stops.Stops, []store.Stop{planned, stop}, "the stops")
+	for _, l := range c.claimN(10) {
+		c.is(l.ID == waits.ID, false, "claimed what is stopped")
+	}
 	k, err := c.s.APIKey(c.ctx, "a")
 	c.ok(err)
 	c.is(k.LastUsed, now, "the last use")

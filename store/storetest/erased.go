@@ -35,6 +35,7 @@ func RunErased(t *testing.T, open Open, left func(*testing.T, store.Store) []str
 			f.marked("other")
 			f.markedConnection("other")
 			f.markedSchedule("other")
+			f.markedSubscription("other")
 			id := f.id()
 			k, err := f.s.CreateAPIKey(f.ctx, store.NewAPIKey{
 				ID: id.String(), Project: "other", NewProject: true, Name: Marker, Hash: append(id[:], id[:]...),
@@ -147,6 +148,29 @@ func (f *fixture) markedSchedule(project string) {
 			Name: Marker, Nominal: d.Now, LocalTime: Marker, Origin: store.FiredByTime, Outcome: store.FiringMissed, Reason: Marker,
 		}}}}
 	}).Err)
+}
+
+// markedSubscription makes a subscription of a project with the marker in its texts, and a notice
+// that has ended.
+func (f *fixture) markedSubscription(project string) {
+	f.Helper()
+	conn := f.markedConnection(project)
+	s := f.subscribe(func(s *store.Subscription) {
+		s.Project, s.Key, s.Spec, s.Memory = project, Marker+s.ID.String(), []byte(Marker), []byte(Marker)
+		s.Connection, s.DisplayName, s.CreatedBy = conn.ID, Marker, Marker
+	})
+	s, err := f.tryStep(s, f.telling(s.Position), func(p *store.SubscriptionStep) {
+		p.Subscription.LastError, p.Job.Spec.Payload = Marker, []byte(Marker)
+		p.Subscription.State, p.Subscription.PauseCause = store.SubscriptionPaused, store.SubscriptionPausedByPerson
+		p.Subscription.Note = Marker
+	})
+	f.ok(err)
+	for _, l := range f.claimN(store.MaxBatch) {
+		if l.ID == s.OpenJob {
+			armed := f.arm(l, func(a *store.Arm) { a.Frozen = []byte(Marker) }).Snapshot
+			f.applied(armed, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailPermanent, Message: Marker})
+		}
+	}
 }
 
 // markedItem makes an ended job of an item that has the marker in its content.

@@ -28,7 +28,6 @@ var stopTests = []test{
 	{"old stops are forgotten", stopForgotten},
 	{"a quarantine is stronger", stopQuarantined},
 	{"a preview", stopPreview},
-	{"a step of the clock", stopStep},
 	{"a race of claims, arms, stops and ends", stopRace},
 }
 
@@ -481,16 +480,6 @@ func stopPreview(f *fixture) {
 	f.ok(err)
 	f.is(len(got.WindowEnds) == 2 && got.WindowEnds[1].ID == longer.ID, true, "without an end: %v", got.WindowEnds)
 	f.is(f.meta().Stops, int64(0), "stops after previews")
-}
-
-func stopStep(f *fixture) {
-	// The clock's own suite makes steps; here a stop only has to survive one.
-	stop := f.stop(store.Stop{Scope: store.StopEverything})
-	f.clock.advance(-time.Hour)
-	f.submit()
-	out, err := f.s.Claim(f.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 1})
-	f.is(len(out) == 0 && (err == nil || errors.Is(err, store.ErrClockSuspect)), true, "claimed %v: %v", out, err)
-	_ = stop
 }
 
 // stopRace makes and ends stops while jobs are claimed and armed. Every arm that was asked for

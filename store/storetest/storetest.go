@@ -69,6 +69,8 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Quotas", quotaTests},
 		{"Schedules", scheduleTests},
 		{"Items", itemTests},
+		{"Subscriptions", subscriptionTests},
+		{"Notices", noticeTests},
 		{"Restored", restoredTests},
 		{"Calls", callTests},
 		{"Random", randomTests},

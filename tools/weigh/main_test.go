@@ -96,7 +96,7 @@ func TestWeighContract(t *testing.T) {
 	if of := rows["fireonce.v1"]; of == "" || of != rows["JobService and what it imports"] {
 		t.Errorf("JobService needs more than its package:\n%s", out.String())
 	}
-	if len(rows) != 9 {
+	if len(rows) != 10 {
 		t.Errorf("%d rows:\n%s", len(rows), out.String())
 	}
 }

@@ -209,7 +209,7 @@ type CreateApiKeyRequest struct {
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Permissions of the holder: "jobs:read", "payloads:read", "jobs:write", "jobs:resolve", "jobs:delete",
 	// "effect-keys:write", "connections:read", "connections:write", "schedules:read",
-	// "schedules:write", "work:run", "admin". New ones may be added.
+	// "schedules:write", "subscriptions:read", "subscriptions:write", "work:run", "admin". New ones may be added.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// For how long the key is valid. Unset: until it is revoked. 1 s to 100 years.
 	Lifetime      *durationpb.Duration `protobuf:"bytes,5,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
@@ -1234,15 +1234,15 @@ const file_fireonce_admin_v1_access_service_proto_rawDesc = "" +
 	"\rlast_use_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vlastUseTime\x12;\n" +
 	"\vrevoke_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"revokeTime\x12\x16\n" +
-	"\x06active\x18\t \x01(\bR\x06activeJ\x04\b\x14\x10\x15R\x06limits\"\xe3\x04\n" +
+	"\x06active\x18\t \x01(\bR\x06activeJ\x04\b\x14\x10\x15R\x06limits\"\x8c\x05\n" +
 	"\x13CreateApiKeyRequest\x12C\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12%\n" +
 	"\x0ecreate_project\x18\x02 \x01(\bR\rcreateProject\x12\xab\x01\n" +
 	"\x04name\x18\x03 \x01(\tB\x96\x01\xbaH\x92\x01\xba\x01b\n" +
-	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12\xd8\x01\n" +
-	"\x06scopes\x18\x04 \x03(\tB\xbf\x01\xbaH\xbb\x01\x92\x01\xb7\x01\b\x01\x10\x10\x18\x01\"\xae\x01r\xab\x01R\tjobs:readR\rpayloads:readR\n" +
-	"jobs:writeR\fjobs:resolveR\vjobs:deleteR\x11effect-keys:writeR\x10connections:readR\x11connections:writeR\x0eschedules:readR\x0fschedules:writeR\bwork:runR\x05adminR\x06scopes\x12I\n" +
+	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12\x81\x02\n" +
+	"\x06scopes\x18\x04 \x03(\tB\xe8\x01\xbaH\xe4\x01\x92\x01\xe0\x01\b\x01\x10\x10\x18\x01\"\xd7\x01r\xd4\x01R\tjobs:readR\rpayloads:readR\n" +
+	"jobs:writeR\fjobs:resolveR\vjobs:deleteR\x11effect-keys:writeR\x10connections:readR\x11connections:writeR\x0eschedules:readR\x0fschedules:writeR\x12subscriptions:readR\x13subscriptions:writeR\bwork:runR\x05adminR\x06scopes\x12I\n" +
 	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\xbc\xe0\xdf\v2\x02\b\x01R\blifetimeJ\x04\b\x14\x10\x15R\x06limits\"b\n" +
 	"\x14CreateApiKeyResponse\x122\n" +
 	"\aapi_key\x18\x01 \x01(\v2\x19.fireonce.admin.v1.ApiKeyR\x06apiKey\x12\x16\n" +

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What kind of trouble the jobs of an incident are in. New values may be added.
+// The kind of trouble that the jobs of an incident are in. New values may be added.
 type IncidentKind int32
 
 const (
@@ -86,7 +86,7 @@ func (IncidentKind) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_admin_v1_incident_service_proto_rawDescGZIP(), []int{0}
 }
 
-// What happens if a decision about jobs is wrong. New values may be added.
+// The consequence of a wrong decision about jobs. New values may be added.
 type Risk int32
 
 const (
@@ -160,7 +160,7 @@ type Incident struct {
 	// The account, or scheme, host and port: what a hold of one job holds for others.
 	Destination string         `protobuf:"bytes,6,opt,name=destination,proto3" json:"destination,omitempty"`
 	Cause       *IncidentCause `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`
-	// Since when the first of the jobs is in it: UNKNOWN: its attempt was armed; FAILED: it ended;
+	// When the first of the jobs entered it. UNKNOWN: its attempt was armed; FAILED: it ended;
 	// HELD and LATE: it fell due.
 	BeginTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
 	// The same of the last one.
@@ -182,10 +182,9 @@ type Incident struct {
 	// Of HELD: since when the hold is there, and when it lifts, if that is known.
 	HoldBeginTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=hold_begin_time,json=holdBeginTime,proto3" json:"hold_begin_time,omitempty"`
 	HoldEndTime   *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=hold_end_time,json=holdEndTime,proto3" json:"hold_end_time,omitempty"`
-	// What each decision that is possible risks, for each effect class of the jobs. Only of
-	// GetIncident.
+	// The risk of each possible decision, for each effect class of the jobs. Only of GetIncident.
 	Risks []*DecisionRisk `protobuf:"bytes,19,rep,name=risks,proto3" json:"risks,omitempty"`
-	// What a person can do, in a sentence.
+	// What a person can do, as a sentence.
 	Advice        string `protobuf:"bytes,20,opt,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -627,7 +626,7 @@ func (x *IncidentExample) GetLastError() *fireoncev1.JobError {
 	return nil
 }
 
-// What looks saw, each job counted once: by the most that was seen of it.
+// The results of looks. Each job is counted once, by the most that was seen of it.
 type IncidentLooks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// No look was made, or none is possible.
@@ -718,7 +717,7 @@ func (x *IncidentLooks) GetLastLookTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// What one decision about jobs of one effect class risks.
+// The risk of one decision about jobs of one effect class.
 type DecisionRisk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unspecified: another try, by RedeliverJobs.

@@ -132,7 +132,7 @@ func (PauseState) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_admin_v1_pause_service_proto_rawDescGZIP(), []int{1}
 }
 
-// What a pause covers.
+// The jobs that a pause covers.
 type PauseTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Target:
@@ -725,7 +725,7 @@ func (x *PausedJob) GetEndTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// What a pause would hold back.
+// The jobs that a pause would hold back.
 type PausePreview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Jobs that wait to start, now or later, and jobs whose outcome is unknown that wait to be

@@ -68,7 +68,12 @@ type WebhookSettings struct {
 	Unacted []*UnactedAnswer `protobuf:"bytes,8,rep,name=unacted,proto3" json:"unacted,omitempty"`
 	// What refusals with certain statuses mean for a job, where it is not what
 	// docs/statuses.md says. At most 20, one for each status. Empty: none.
-	Refusals      []*RefusalRule `protobuf:"bytes,9,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	Refusals []*RefusalRule `protobuf:"bytes,9,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	// The URL to which callbacks of jobs that name this connection and notices of its
+	// subscriptions are sent, in the form of Webhook.url. One of the origins, if there are
+	// any. It is the connection's, so that no caller that may schedule jobs can send elsewhere what
+	// it learns. Empty: the connection takes neither.
+	CallbackUrl   string `protobuf:"bytes,10,opt,name=callback_url,json=callbackUrl,proto3" json:"callback_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,11 +171,18 @@ func (x *WebhookSettings) GetRefusals() []*RefusalRule {
 	return nil
 }
 
+func (x *WebhookSettings) GetCallbackUrl() string {
+	if x != nil {
+		return x.CallbackUrl
+	}
+	return ""
+}
+
 var File_fireonce_connections_v1_webhook_proto protoreflect.FileDescriptor
 
 const file_fireonce_connections_v1_webhook_proto_rawDesc = "" +
 	"\n" +
-	"%fireonce/connections/v1/webhook.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a&fireonce/connections/v1/receiver.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf5\v\n" +
+	"%fireonce/connections/v1/webhook.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a&fireonce/connections/v1/receiver.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf3\f\n" +
 	"\x0fWebhookSettings\x12_\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2(.fireonce.connections.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
@@ -185,7 +197,9 @@ const file_fireonce_connections_v1_webhook_proto_rawDesc = "" +
 	"\aunacted\x18\b \x03(\v2&.fireonce.connections.v1.UnactedAnswerB\b\xbaH\x05\x92\x01\x02\x10\n" +
 	"R\aunacted\x12\xad\x01\n" +
 	"\brefusals\x18\t \x03(\v2$.fireonce.connections.v1.RefusalRuleBk\xbaHh\xba\x01`\n" +
-	"\x19webhook_settings.refusals\x12#refusals must name each status once\x1a\x1ethis.map(r, r.status).unique()\x92\x01\x02\x10\x14R\brefusals:\xf9\x05\xbaH\xf5\x05\x1a\x95\x01\n" +
+	"\x19webhook_settings.refusals\x12#refusals must name each status once\x1a\x1ethis.map(r, r.status).unique()\x92\x01\x02\x10\x14R\brefusals\x12|\n" +
+	"\fcallback_url\x18\n" +
+	" \x01(\tBY\xbaHV\xd8\x01\x01rQ\x18\x80\x102L^[Hh][Tt][Tt][Pp][Ss]?://[^@/?#\\\\\\x00-\\x20\\x7f]+([/?][^#\\\\\\x00-\\x20\\x7f]*)?$R\vcallbackUrl:\xf9\x05\xbaH\xf5\x05\x1a\x95\x01\n" +
 	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x97\x01\n" +
 	"\"webhook_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\x1a\xc0\x03\n" +
 	"\"webhook_settings.max_handling_time\x12pmax_handling_time is 1 second to 1 hour, at most a quarter of key_window, and does not go with dedupes_in_flight\x1a\xa7\x02!has(this.max_handling_time) || (!this.dedupes_in_flight && this.max_handling_time >= duration('1s') && this.max_handling_time <= duration('3600s') && (!has(this.key_window) || this.max_handling_time + this.max_handling_time + this.max_handling_time + this.max_handling_time <= this.key_window))B\xc0\x01\n" +

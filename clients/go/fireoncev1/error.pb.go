@@ -107,6 +107,8 @@ const (
 	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 306
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 307
+	// NOT_FOUND.
+	ErrorReason_ERROR_REASON_SUBSCRIPTION_NOT_FOUND ErrorReason = 320
 	// NOT_FOUND: no job is in this incident any more: each has moved on, was decided, or failed
 	// too long ago (end_time_from).
 	ErrorReason_ERROR_REASON_INCIDENT_NOT_FOUND ErrorReason = 321
@@ -114,6 +116,8 @@ const (
 	ErrorReason_ERROR_REASON_PAUSE_NOT_FOUND ErrorReason = 322
 	// NOT_FOUND: no such plan, or it is no longer stored.
 	ErrorReason_ERROR_REASON_PLAN_NOT_FOUND ErrorReason = 323
+	// NOT_FOUND: the subscription has no such notice, or it is no longer kept.
+	ErrorReason_ERROR_REASON_NOTICE_NOT_FOUND ErrorReason = 324
 	// FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
 	// states in which it is possible, never the present one.
 	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 400
@@ -190,6 +194,11 @@ const (
 	// FAILED_PRECONDITION: the plan was made more than 24 h ago, or before the database was
 	// restored to an older state. Plan again, and look at the new list.
 	ErrorReason_ERROR_REASON_PLAN_OVER ErrorReason = 423
+	// FAILED_PRECONDITION: the subscription is deleted, or another test or redelivery of it
+	// waits. Metadata: subscription_id, state.
+	ErrorReason_ERROR_REASON_SUBSCRIPTION_STATE ErrorReason = 430
+	// FAILED_PRECONDITION: the connection cannot send notices of a subscription or callbacks.
+	ErrorReason_ERROR_REASON_SUBSCRIPTION_CONNECTION ErrorReason = 431
 	// ABORTED: changed since it was read; read again and decide again.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 500
 	// ABORTED: a login did not complete, and its code is used up. Log in again.
@@ -269,9 +278,11 @@ var (
 		305:  "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
 		306:  "ERROR_REASON_API_KEY_NOT_FOUND",
 		307:  "ERROR_REASON_PROJECT_NOT_FOUND",
+		320:  "ERROR_REASON_SUBSCRIPTION_NOT_FOUND",
 		321:  "ERROR_REASON_INCIDENT_NOT_FOUND",
 		322:  "ERROR_REASON_PAUSE_NOT_FOUND",
 		323:  "ERROR_REASON_PLAN_NOT_FOUND",
+		324:  "ERROR_REASON_NOTICE_NOT_FOUND",
 		400:  "ERROR_REASON_JOB_STATE",
 		401:  "ERROR_REASON_CONNECTION_DISABLED",
 		402:  "ERROR_REASON_CONNECTION_IN_USE",
@@ -295,6 +306,8 @@ var (
 		420:  "ERROR_REASON_FIRING_BLOCKED",
 		421:  "ERROR_REASON_FIRING_DECIDED",
 		423:  "ERROR_REASON_PLAN_OVER",
+		430:  "ERROR_REASON_SUBSCRIPTION_STATE",
+		431:  "ERROR_REASON_SUBSCRIPTION_CONNECTION",
 		500:  "ERROR_REASON_ETAG_MISMATCH",
 		501:  "ERROR_REASON_OAUTH_UNFINISHED",
 		600:  "ERROR_REASON_CURSOR_EXPIRED",
@@ -343,9 +356,11 @@ var (
 		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       305,
 		"ERROR_REASON_API_KEY_NOT_FOUND":           306,
 		"ERROR_REASON_PROJECT_NOT_FOUND":           307,
+		"ERROR_REASON_SUBSCRIPTION_NOT_FOUND":      320,
 		"ERROR_REASON_INCIDENT_NOT_FOUND":          321,
 		"ERROR_REASON_PAUSE_NOT_FOUND":             322,
 		"ERROR_REASON_PLAN_NOT_FOUND":              323,
+		"ERROR_REASON_NOTICE_NOT_FOUND":            324,
 		"ERROR_REASON_JOB_STATE":                   400,
 		"ERROR_REASON_CONNECTION_DISABLED":         401,
 		"ERROR_REASON_CONNECTION_IN_USE":           402,
@@ -369,6 +384,8 @@ var (
 		"ERROR_REASON_FIRING_BLOCKED":              420,
 		"ERROR_REASON_FIRING_DECIDED":              421,
 		"ERROR_REASON_PLAN_OVER":                   423,
+		"ERROR_REASON_SUBSCRIPTION_STATE":          430,
+		"ERROR_REASON_SUBSCRIPTION_CONNECTION":     431,
 		"ERROR_REASON_ETAG_MISMATCH":               500,
 		"ERROR_REASON_OAUTH_UNFINISHED":            501,
 		"ERROR_REASON_CURSOR_EXPIRED":              600,
@@ -600,13 +617,15 @@ func (x *FieldViolation) GetMessage() string {
 type IdempotencyConflict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The holder of the key: a job for ScheduleJob, a connection for CreateConnection, a
-	// schedule for CreateSchedule and, as the item's, for AddScheduleItem.
+	// schedule for CreateSchedule and, as the item's, for AddScheduleItem, a subscription for
+	// CreateSubscription.
 	//
 	// Types that are valid to be assigned to Holder:
 	//
 	//	*IdempotencyConflict_JobId
 	//	*IdempotencyConflict_ConnectionId
 	//	*IdempotencyConflict_ScheduleId
+	//	*IdempotencyConflict_SubscriptionId
 	Holder isIdempotencyConflict_Holder `protobuf_oneof:"holder"`
 	// Of that job: its time and its state.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
@@ -683,6 +702,15 @@ func (x *IdempotencyConflict) GetScheduleId() string {
 	return ""
 }
 
+func (x *IdempotencyConflict) GetSubscriptionId() string {
+	if x != nil {
+		if x, ok := x.Holder.(*IdempotencyConflict_SubscriptionId); ok {
+			return x.SubscriptionId
+		}
+	}
+	return ""
+}
+
 func (x *IdempotencyConflict) GetScheduleTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ScheduleTime
@@ -720,11 +748,17 @@ type IdempotencyConflict_ScheduleId struct {
 	ScheduleId string `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3,oneof"`
 }
 
+type IdempotencyConflict_SubscriptionId struct {
+	SubscriptionId string `protobuf:"bytes,10,opt,name=subscription_id,json=subscriptionId,proto3,oneof"`
+}
+
 func (*IdempotencyConflict_JobId) isIdempotencyConflict_Holder() {}
 
 func (*IdempotencyConflict_ConnectionId) isIdempotencyConflict_Holder() {}
 
 func (*IdempotencyConflict_ScheduleId) isIdempotencyConflict_Holder() {}
+
+func (*IdempotencyConflict_SubscriptionId) isIdempotencyConflict_Holder() {}
 
 // The job's state does not allow the call.
 type StateConflict struct {
@@ -862,24 +896,25 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x0eFieldViolation\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\xc4\x02\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xd8\x02\n" +
 	"\x13IdempotencyConflict\x12\x17\n" +
 	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12%\n" +
 	"\rconnection_id\x18\x02 \x01(\tH\x00R\fconnectionId\x12!\n" +
 	"\vschedule_id\x18\x03 \x01(\tH\x00R\n" +
-	"scheduleId\x12?\n" +
+	"scheduleId\x12)\n" +
+	"\x0fsubscription_id\x18\n" +
+	" \x01(\tH\x00R\x0esubscriptionId\x12?\n" +
 	"\rschedule_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12+\n" +
 	"\x05state\x18\x05 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12+\n" +
 	"\x11mismatched_fields\x18\x06 \x03(\tR\x10mismatchedFieldsB\b\n" +
-	"\x06holderJ\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\fR\x0fsubscription_idR\bpause_id\"\x89\x01\n" +
+	"\x06holderJ\x04\b\v\x10\fR\bpause_id\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
 	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates\"k\n" +
 	"\tItemError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
-	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail*\xcc\x15\n" +
+	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail*\xbe\x16\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10d\x12\x1d\n" +
@@ -911,10 +946,12 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10\xb0\x02\x12'\n" +
 	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10\xb1\x02\x12#\n" +
 	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\xb2\x02\x12#\n" +
-	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\xb3\x02\x12$\n" +
+	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\xb3\x02\x12(\n" +
+	"#ERROR_REASON_SUBSCRIPTION_NOT_FOUND\x10\xc0\x02\x12$\n" +
 	"\x1fERROR_REASON_INCIDENT_NOT_FOUND\x10\xc1\x02\x12!\n" +
 	"\x1cERROR_REASON_PAUSE_NOT_FOUND\x10\xc2\x02\x12 \n" +
-	"\x1bERROR_REASON_PLAN_NOT_FOUND\x10\xc3\x02\x12\x1b\n" +
+	"\x1bERROR_REASON_PLAN_NOT_FOUND\x10\xc3\x02\x12\"\n" +
+	"\x1dERROR_REASON_NOTICE_NOT_FOUND\x10\xc4\x02\x12\x1b\n" +
 	"\x16ERROR_REASON_JOB_STATE\x10\x90\x03\x12%\n" +
 	" ERROR_REASON_CONNECTION_DISABLED\x10\x91\x03\x12#\n" +
 	"\x1eERROR_REASON_CONNECTION_IN_USE\x10\x92\x03\x12#\n" +
@@ -937,7 +974,9 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	" ERROR_REASON_SCHEDULE_ITEM_STATE\x10\xa3\x03\x12 \n" +
 	"\x1bERROR_REASON_FIRING_BLOCKED\x10\xa4\x03\x12 \n" +
 	"\x1bERROR_REASON_FIRING_DECIDED\x10\xa5\x03\x12\x1b\n" +
-	"\x16ERROR_REASON_PLAN_OVER\x10\xa7\x03\x12\x1f\n" +
+	"\x16ERROR_REASON_PLAN_OVER\x10\xa7\x03\x12$\n" +
+	"\x1fERROR_REASON_SUBSCRIPTION_STATE\x10\xae\x03\x12)\n" +
+	"$ERROR_REASON_SUBSCRIPTION_CONNECTION\x10\xaf\x03\x12\x1f\n" +
 	"\x1aERROR_REASON_ETAG_MISMATCH\x10\xf4\x03\x12\"\n" +
 	"\x1dERROR_REASON_OAUTH_UNFINISHED\x10\xf5\x03\x12 \n" +
 	"\x1bERROR_REASON_CURSOR_EXPIRED\x10\xd8\x04\x12 \n" +
@@ -952,7 +991,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x10\xa3\x06\x12\x1f\n" +
 	"\x1aERROR_REASON_SCOPE_MISSING\x10\x84\a\x12#\n" +
 	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10\x85\a\x12$\n" +
-	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\a\"\x06\b\xc0\x02\x10\xc0\x02\"\x06\b\xb8\x03\x10\xb8\x03\"\x06\b\x98\a\x10\x98\a\"\x06\b\x99\a\x10\x99\a*#ERROR_REASON_SUBSCRIPTION_NOT_FOUND*#ERROR_REASON_SECOND_PERSON_REQUIRED*\x1cERROR_REASON_PERSON_REQUIRED*\x1aERROR_REASON_BEYOND_LIMITSB\x8a\x01\n" +
+	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10\xe8\a\"\x06\b\xb8\x03\x10\xb8\x03\"\x06\b\x98\a\x10\x98\a\"\x06\b\x99\a\x10\x99\a*#ERROR_REASON_SECOND_PERSON_REQUIRED*\x1cERROR_REASON_PERSON_REQUIRED*\x1aERROR_REASON_BEYOND_LIMITSB\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"ErrorProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
@@ -1013,6 +1052,7 @@ func file_fireonce_v1_error_proto_init() {
 		(*IdempotencyConflict_JobId)(nil),
 		(*IdempotencyConflict_ConnectionId)(nil),
 		(*IdempotencyConflict_ScheduleId)(nil),
+		(*IdempotencyConflict_SubscriptionId)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -1048,6 +1048,8 @@ type Job struct {
 	Sequence int64 `protobuf:"varint,43,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Changes with every change of the job. Opaque.
 	Etag string `protobuf:"bytes,44,opt,name=etag,proto3" json:"etag,omitempty"`
+	// The key of the connection that the job's end is reported to. Set only by GetJob.
+	Callback string `protobuf:"bytes,61,opt,name=callback,proto3" json:"callback,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,45,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
@@ -1389,6 +1391,13 @@ func (x *Job) GetSequence() int64 {
 func (x *Job) GetEtag() string {
 	if x != nil {
 		return x.Etag
+	}
+	return ""
+}
+
+func (x *Job) GetCallback() string {
+	if x != nil {
+		return x.Callback
 	}
 	return ""
 }
@@ -2512,7 +2521,7 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x12\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x12\n" +
 	"\x03Job\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12(\n" +
@@ -2567,11 +2576,12 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\vschedule_id\x18* \x01(\tR\n" +
 	"scheduleId\x12\x1a\n" +
 	"\bsequence\x18+ \x01(\x03R\bsequence\x12\x12\n" +
-	"\x04etag\x18, \x01(\tR\x04etag\x12)\n" +
+	"\x04etag\x18, \x01(\tR\x04etag\x12\x1a\n" +
+	"\bcallback\x18= \x01(\tR\bcallback\x12)\n" +
 	"\x10content_withheld\x18- \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b=\x10>J\x04\b>\x10?R\bapprovalR\bcallbackR\vincident_id\"\xe4\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b>\x10?R\bapprovalR\vincident_id\"\xe4\x05\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +

@@ -229,6 +229,11 @@ type ScheduleJobRequest struct {
 	// has made ("feed", "x", "mastodon"), and not with files, which cannot be compared:
 	// otherwise PAYLOAD_INVALID. Compared by repeats.
 	SkipIfPresent *SkipIfPresent `protobuf:"bytes,19,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
+	// The webhook connection, by its key, that the job's end is reported to. That is SUCCEEDED,
+	// FAILED, CANCELED, EXPIRED, and NEEDS_RESOLUTION, at least once and in order, as a Notice of
+	// fireonce.subscriptions.v1 without content. It has settings.webhook.callback_url, otherwise
+	// FAILED_PRECONDITION / SUBSCRIPTION_CONNECTION; CONNECTION_NOT_FOUND. Compared by repeats.
+	Callback      string `protobuf:"bytes,32,opt,name=callback,proto3" json:"callback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -416,6 +421,13 @@ func (x *ScheduleJobRequest) GetSkipIfPresent() *SkipIfPresent {
 		return x.SkipIfPresent
 	}
 	return nil
+}
+
+func (x *ScheduleJobRequest) GetCallback() string {
+	if x != nil {
+		return x.Callback
+	}
+	return ""
 }
 
 type isScheduleJobRequest_Connection interface {
@@ -2908,7 +2920,7 @@ var File_fireonce_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/job_filter.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x0f\n" +
+	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x1cfireonce/v1/job_filter.proto\x1a\x1cfireonce/v1/local_time.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x0f\n" +
 	"\x12ScheduleJobRequest\x12@\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12\x1d\n" +
 	"\n" +
@@ -2935,7 +2947,8 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"effect_key\x18\x11 \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\teffectKey\x125\n" +
 	"\n" +
 	"local_time\x18\x12 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12B\n" +
-	"\x0fskip_if_present\x18\x13 \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x1a9\n" +
+	"\x0fskip_if_present\x18\x13 \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x12.\n" +
+	"\bcallback\x18  \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\bcallback\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xb3\x04\xbaH\xaf\x04\x1a{\n" +
@@ -2946,7 +2959,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
 	"connection\x12\x05\xbaH\x02\b\x01B\n" +
 	"\n" +
-	"\breply_toJ\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 J\x04\b \x10!R\x05draftR\x0eneeds_approvalR\bcallback\"\xc4\x01\n" +
+	"\breply_toJ\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 R\x05draftR\x0eneeds_approval\"\xc4\x01\n" +
 	"\x13ScheduleJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\bR\acreated\x120\n" +

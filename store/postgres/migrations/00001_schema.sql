@@ -1380,6 +1380,119 @@ CREATE TABLE project_use (
 CREATE INDEX project_use_project ON project_use (project);
 
 --
+-- Subscriptions and their notices
+--
+
+-- What reports to people and programs the events of a project. The next step of one is due when
+-- the job of its notice has ended, and otherwise at next_at, or, unless only_then is set, when
+-- the log has an event after position.
+CREATE TABLE subscriptions (
+    id             uuid        PRIMARY KEY,
+    project        text        NOT NULL CHECK (project <> ''),
+    idem_key       text        NOT NULL CHECK (idem_key <> ''),
+    -- See job.KeyDigest.
+    key_digest     bytea       NOT NULL CHECK (octet_length(key_digest) = 32),
+    fingerprint    bytea       NOT NULL,
+    -- version rises with changes by callers and of the state, revision with every write.
+    version        bigint      NOT NULL CHECK (version >= 1),
+    revision       bigint      NOT NULL CHECK (revision >= version),
+    -- The service keeps it for the callbacks to its connection.
+    callbacks      boolean     NOT NULL,
+    connection_id  uuid        NOT NULL,
+    display_name   text        NOT NULL,
+    -- The contract's message. Empty once it is deleted.
+    spec           bytea       NOT NULL CHECK (octet_length(spec) <= 16384),
+    -- store.SubscriptionState: 1 ACTIVE, 2 PAUSED, 3 DELETED.
+    state          smallint    NOT NULL CHECK (state BETWEEN 1 AND 3),
+    -- store.SubscriptionPause: 0 not paused, 1 by a person, 2 by failures.
+    pause_cause    smallint    NOT NULL CHECK (pause_cause BETWEEN 0 AND 2),
+    note           text        NOT NULL,
+    paused_at      timestamptz,
+    -- Events up to here are in notices, or in memory.
+    position       bigint      NOT NULL CHECK (position >= 0),
+    incarnation    bigint      NOT NULL CHECK (incarnation >= 1),
+    -- What a decision needs of earlier events (internal/notice), as JSON; empty: nothing.
+    memory         bytea       NOT NULL CHECK (octet_length(memory) <= 65536),
+    next_at        timestamptz,
+    only_then      boolean     NOT NULL,
+    -- What a person asked for: -1 a test, above 0 the notice to send again; 0: nothing.
+    asked          bigint      NOT NULL CHECK (asked >= -1),
+    -- The number of its newest notice.
+    number         bigint      NOT NULL CHECK (number >= 0),
+    -- The notice that is under way, with its job; or 0 and NULL: none is.
+    open_number    bigint      NOT NULL CHECK (open_number BETWEEN 0 AND number),
+    open_job       uuid        CHECK ((open_job IS NULL) = (open_number = 0)),
+    -- The notice whose jobs have failed, how many, and since when; 0: none.
+    failed_number  bigint      NOT NULL CHECK (failed_number BETWEEN 0 AND number),
+    failures       bigint      NOT NULL CHECK ((failures > 0) = (failed_number > 0)),
+    failing_at     timestamptz CHECK ((failing_at IS NULL) = (failed_number = 0)),
+    last_error     text        NOT NULL,
+    delivered_at   timestamptz,
+    created_at     timestamptz NOT NULL,
+    updated_at     timestamptz NOT NULL,
+    deleted_at     timestamptz CHECK ((deleted_at IS NULL) = (state <> 3)),
+    created_by     text        NOT NULL,
+    updated_by     text        NOT NULL,
+    CHECK ((pause_cause > 0) = (state = 2)),
+    CHECK ((paused_at IS NULL) = (state <> 2)),
+    CHECK (state <> 3 OR spec = ''::bytea AND memory = ''::bytea AND note = '')
+);
+
+CREATE UNIQUE INDEX subscriptions_key ON subscriptions (key_digest);
+CREATE INDEX subscriptions_list ON subscriptions (project, created_at, id);
+-- Those that may have a step to make.
+CREATE INDEX subscriptions_live ON subscriptions (id) WHERE state = 1 OR open_job IS NOT NULL OR asked <> 0;
+
+CREATE TRIGGER subscriptions_update BEFORE UPDATE ON subscriptions FOR EACH ROW
+WHEN (NEW.revision <> OLD.revision + 1
+    OR NEW.version < OLD.version OR NEW.version > OLD.version + 1
+    OR OLD.state = 3 AND (NEW.state <> 3 OR NEW.version <> OLD.version)
+    OR NEW.state <> OLD.state AND NEW.version <> OLD.version + 1
+    OR NEW.number < OLD.number OR NEW.number > OLD.number + 1
+    OR NEW.id <> OLD.id OR NEW.project <> OLD.project OR NEW.idem_key <> OLD.idem_key OR NEW.key_digest <> OLD.key_digest
+    OR NEW.fingerprint <> OLD.fingerprint OR NEW.created_at <> OLD.created_at OR NEW.callbacks <> OLD.callbacks)
+EXECUTE FUNCTION refuse('a subscription has no such change');
+
+-- The connections by which the ends of jobs are reported (store.NewJob.Callback).
+CREATE TABLE job_callbacks (
+    job_id        uuid PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    connection_id uuid NOT NULL
+);
+
+-- What was sent for a subscription. A row is open exactly while its job is under way.
+CREATE TABLE notices (
+    subscription_id uuid        NOT NULL REFERENCES subscriptions (id),
+    number          bigint      NOT NULL CHECK (number >= 1),
+    -- store.NoticeKind: 1 EVENTS, 2 DIGEST, 3 TEST, 4 SILENCE, 5 RECOVERED.
+    kind            smallint    NOT NULL CHECK (kind BETWEEN 1 AND 7),
+    -- It reports the events after one position, up to another one.
+    after_position  bigint      NOT NULL,
+    to_position     bigint      NOT NULL CHECK (to_position >= after_position),
+    incarnation     bigint      NOT NULL CHECK (incarnation >= 1),
+    events          bigint      NOT NULL CHECK (events >= 0),
+    -- Jobs that carry it, and the newest of them.
+    tries           bigint      NOT NULL CHECK (tries >= 1),
+    job_id          uuid        NOT NULL,
+    made_at         timestamptz NOT NULL,
+    ended_at        timestamptz,
+    -- job.State in which the newest job has ended; 0: it has not.
+    outcome         smallint    NOT NULL CHECK ((outcome = 0) = (ended_at IS NULL)),
+    PRIMARY KEY (subscription_id, number)
+);
+
+-- At most one is under way, so they are sent in order.
+CREATE UNIQUE INDEX notices_open ON notices (subscription_id) WHERE ended_at IS NULL;
+
+-- Which server makes notices, and until when.
+CREATE TABLE notice_place (
+    id     smallint    PRIMARY KEY CHECK (id = 1),
+    worker text        NOT NULL,
+    until  timestamptz NOT NULL
+);
+
+INSERT INTO notice_place (id, worker, until) VALUES (1, '', 'epoch');
+
+--
 -- Stops
 --
 

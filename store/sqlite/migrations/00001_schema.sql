@@ -1135,6 +1135,123 @@ CREATE TABLE project_use (
 ) STRICT, WITHOUT ROWID;
 
 --
+-- Subscriptions and their notices
+--
+
+-- What reports to people and programs the events of a project. The next step of one is due when
+-- the job of its notice has ended, and otherwise at next_at, or, unless only_then is set, when
+-- the log has an event after position.
+CREATE TABLE subscriptions (
+    id             BLOB    PRIMARY KEY NOT NULL CHECK (length(id) = 16),
+    project        TEXT    NOT NULL CHECK (project <> ''),
+    idem_key       TEXT    NOT NULL CHECK (idem_key <> ''),
+    -- See job.KeyDigest.
+    key_digest     BLOB    NOT NULL CHECK (length(key_digest) = 32),
+    fingerprint    BLOB    NOT NULL,
+    -- version rises with changes by callers and of the state, revision with every write.
+    version        INTEGER NOT NULL CHECK (version >= 1),
+    revision       INTEGER NOT NULL CHECK (revision >= version),
+    -- The service keeps it for the callbacks to its connection.
+    callbacks      INTEGER NOT NULL CHECK (callbacks IN (0, 1)),
+    connection_id  BLOB    NOT NULL CHECK (length(connection_id) = 16),
+    display_name   TEXT    NOT NULL,
+    -- The contract's message. Empty once it is deleted.
+    spec           BLOB    NOT NULL CHECK (length(spec) <= 16384),
+    -- store.SubscriptionState: 1 ACTIVE, 2 PAUSED, 3 DELETED.
+    state          INTEGER NOT NULL CHECK (state BETWEEN 1 AND 3),
+    -- store.SubscriptionPause: 0 not paused, 1 by a person, 2 by failures.
+    pause_cause    INTEGER NOT NULL CHECK (pause_cause BETWEEN 0 AND 2),
+    note           TEXT    NOT NULL,
+    paused_at      INTEGER,
+    -- Events up to here are in notices, or in memory.
+    position       INTEGER NOT NULL CHECK (position >= 0),
+    incarnation    INTEGER NOT NULL CHECK (incarnation >= 1),
+    -- What a decision needs of earlier events (internal/notice), as JSON; empty: nothing.
+    memory         BLOB    NOT NULL CHECK (length(memory) <= 65536),
+    next_at        INTEGER,
+    only_then      INTEGER NOT NULL CHECK (only_then IN (0, 1)),
+    -- What a person asked for: -1 a test, above 0 the notice to send again; 0: nothing.
+    asked          INTEGER NOT NULL CHECK (asked >= -1),
+    -- The number of its newest notice.
+    number         INTEGER NOT NULL CHECK (number >= 0),
+    -- The notice that is under way, with its job; or 0 and NULL: none is.
+    open_number    INTEGER NOT NULL CHECK (open_number BETWEEN 0 AND number),
+    open_job       BLOB    CHECK ((open_job IS NULL) = (open_number = 0)),
+    -- The notice whose jobs have failed, how many, and since when; 0: none.
+    failed_number  INTEGER NOT NULL CHECK (failed_number BETWEEN 0 AND number),
+    failures       INTEGER NOT NULL CHECK ((failures > 0) = (failed_number > 0)),
+    failing_at     INTEGER CHECK ((failing_at IS NULL) = (failed_number = 0)),
+    last_error     TEXT    NOT NULL,
+    delivered_at   INTEGER,
+    created_at     INTEGER NOT NULL,
+    updated_at     INTEGER NOT NULL,
+    deleted_at     INTEGER CHECK ((deleted_at IS NULL) = (state <> 3)),
+    created_by     TEXT    NOT NULL,
+    updated_by     TEXT    NOT NULL,
+    CHECK ((pause_cause > 0) = (state = 2)),
+    CHECK ((paused_at IS NULL) = (state <> 2)),
+    CHECK (state <> 3 OR spec = x'' AND memory = x'' AND note = '')
+) STRICT;
+
+CREATE UNIQUE INDEX subscriptions_key ON subscriptions (key_digest);
+CREATE INDEX subscriptions_list ON subscriptions (project, created_at, id);
+-- Those that may have a step to make.
+CREATE INDEX subscriptions_live ON subscriptions (id) WHERE state = 1 OR open_job IS NOT NULL OR asked <> 0;
+
+-- +goose StatementBegin
+CREATE TRIGGER subscriptions_update BEFORE UPDATE ON subscriptions
+WHEN NEW.revision <> OLD.revision + 1
+    OR NEW.version < OLD.version OR NEW.version > OLD.version + 1
+    OR OLD.state = 3 AND (NEW.state <> 3 OR NEW.version <> OLD.version)
+    OR NEW.state <> OLD.state AND NEW.version <> OLD.version + 1
+    OR NEW.number < OLD.number OR NEW.number > OLD.number + 1
+    OR NEW.id <> OLD.id OR NEW.project <> OLD.project OR NEW.idem_key <> OLD.idem_key OR NEW.key_digest <> OLD.key_digest
+    OR NEW.fingerprint <> OLD.fingerprint OR NEW.created_at <> OLD.created_at OR NEW.callbacks <> OLD.callbacks
+BEGIN
+    SELECT RAISE(FAIL, 'a subscription has no such change');
+END;
+-- +goose StatementEnd
+
+-- The connections by which the ends of jobs are reported (store.NewJob.Callback).
+CREATE TABLE job_callbacks (
+    job_id        BLOB     PRIMARY KEY NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    connection_id BLOB     NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What was sent for a subscription. A row is open exactly while its job is under way.
+CREATE TABLE notices (
+    subscription_id BLOB    NOT NULL REFERENCES subscriptions (id),
+    number          INTEGER NOT NULL CHECK (number >= 1),
+    -- store.NoticeKind: 1 EVENTS, 2 DIGEST, 3 TEST, 4 SILENCE, 5 RECOVERED.
+    kind            INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 7),
+    -- It reports the events after one position, up to another one.
+    after_position  INTEGER NOT NULL,
+    to_position     INTEGER NOT NULL CHECK (to_position >= after_position),
+    incarnation     INTEGER NOT NULL CHECK (incarnation >= 1),
+    events          INTEGER NOT NULL CHECK (events >= 0),
+    -- Jobs that carry it, and the newest of them.
+    tries           INTEGER NOT NULL CHECK (tries >= 1),
+    job_id          BLOB    NOT NULL,
+    made_at         INTEGER NOT NULL,
+    ended_at        INTEGER,
+    -- job.State in which the newest job has ended; 0: it has not.
+    outcome         INTEGER NOT NULL CHECK ((outcome = 0) = (ended_at IS NULL)),
+    PRIMARY KEY (subscription_id, number)
+) STRICT, WITHOUT ROWID;
+
+-- At most one is under way, so they are sent in order.
+CREATE UNIQUE INDEX notices_open ON notices (subscription_id) WHERE ended_at IS NULL;
+
+-- Which server makes notices, and until when.
+CREATE TABLE notice_place (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    worker TEXT    NOT NULL,
+    until  INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO notice_place (id, worker, until) VALUES (1, '', 0);
+
+--
 -- Stops
 --
 

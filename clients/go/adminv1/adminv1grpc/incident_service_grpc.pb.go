@@ -33,7 +33,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// What needs a person, as one incident in place of many jobs, and the decision about it.
+// Groups jobs that need a person into incidents, and carries out decisions about them.
 //
 // An incident is not stored: it is the jobs that are in the same trouble, for the same first
 // cause, at the same destination, as they are when it is read. A decision is a plan (see Plan):
@@ -164,7 +164,7 @@ func (c *incidentServiceClient) ListPlanJobs(ctx context.Context, in *adminv1.Li
 // All implementations must embed UnimplementedIncidentServiceServer
 // for forward compatibility.
 //
-// What needs a person, as one incident in place of many jobs, and the decision about it.
+// Groups jobs that need a person into incidents, and carries out decisions about them.
 //
 // An incident is not stored: it is the jobs that are in the same trouble, for the same first
 // cause, at the same destination, as they are when it is read. A decision is a plan (see Plan):

@@ -23,6 +23,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -52,7 +53,7 @@ func Commands() []*cli.Command {
 				"is `fireonce schedule`.",
 			Commands: jobCommands(create),
 		},
-		incidentsCommand(), schedulesCommand(), pauseCommand(), resumeCommand(), pausesCommand(), runDueCommand(), serversCommand(), healthCommand(),
+		incidentsCommand(), schedulesCommand(), subscriptionsCommand(), pauseCommand(), resumeCommand(), pausesCommand(), runDueCommand(), serversCommand(), healthCommand(),
 		connectionsCommand(), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}, short...)
 }
@@ -68,18 +69,19 @@ func jobCommands(create *cli.Command) []*cli.Command {
 // API is a server's services.
 type API struct {
 	// Server is its URL.
-	Server      string
-	Jobs        fireoncev1connect.JobServiceClient
-	Connections connectionsv1connect.ConnectionServiceClient
-	Schedules   schedulesv1connect.ScheduleServiceClient
-	Bulk        adminv1connect.BulkServiceClient
-	Stats       adminv1connect.StatsServiceClient
-	Incidents   adminv1connect.IncidentServiceClient
-	Access      adminv1connect.AccessServiceClient
-	Servers     adminv1connect.ServerServiceClient
-	Pauses      adminv1connect.PauseServiceClient
-	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
-	http        *http.Client
+	Server        string
+	Jobs          fireoncev1connect.JobServiceClient
+	Connections   connectionsv1connect.ConnectionServiceClient
+	Schedules     schedulesv1connect.ScheduleServiceClient
+	Subscriptions subscriptionsv1connect.SubscriptionServiceClient
+	Bulk          adminv1connect.BulkServiceClient
+	Stats         adminv1connect.StatsServiceClient
+	Incidents     adminv1connect.IncidentServiceClient
+	Access        adminv1connect.AccessServiceClient
+	Servers       adminv1connect.ServerServiceClient
+	Pauses        adminv1connect.PauseServiceClient
+	Health        *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
+	http          *http.Client
 }
 
 // Dial makes clients for a server; nothing is sent yet. An empty key sends none.
@@ -111,17 +113,18 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 	}
 	limit := connect.WithReadMaxBytes(maxMessage)
 	return &API{
-		Server:      server,
-		http:        hc,
-		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
-		Connections: connectionsv1connect.NewConnectionServiceClient(hc, u.String(), limit),
-		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
-		Bulk:        adminv1connect.NewBulkServiceClient(hc, u.String(), limit),
-		Stats:       adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
-		Incidents:   adminv1connect.NewIncidentServiceClient(hc, u.String(), limit),
-		Access:      adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
-		Servers:     adminv1connect.NewServerServiceClient(hc, u.String(), limit),
-		Pauses:      adminv1connect.NewPauseServiceClient(hc, u.String(), limit),
+		Server:        server,
+		http:          hc,
+		Jobs:          fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
+		Connections:   connectionsv1connect.NewConnectionServiceClient(hc, u.String(), limit),
+		Schedules:     schedulesv1connect.NewScheduleServiceClient(hc, u.String(), limit),
+		Subscriptions: subscriptionsv1connect.NewSubscriptionServiceClient(hc, u.String(), limit),
+		Bulk:          adminv1connect.NewBulkServiceClient(hc, u.String(), limit),
+		Stats:         adminv1connect.NewStatsServiceClient(hc, u.String(), limit),
+		Incidents:     adminv1connect.NewIncidentServiceClient(hc, u.String(), limit),
+		Access:        adminv1connect.NewAccessServiceClient(hc, u.String(), limit),
+		Servers:       adminv1connect.NewServerServiceClient(hc, u.String(), limit),
+		Pauses:        adminv1connect.NewPauseServiceClient(hc, u.String(), limit),
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
 			hc, strings.TrimSuffix(u.String(), "/")+healthPath, limit),
 	}, nil
@@ -222,7 +225,7 @@ func printAnswer[R message](c *call, resp R, err error, show func(*call, R)) err
 
 // service returns the client of a service.
 func service[S any](a *API) S {
-	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Bulk, a.Stats, a.Incidents, a.Access, a.Servers, a.Pauses} {
+	for _, one := range []any{a.Jobs, a.Connections, a.Schedules, a.Subscriptions, a.Bulk, a.Stats, a.Incidents, a.Access, a.Servers, a.Pauses} {
 		if s, ok := one.(S); ok {
 			return s
 		}

@@ -44,7 +44,7 @@ func scheduleCommand() *cli.Command {
 var scheduleFields = fieldsOf(&fireoncev1.ScheduleJobRequest{}, "connection=connection_id! labels window=start_window delivery").
 	and(fieldsOf(&fireoncev1.ScheduleJobRequest{}, below("retry_policy", retryFields)).otherwise("the connection's")).
 	and(fieldsOf(&fireoncev1.ScheduleJobRequest{}, "attempt_timeout reply-to:JOB=reply_to_job_id wait_window effect_key derive_key "+
-		"skip-if-present=skip_if_present.max_age validate_only"))
+		"skip-if-present=skip_if_present.max_age callback:CONNECTION=callback validate_only"))
 
 func schedule(ctx context.Context, c *call, req *fireoncev1.ScheduleJobRequest) error {
 	if err := completeJob(c.cmd, req); err != nil {

@@ -90,6 +90,8 @@ type Config struct {
 	// waits after an unknown outcome are seconds (see sandbox.go). No flag of `serve` sets it. It
 	// needs Dev, and every one of PlatformURLs.
 	Sandbox bool
+	// NoticeLink is the address that notices for people link to; empty: none.
+	NoticeLink string
 	// AllowOrigins are web origins that may call from a browser.
 	AllowOrigins []string
 	// AllowHosts are names, beside loopback ones, to serve under without a key.

@@ -23,6 +23,7 @@ import (
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/metrics"
+	"github.com/fireonce/fireonce/internal/notice"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/retention"
@@ -59,7 +60,9 @@ type Node struct {
 	remotes []*remote.Connector
 	// scheduler makes the jobs of recurring schedules.
 	scheduler *schedule.Scheduler
-	server    *server.Server
+	// notices makes the notices of subscriptions.
+	notices *notice.Runner
+	server  *server.Server
 	// http serves front, from the beginning of the start.
 	http     *http.Server
 	front    front
@@ -184,6 +187,9 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	}); err != nil {
 		return err
 	}
+	n.notices = notice.New(notice.Config{
+		Store: n.store, Wire: n.server, Connectors: registry, NewID: newID, Worker: n.worker, Link: n.cfg.NoticeLink, Log: n.cfg.Log,
+	})
 	if err := n.listenGRPC(listen.grpc); err != nil {
 		return err
 	}
@@ -252,6 +258,7 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 		// The shutdown does not wait for an order that is under way.
 		go n.authority.Obtain(ctx)
 	}
+	beside.Go(func() { n.notices.Run(ctx) })
 	beside.Go(func() { n.scheduler.Run(ctx) })
 	beside.Go(func() { n.server.RunPlans(ctx) })
 	go func() {

@@ -129,6 +129,8 @@ func newServeFlags(version string) *serveFlags {
 	f.text(&f.allowOrigin, "allow-origin", "", "`URL,…` web origins that may call from a browser")
 	f.text(&f.allowHost, "allow-host", "", "`HOST,…` names to answer to without an API key, beside loopback ones")
 
+	f.text(&c.NoticeLink, "notice-link", "", "`URL` of what notices for people link to, e.g. a dashboard")
+
 	f.group = "Accounts, connectors and limits"
 	f.text(&c.OAuthApps, "oauth-apps", "", "`FILE` JSON: the OAuth apps by which accounts log in; see docs/operations.md")
 	f.text(&c.Connectors, "connectors", "", "`FILE` JSON: connectors of your own; see docs/connectors.md")

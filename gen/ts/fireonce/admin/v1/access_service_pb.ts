@@ -118,7 +118,7 @@ export type CreateApiKeyRequest = Message<"fireonce.admin.v1.CreateApiKeyRequest
   /**
    * Permissions of the holder: "jobs:read", "payloads:read", "jobs:write", "jobs:resolve", "jobs:delete",
    * "effect-keys:write", "connections:read", "connections:write", "schedules:read",
-   * "schedules:write", "work:run", "admin". New ones may be added.
+   * "schedules:write", "subscriptions:read", "subscriptions:write", "work:run", "admin". New ones may be added.
    *
    * @generated from field: repeated string scopes = 4;
    */

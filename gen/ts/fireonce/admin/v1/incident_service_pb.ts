@@ -67,7 +67,7 @@ export type Incident = Message<"fireonce.admin.v1.Incident"> & {
   cause?: IncidentCause;
 
   /**
-   * Since when the first of the jobs is in it: UNKNOWN: its attempt was armed; FAILED: it ended;
+   * When the first of the jobs entered it. UNKNOWN: its attempt was armed; FAILED: it ended;
    * HELD and LATE: it fell due.
    *
    * @generated from field: google.protobuf.Timestamp begin_time = 8;
@@ -142,15 +142,14 @@ export type Incident = Message<"fireonce.admin.v1.Incident"> & {
   holdEndTime?: Timestamp;
 
   /**
-   * What each decision that is possible risks, for each effect class of the jobs. Only of
-   * GetIncident.
+   * The risk of each possible decision, for each effect class of the jobs. Only of GetIncident.
    *
    * @generated from field: repeated fireonce.admin.v1.DecisionRisk risks = 19;
    */
   risks: DecisionRisk[];
 
   /**
-   * What a person can do, in a sentence.
+   * What a person can do, as a sentence.
    *
    * @generated from field: string advice = 20;
    */
@@ -301,7 +300,7 @@ export const IncidentExampleSchema: GenMessage<IncidentExample> = /*@__PURE__*/
   messageDesc(file_fireonce_admin_v1_incident_service, 4);
 
 /**
- * What looks saw, each job counted once: by the most that was seen of it.
+ * The results of looks. Each job is counted once, by the most that was seen of it.
  *
  * @generated from message fireonce.admin.v1.IncidentLooks
  */
@@ -357,7 +356,7 @@ export const IncidentLooksSchema: GenMessage<IncidentLooks> = /*@__PURE__*/
   messageDesc(file_fireonce_admin_v1_incident_service, 5);
 
 /**
- * What one decision about jobs of one effect class risks.
+ * The risk of one decision about jobs of one effect class.
  *
  * @generated from message fireonce.admin.v1.DecisionRisk
  */
@@ -818,7 +817,7 @@ export const ListPlanJobsResponseSchema: GenMessage<ListPlanJobsResponse> = /*@_
   messageDesc(file_fireonce_admin_v1_incident_service, 20);
 
 /**
- * What kind of trouble the jobs of an incident are in. New values may be added.
+ * The kind of trouble that the jobs of an incident are in. New values may be added.
  *
  * @generated from enum fireonce.admin.v1.IncidentKind
  */
@@ -865,7 +864,7 @@ export const IncidentKindSchema: GenEnum<IncidentKind> = /*@__PURE__*/
   enumDesc(file_fireonce_admin_v1_incident_service, 0);
 
 /**
- * What happens if a decision about jobs is wrong. New values may be added.
+ * The consequence of a wrong decision about jobs. New values may be added.
  *
  * @generated from enum fireonce.admin.v1.Risk
  */
@@ -911,7 +910,7 @@ export const RiskSchema: GenEnum<Risk> = /*@__PURE__*/
   enumDesc(file_fireonce_admin_v1_incident_service, 1);
 
 /**
- * What needs a person, as one incident in place of many jobs, and the decision about it.
+ * Groups jobs that need a person into incidents, and carries out decisions about them.
  *
  * An incident is not stored: it is the jobs that are in the same trouble, for the same first
  * cause, at the same destination, as they are when it is read. A decision is a plan (see Plan):

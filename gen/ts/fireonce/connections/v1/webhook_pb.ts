@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/connections/v1/webhook.proto.
  */
 export const file_fireonce_connections_v1_webhook: GenFile = /*@__PURE__*/
-  fileDesc("CiVmaXJlb25jZS9jb25uZWN0aW9ucy92MS93ZWJob29rLnByb3RvEhdmaXJlb25jZS5jb25uZWN0aW9ucy52MSKoAwoPV2ViaG9va1NldHRpbmdzEkIKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yKC5maXJlb25jZS5jb25uZWN0aW9ucy52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdvcmlnaW5zGAMgAygJEhUKDXF1b3RlX2Fuc3dlcnMYBCABKAgSOAoLa2VlcF9hbnN3ZXIYBSABKAsyIy5maXJlb25jZS5jb25uZWN0aW9ucy52MS5LZWVwQW5zd2VyEhkKEWRlZHVwZXNfaW5fZmxpZ2h0GAYgASgIEjQKEW1heF9oYW5kbGluZ190aW1lGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjcKB3VuYWN0ZWQYCCADKAsyJi5maXJlb25jZS5jb25uZWN0aW9ucy52MS5VbmFjdGVkQW5zd2VyEjYKCHJlZnVzYWxzGAkgAygLMiQuZmlyZW9uY2UuY29ubmVjdGlvbnMudjEuUmVmdXNhbFJ1bGVCwAEKIWlvLmdpdGh1Yi5maXJlb25jZS5jb25uZWN0aW9ucy52MUIMV2ViaG9va1Byb3RvUAFaNWdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9jb25uZWN0aW9uc3YxogIDRk9OqgIXRmlyZW9uY2UuQ29ubmVjdGlvbnMuVjHKAhdGaXJlb25jZVxDb25uZWN0aW9uc1xWMeoCGUZpcmVvbmNlOjpDb25uZWN0aW9uczo6VjFiBnByb3RvMw", [file_fireonce_connections_v1_receiver, file_google_protobuf_duration]);
+  fileDesc("CiVmaXJlb25jZS9jb25uZWN0aW9ucy92MS93ZWJob29rLnByb3RvEhdmaXJlb25jZS5jb25uZWN0aW9ucy52MSK+AwoPV2ViaG9va1NldHRpbmdzEkIKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yKC5maXJlb25jZS5jb25uZWN0aW9ucy52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdvcmlnaW5zGAMgAygJEhUKDXF1b3RlX2Fuc3dlcnMYBCABKAgSOAoLa2VlcF9hbnN3ZXIYBSABKAsyIy5maXJlb25jZS5jb25uZWN0aW9ucy52MS5LZWVwQW5zd2VyEhkKEWRlZHVwZXNfaW5fZmxpZ2h0GAYgASgIEjQKEW1heF9oYW5kbGluZ190aW1lGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjcKB3VuYWN0ZWQYCCADKAsyJi5maXJlb25jZS5jb25uZWN0aW9ucy52MS5VbmFjdGVkQW5zd2VyEjYKCHJlZnVzYWxzGAkgAygLMiQuZmlyZW9uY2UuY29ubmVjdGlvbnMudjEuUmVmdXNhbFJ1bGUSFAoMY2FsbGJhY2tfdXJsGAogASgJQsABCiFpby5naXRodWIuZmlyZW9uY2UuY29ubmVjdGlvbnMudjFCDFdlYmhvb2tQcm90b1ABWjVnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vY29ubmVjdGlvbnN2MaICA0ZPTqoCF0ZpcmVvbmNlLkNvbm5lY3Rpb25zLlYxygIXRmlyZW9uY2VcQ29ubmVjdGlvbnNcVjHqAhlGaXJlb25jZTo6Q29ubmVjdGlvbnM6OlYxYgZwcm90bzM", [file_fireonce_connections_v1_receiver, file_google_protobuf_duration]);
 
 /**
  * Settings of connector "webhook" (Standard Webhooks, signed POST).
@@ -109,6 +109,16 @@ export type WebhookSettings = Message<"fireonce.connections.v1.WebhookSettings">
    * @generated from field: repeated fireonce.connections.v1.RefusalRule refusals = 9;
    */
   refusals: RefusalRule[];
+
+  /**
+   * The URL to which callbacks of jobs that name this connection and notices of its
+   * subscriptions are sent, in the form of Webhook.url. One of the origins, if there are
+   * any. It is the connection's, so that no caller that may schedule jobs can send elsewhere what
+   * it learns. Empty: the connection takes neither.
+   *
+   * @generated from field: string callback_url = 10;
+   */
+  callbackUrl: string;
 };
 
 /**
