@@ -15,6 +15,8 @@ import (
 const (
 	MaxWideStops   = 200
 	MaxNarrowStops = 10_000
+	// MaxBreakers bounds the breakers that are open; none takes the place of a person's stop.
+	MaxBreakers = 10_000
 )
 
 // StopsKept is how long a stop is listed after its end.
@@ -48,13 +50,14 @@ type Stops interface {
 	Breakers
 }
 
-// Breakers are the stops that servers make and end themselves. The breaker of a destination of a
-// project stops it, and lets one job at a time pass as a probe. CreateStop opens it, and the next
-// one takes the place of one that has ended; EndStop closes it, too.
+// Breakers are the stops that servers make and end themselves. A breaker stops the jobs of one
+// connection at one destination, and lets one job at a time pass as a probe. CreateStop opens it,
+// and the next one takes the place of one that has ended; EndStop closes it, too.
 type Breakers interface {
-	// TakeProbe makes a leased job the probe of a breaker. Until its result counts no longer, every
-	// arm under its claim token may pass, and no other job becomes the probe. It returns false if the
-	// breaker is closed, its next probe is not due, or another job is the probe.
+	// TakeProbe makes a leased job the probe of a breaker, or gives the one that is the probe more
+	// time. Until its result counts no longer, every arm under its claim token may pass, and no other
+	// job becomes the probe. It returns false if the breaker is closed, its next probe is not due, or
+	// another job is the probe.
 	TakeProbe(ctx context.Context, p Probe) (bool, error)
 	// EndProbe writes what a probe has shown. It returns the breaker, and false if the probe's
 	// result counts no longer: the breaker was closed, or another job may be the probe.
@@ -74,8 +77,10 @@ type Probe struct {
 type ProbeResult struct {
 	Breaker, Token job.ID
 	Verdict        ProbeVerdict
-	// Note is the breaker's new note, if the destination is ill.
+	// Note is the breaker's new note, if the destination is ill. Sent reports that the job was sent:
+	// the next probe waits longer, because another job may pay for it.
 	Note string
+	Sent bool
 	// Actor ends the breaker.
 	Actor string
 }
@@ -89,7 +94,7 @@ const (
 	ProbeUndecided ProbeVerdict = iota
 	// ProbeWell closes the breaker.
 	ProbeWell
-	// ProbeIll doubles the wait for the next probe.
+	// ProbeIll doubles the wait for the next probe, up to a bound.
 	ProbeIll
 )
 
@@ -101,16 +106,19 @@ const (
 	BreakerRemembered = 10 * time.Minute
 
 	firstProbeWait = 10 * time.Second
-	maxProbeWait   = 10 * time.Minute
+	maxProbeWait   = time.Minute
+	// maxSentWait is the longest wait after a probe that was sent although its outcome may need a
+	// person.
+	maxSentWait = 10 * time.Minute
 )
 
-// probeWait returns the wait for the probe after some that failed.
-func probeWait(failed int) time.Duration {
+// probeWait returns the wait for the probe after some that failed, and at most as long as that.
+func probeWait(failed int, most time.Duration) time.Duration {
 	wait := firstProbeWait
-	for ; failed > 0 && wait < maxProbeWait; failed-- {
+	for ; failed > 0 && wait < most; failed-- {
 		wait *= 2
 	}
-	return min(wait, maxProbeWait)
+	return min(wait, most)
 }
 
 // probeAt sets when the next probe is due.
@@ -121,13 +129,13 @@ func (s *Stop) probeAt(at time.Time) { s.ProbeAt, s.End = at, at.Add(BreakerKept
 func (s *Stop) Reopen(last *Stop, now time.Time) {
 	if last.Over().Add(BreakerRemembered).After(now) {
 		s.Probes = last.Probes + 1
-		s.probeAt(now.Add(probeWait(s.Probes)))
+		s.probeAt(now.Add(probeWait(s.Probes, maxProbeWait)))
 	}
 }
 
 // TakeProbe is Breakers.TakeProbe.
 func (s *Stop) TakeProbe(p Probe, now time.Time) bool {
-	if !s.ProbeDue(now) {
+	if !s.ProbeDue(now) && !s.Admits(p.Token, now) {
 		return false
 	}
 	s.Prober = p.Token
@@ -141,16 +149,53 @@ func (s *Stop) EndProbe(r ProbeResult, now time.Time) bool {
 		return false
 	}
 	s.Prober = job.ID{}
+	most := maxProbeWait
 	switch r.Verdict {
 	case ProbeWell:
 		s.Ended, s.EndedBy = now, r.Actor
 		return true
 	case ProbeIll:
 		s.Probes, s.Note = s.Probes+1, r.Note
+		if r.Sent {
+			most = maxSentWait
+		}
 	case ProbeUndecided:
 	}
-	s.probeAt(now.Add(probeWait(s.Probes)))
+	s.probeAt(now.Add(probeWait(s.Probes, most)))
 	return true
+}
+
+// repeatsFirst reports whether a repeat under a key has the first chance to be the next probe. After
+// every second probe that fails a first attempt has it: a receiver may be well, and only unable to
+// bear the jobs that wait to be repeated.
+func (s *Stop) repeatsFirst() bool { return s.Probes%2 == 0 }
+
+// Repeats returns when a repeat under a key is due as the next probe.
+func (s *Stop) Repeats() time.Time {
+	if s.repeatsFirst() {
+		return s.ProbeAt
+	}
+	return s.ProbeAt.Add(StopHeadStart)
+}
+
+// Rows returns from when on a claim may let a first attempt through as the next probe.
+func (s *Stop) Rows() time.Time {
+	if s.repeatsFirst() {
+		return s.ProbeAt.Add(StopHeadStart)
+	}
+	return s.ProbeAt
+}
+
+// MostOpen bounds the stops of this one's kind that have not ended.
+func (s *Stop) MostOpen() int64 {
+	switch {
+	case s.Breaker():
+		return MaxBreakers
+	case s.Scope.Wide():
+		return MaxWideStops
+	default:
+		return MaxNarrowStops
+	}
 }
 
 // Breaker reports whether the stop is a breaker.
@@ -164,7 +209,12 @@ func (s *Stop) ProbeDue(now time.Time) bool {
 // LetsThrough reports whether a claim may take one job that the stop covers, which asks to be the
 // probe of a breaker. Repeats under a key have had the first chance.
 func (s *Stop) LetsThrough(now time.Time) bool {
-	return s.ProbeDue(now) && !s.ProbeAt.Add(StopHeadStart).After(now)
+	return s.ProbeDue(now) && !s.Rows().After(now)
+}
+
+// LetsRepeat reports whether a repeat under a key may ask to be the probe of a breaker.
+func (s *Stop) LetsRepeat(now time.Time) bool {
+	return s.ProbeDue(now) && !s.Repeats().After(now)
 }
 
 // Admits reports whether an arm under a claim token passes: it is the breaker's probe.
@@ -203,7 +253,7 @@ const (
 	// StopConnection covers a connection.
 	StopConnection
 	// StopDestination covers a hold key: an account, or a scheme, host and port; of a project or
-	// of all.
+	// of all. A breaker covers it for one connection.
 	StopDestination
 	// StopLabel covers the jobs of a project that have a label with a value.
 	StopLabel
@@ -240,7 +290,7 @@ type Stop struct {
 	// Project is the project that it is limited to; empty: every project.
 	Project string
 	// Connector, Connection, Destination, and Label with Value are the target, each for its
-	// scope.
+	// scope. A breaker has a connection, too.
 	Connector    string
 	Connection   job.ID
 	Destination  string
@@ -333,7 +383,7 @@ func (s *Stop) Covers(t *StopTarget) bool {
 	case StopConnection:
 		return s.Connection == t.Connection
 	case StopDestination:
-		return s.Destination == t.HoldKey
+		return s.Destination == t.HoldKey && (s.Connection.IsZero() || s.Connection == t.Connection)
 	case StopLabel:
 		value, ok := t.Labels[s.Label]
 		return ok && value == s.Value
@@ -360,6 +410,9 @@ func (s *Stop) Check() error {
 	if s.Scope == StopConnector || s.Scope == StopDestination {
 		need[0] = have[0]
 	}
+	if s.Breaker() { // hold keys of accounts are the same for every connection
+		need[0], need[2] = true, true
+	}
 	switch {
 	case !known || have != need:
 		return fmt.Errorf("%w: a stop of scope %d with another target", ErrIllegal, s.Scope)
@@ -380,7 +433,7 @@ func (n NewStop) At(now time.Time) (Stop, error) {
 	s.ProbeAt, s.Prober, s.Probes = time.Time{}, job.ID{}, 0
 	if s.Breaker() {
 		s.Begin, s.Planned = time.Time{}, false
-		s.probeAt(now.Add(probeWait(0)))
+		s.probeAt(now.Add(firstProbeWait))
 	}
 	if s.Begin.IsZero() {
 		s.Begin = now
@@ -437,7 +490,7 @@ func (s *Stop) SetAside(now time.Time) time.Time {
 	case s.LetsThrough(now):
 		return now.Add(StopHeadStart) // for the job that was let through
 	case s.Breaker():
-		return s.ProbeAt.Add(StopHeadStart)
+		return s.Rows()
 	}
 	if !s.End.IsZero() && s.End.Before(until) {
 		return s.End

@@ -76,6 +76,8 @@ const (
 	HoldRateLimit HoldCause = "rate_limit"
 	// HoldPaused: a person has paused it.
 	HoldPaused HoldCause = "paused"
+	// HoldBreaker: its circuit breaker is open.
+	HoldBreaker HoldCause = "breaker"
 )
 
 // Held is a connection that is held under one of its hold keys.

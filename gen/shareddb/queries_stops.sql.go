@@ -15,16 +15,16 @@ import (
 )
 
 const breakerOf = `-- name: BreakerOf :one
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE cause = 2 AND hold_key = $1 AND project = $2
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE cause = 2 AND connection_id = $1::uuid AND hold_key = $2
 `
 
 type BreakerOfParams struct {
-	HoldKey string
-	Project string
+	Connection job.ID
+	HoldKey    string
 }
 
 func (q *Queries) BreakerOf(ctx context.Context, arg BreakerOfParams) (Stop, error) {
-	row := q.db.QueryRow(ctx, breakerOf, arg.HoldKey, arg.Project)
+	row := q.db.QueryRow(ctx, breakerOf, arg.Connection, arg.HoldKey)
 	var i Stop
 	err := row.Scan(
 		&i.ID,
@@ -54,16 +54,18 @@ func (q *Queries) BreakerOf(ctx context.Context, arg BreakerOfParams) (Stop, err
 const countStops = `-- name: CountStops :one
 SELECT count(*) FROM stops
 WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > $1::timestamptz) AND (scope NOT IN (4, 5)) = $2::boolean
+    AND (cause = 2) = $3::boolean
 `
 
 type CountStopsParams struct {
-	Now  time.Time
-	Wide bool
+	Now     time.Time
+	Wide    bool
+	Breaker bool
 }
 
 // How many of a kind may hold jobs back now or later.
 func (q *Queries) CountStops(ctx context.Context, arg CountStopsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countStops, arg.Now, arg.Wide)
+	row := q.db.QueryRow(ctx, countStops, arg.Now, arg.Wide, arg.Breaker)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -73,21 +75,22 @@ const endSetAside = `-- name: EndSetAside :exec
 UPDATE connection_ready AS r SET stopped_until = $1::timestamptz
 FROM (
     SELECT a.connection_id, a.hold_key FROM connection_ready AS a WHERE a.stopped_until > 'epoch'
-        AND ($2::text = '' OR a.hold_key = $2)
+        AND ($2::text = '' OR a.hold_key = $2 AND a.connection_id = $3::uuid)
     ORDER BY a.connection_id, a.hold_key FOR NO KEY UPDATE
 ) AS u
 WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 `
 
 type EndSetAsideParams struct {
-	Until   time.Time
-	HoldKey string
+	Until      time.Time
+	HoldKey    string
+	Connection job.ID
 }
 
-// All rows, or those of a hold key.
+// All rows, or one.
 // Locks the rows in the lock order.
 func (q *Queries) EndSetAside(ctx context.Context, arg EndSetAsideParams) error {
-	_, err := q.db.Exec(ctx, endSetAside, arg.Until, arg.HoldKey)
+	_, err := q.db.Exec(ctx, endSetAside, arg.Until, arg.HoldKey, arg.Connection)
 	return err
 }
 
@@ -533,15 +536,16 @@ const stoppedJobs = `-- name: StoppedJobs :many
 SELECT job_id, connection_id, hold_key, state FROM job_state
 WHERE blocked = 'waits for the end of a pause' AND state IN (1, 5, 6)
     AND next_at > $1 AND claim_token IS NULL AND waits_for IS NULL
-    AND ($2::text = '' OR hold_key = $2) AND (NOT $3::boolean OR state = 5)
-ORDER BY next_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+    AND ($2::text = '' OR hold_key = $2 AND connection_id = $3::uuid) AND (NOT $4::boolean OR state = 5)
+ORDER BY next_at LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED
 `
 
 type StoppedJobsParams struct {
-	Now     time.Time
-	HoldKey string
-	Repeats bool
-	MaxRows int32
+	Now        time.Time
+	HoldKey    string
+	Connection job.ID
+	Repeats    bool
+	MaxRows    int32
 }
 
 type StoppedJobsRow struct {
@@ -552,11 +556,12 @@ type StoppedJobsRow struct {
 }
 
 // Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on:
-// all, those under a hold key, or those that wait to be repeated.
+// all, or those of a row of connection_ready, or of these those that wait to be repeated.
 func (q *Queries) StoppedJobs(ctx context.Context, arg StoppedJobsParams) ([]StoppedJobsRow, error) {
 	rows, err := q.db.Query(ctx, stoppedJobs,
 		arg.Now,
 		arg.HoldKey,
+		arg.Connection,
 		arg.Repeats,
 		arg.MaxRows,
 	)
@@ -589,7 +594,10 @@ SELECT id, scope, project, connector, connection_id, hold_key, label, value, cau
 UNION ALL
 SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY ($2::text[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 5 AND cause <> 2 AND hold_key = ANY ($2::text[])
+UNION ALL
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND cause = 2
+    AND connection_id = ANY ($1::uuid[]) AND hold_key = ANY ($2::text[])
 `
 
 type StopsForParams struct {
@@ -643,7 +651,7 @@ func (q *Queries) StopsFor(ctx context.Context, arg StopsForParams) ([]Stop, err
 
 const takeProbe = `-- name: TakeProbe :execrows
 UPDATE stops SET prober = $1, probe_at = $2, end_at = $3
-WHERE id = $4 AND cause = 2 AND ended_at IS NULL AND end_at > $5 AND probe_at <= $5
+WHERE id = $4 AND cause = 2 AND ended_at IS NULL AND end_at > $5 AND (probe_at <= $5 OR prober = $1)
 `
 
 type TakeProbeParams struct {

@@ -112,7 +112,7 @@ func (a *attempt) run(ctx context.Context) {
 		return
 	}
 	failpoint.Hit(failpoint.Prepared)
-	if !a.sawOpen() {
+	if !a.sawOpen(ctx) {
 		a.giveBack(ctx, stoppedFor(a.leased, a.leased.Stopped))
 		return
 	}

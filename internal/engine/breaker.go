@@ -21,8 +21,9 @@ import (
 //     cannot be reached, does not answer, or answers 5xx. Every other answer ends the row;
 //   - rows are counted in this process, and the breaker is a stop in the database, which all
 //     servers see;
-//   - a probe is a job that was let through. A KEYED one is sent; of every other one the connection
-//     alone is opened, before its intent. What it has shown is written once.
+//   - a probe is a job that was let through: its connection is opened first, and while that fails
+//     it has no intent. What it has shown is written once;
+//   - notices count for nothing: they do not open the breakers of the jobs that they are about.
 
 // Limits of Config.BreakAfter and Config.BreakWithin, and their defaults in a server.
 const (
@@ -32,6 +33,10 @@ const (
 	MinBreakWithin     = 10 * time.Second
 	MaxBreakWithin     = time.Hour
 )
+
+// probeSpan is how long a probe may look and prepare, uploads aside. A server that dies meanwhile
+// leaves the breaker to the next probe then.
+const probeSpan = 2 * time.Minute
 
 // maxIll bounds the destinations whose tries are counted.
 const maxIll = 1024
@@ -45,10 +50,14 @@ type breakers struct {
 	ill map[destination]row
 }
 
-// destination is a hold key of a project.
-type destination struct{ project, key string }
+// destination is a hold key of a connection. Accounts of two connections have the same hold key, and
+// an owner of one may make a path of a host that both call answer 503.
+type destination struct {
+	conn job.ID
+	key  string
+}
 
-func destinationOf(l *store.Leased) destination { return destination{l.Project, l.HoldKey} }
+func destinationOf(l *store.Leased) destination { return destination{l.Spec.Connection, l.HoldKey} }
 
 // row is tries in a row that failed.
 type row struct {
@@ -98,19 +107,6 @@ func (b *breakers) failed(d destination, j job.ID, now time.Time) bool {
 	return false
 }
 
-// onTrial has the next try that fails open the breaker again: of the destination only the
-// connection was tried.
-func (b *breakers) onTrial(d destination, now time.Time) {
-	if b.BreakAfter == 0 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.ill) < maxIll {
-		b.put(d, row{failed: b.BreakAfter - 1, since: now, others: true})
-	}
-}
-
 func (b *breakers) put(d destination, r row) {
 	if b.ill == nil {
 		b.ill = make(map[destination]row)
@@ -137,29 +133,30 @@ func isDown(err error) bool {
 // breakerProbe is an attempt's part in a breaker.
 type breakerProbe struct {
 	breaker job.ID
-	begun   Reading
-	span    time.Duration
+	// ready reports that the job was prepared: its connection is open.
+	ready bool
 }
 
 // takeProbe makes the attempt's job the probe of the breaker that covers it. False: it is not, and
 // must not start.
 func (a *attempt) takeProbe(ctx context.Context, by *store.Stop) bool {
-	l := a.leased
-	if !by.ProbeDue(l.Now) {
+	if !by.ProbeDue(a.leased.Now) || !a.holdProbe(ctx, by.ID, probeSpan) {
 		return false
 	}
-	p := &breakerProbe{breaker: by.ID, begun: a.e.Clock.Read(), span: openTimeout + max(l.Retry.Timeout(), job.SendTimeout) + 2*storeTimeout}
+	a.probe = &breakerProbe{breaker: by.ID}
+	return true
+}
+
+// holdProbe makes the attempt's job the probe of a breaker for a time, or for longer.
+func (a *attempt) holdProbe(ctx context.Context, breaker job.ID, span time.Duration) bool {
+	l := a.leased
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	took, err := a.e.Store.TakeProbe(ctx, store.Probe{Breaker: p.breaker, Token: l.ClaimToken, For: p.span})
+	took, err := a.e.Store.TakeProbe(ctx, store.Probe{Breaker: breaker, Token: l.ClaimToken, For: span})
 	if err != nil {
 		a.e.Log.DebugContext(a.work.Context(), "a probe could not be taken; another one follows", logged(&l.Snapshot, &l.Connection), "err", err)
 	}
-	if err != nil || !took {
-		return false
-	}
-	a.probe = p
-	return true
+	return took && err == nil
 }
 
 // endProbe writes what the attempt has shown as a probe, if it is one and has not said it before.
@@ -172,7 +169,7 @@ func (a *attempt) endProbe(v store.ProbeVerdict, note string) bool {
 	a.probe = nil
 	ctx, cancel := context.WithTimeout(a.e.hard, storeTimeout)
 	defer cancel()
-	stop, counts, err := a.e.Store.EndProbe(ctx, store.ProbeResult{Breaker: p.breaker, Token: l.ClaimToken, Verdict: v, Note: note, Actor: a.e.Worker})
+	stop, counts, err := a.e.Store.EndProbe(ctx, store.ProbeResult{Breaker: p.breaker, Token: l.ClaimToken, Verdict: v, Note: note, Sent: p.ready && a.traits.Class != job.Keyed, Actor: a.e.Worker})
 	if err != nil {
 		a.e.Log.WarnContext(a.work.Context(), "what a probe has shown could not be stored; another one follows", logged(&l.Snapshot, &l.Connection), "err", err)
 		return false
@@ -202,23 +199,16 @@ func (a *attempt) sawRefusal(ctx context.Context) {
 	}
 }
 
-// sawOpen notes that the target takes connections. That is all that a job which is not KEYED says as
-// a probe: its intent could cost a person. False: the attempt must not go on.
-func (a *attempt) sawOpen() bool {
+// sawOpen notes that the target takes connections, and holds the probe until the answer is there.
+// False: the attempt must not go on.
+func (a *attempt) sawOpen(ctx context.Context) bool {
 	p := a.probe
 	if p == nil {
 		return true
 	}
 	_, answerBy := a.sendTimes()
-	gone, err := p.begun.elapsed(a.e.Clock.Read())
-	if a.traits.Class == job.Keyed && err == nil && gone+answerBy+storeTimeout <= p.span {
-		return true
-	}
-	if !a.endProbe(store.ProbeWell, "") {
-		return false
-	}
-	a.e.breakers.onTrial(destinationOf(a.leased), a.e.Clock.Read().Time)
-	return true
+	p.ready = a.holdProbe(ctx, p.breaker, answerBy+2*storeTimeout)
+	return p.ready
 }
 
 // sawOutcome notes what an outcome says of the target.
@@ -237,7 +227,9 @@ func (a *attempt) sawOutcome(o *job.Outcome) {
 }
 
 func (a *attempt) sawWell() {
-	a.e.breakers.well(destinationOf(a.leased))
+	if !a.leased.IsNotice() {
+		a.e.breakers.well(destinationOf(a.leased))
+	}
 	a.endProbe(store.ProbeWell, "")
 }
 
@@ -248,13 +240,13 @@ func (a *attempt) sawIll(why string) {
 		a.endProbe(store.ProbeIll, "The last probe failed: "+why+".")
 		return
 	}
-	if !e.breakers.failed(destinationOf(l), l.ID, e.Clock.Read().Time) {
+	if l.IsNotice() || !e.breakers.failed(destinationOf(l), l.ID, e.Clock.Read().Time) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 	defer cancel()
 	stop, opened, err := e.Store.CreateStop(ctx, store.NewStop{Stop: store.Stop{
-		ID: e.NewID(), Scope: store.StopDestination, Project: l.Project, Destination: l.HoldKey, Cause: store.StoppedByBreaker,
+		ID: e.NewID(), Scope: store.StopDestination, Project: l.Project, Connection: l.Spec.Connection, Destination: l.HoldKey, Cause: store.StoppedByBreaker,
 		Note: strconv.Itoa(e.BreakAfter) + " tries in a row failed; of the last one, " + why + ".", CreatedBy: e.Worker,
 	}})
 	switch {

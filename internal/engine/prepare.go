@@ -70,6 +70,9 @@ func (a *attempt) prepareOrRefuse(ctx context.Context) (refused *job.Deferred) {
 	if d := ownOpenTime(l, a.prepared); d > 0 {
 		ctx, cancel = context.WithTimeout(lease, d)
 		defer cancel()
+		if a.probe != nil {
+			a.holdProbe(ctx, a.probe.breaker, d+storeTimeout)
+		}
 	}
 	session, err := to.connector.Open(ctx, to.opening)
 	if err != nil {

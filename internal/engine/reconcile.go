@@ -110,7 +110,7 @@ func (o *look) run(ctx context.Context) {
 		o.traced(tracing.Decide, func() { o.settleLeased(job.LookDue{}) })
 	case held && d.Action != job.ActNothing:
 		o.waitForLogin()
-	case d.Action == job.ActRearm && l.Stopped != nil && !l.Stopped.ProbeDue(l.Now):
+	case d.Action == job.ActRearm && l.Stopped != nil && !l.Stopped.LetsRepeat(l.Now):
 		o.settleLeased(stoppedFor(l, l.Stopped))
 	case d.Action == job.ActRearm:
 		o.traced(tracing.Attempt, func() { o.replay(ctx) })
@@ -182,7 +182,7 @@ func (o *look) replay(ctx context.Context) {
 		o.settleLeased(job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second})
 		return
 	}
-	if !a.sawOpen() {
+	if !a.sawOpen(ctx) {
 		o.settleLeased(stoppedFor(l, l.Stopped))
 		return
 	}

@@ -55,17 +55,7 @@ func (t *tx) due(queues []*queue, room *store.Room) []*queue {
 	for i, q := range list {
 		out[i] = q.queue
 	}
-	// A breaker lets one job through, of a KEYED connection if there is one.
-	keyed := make(map[job.ID]bool)
-	for _, q := range out {
-		if stop := t.stopOverQueue(q); stop != nil && q.conn.Class == job.Keyed {
-			keyed[stop.ID] = true
-		}
-	}
-	return slices.DeleteFunc(out, func(q *queue) bool {
-		stop := t.stopOverQueue(q)
-		return stop != nil && q.conn.Class != job.Keyed && keyed[stop.ID]
-	})
+	return out
 }
 
 // claimable reports whether the times of a queue's job let it be claimed now.

@@ -26,10 +26,7 @@ func (s *Store) CreateStop(ctx context.Context, n store.NewStop) (store.Stop, bo
 			}
 		}
 		t.stops = slices.DeleteFunc(t.stops, func(s store.Stop) bool { return stopForgotten(&s, t.now) })
-		open, most := 0, store.MaxNarrowStops
-		if made.Scope.Wide() {
-			most = store.MaxWideStops
-		}
+		var open int64
 		for i := range t.stops {
 			other := &t.stops[i]
 			if !other.Open(t.now) {
@@ -41,15 +38,15 @@ func (s *Store) CreateStop(ctx context.Context, n store.NewStop) (store.Stop, bo
 				}
 				return *other, nil
 			}
-			if other.Scope.Wide() == made.Scope.Wide() {
+			if other.Scope.Wide() == made.Scope.Wide() && other.Breaker() == made.Breaker() {
 				open++
 			}
 		}
+		if open >= made.MostOpen() {
+			return made, fmt.Errorf("%w: %d stops have not ended", store.ErrQuota, open)
+		}
 		if made.Breaker() {
 			t.replaceBreaker(&made)
-		}
-		if open >= most {
-			return made, fmt.Errorf("%w: %d stops have not ended", store.ErrQuota, open)
 		}
 		if slices.ContainsFunc(t.stops, func(s store.Stop) bool { return s.ID == made.ID }) {
 			return made, fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, made.ID)
@@ -63,7 +60,7 @@ func (s *Store) CreateStop(ctx context.Context, n store.NewStop) (store.Stop, bo
 // replaceBreaker removes the last breaker of a destination.
 func (t *tx) replaceBreaker(made *store.Stop) {
 	t.stops = slices.DeleteFunc(t.stops, func(last store.Stop) bool {
-		of := last.Breaker() && last.Destination == made.Destination && last.Project == made.Project
+		of := last.Breaker() && last.Destination == made.Destination && last.Connection == made.Connection
 		if of {
 			made.Reopen(&last, t.now)
 		}
@@ -100,7 +97,7 @@ func (t *tx) endStop(stop *store.Stop) {
 	start := t.now
 	for _, r := range t.active {
 		j := r.job
-		if !t.wakes(r) || stop.Breaker() && j.HoldKey != stop.Destination {
+		if !t.wakes(r) || stop.Breaker() && !isOf(stop, j.Connection, j.HoldKey) {
 			continue
 		}
 		if j.State == job.Ambiguous {
@@ -110,7 +107,7 @@ func (t *tx) endStop(stop *store.Stop) {
 		t.put(r, j)
 	}
 	for k, row := range t.rows {
-		if !stop.Breaker() || k.hold == stop.Destination {
+		if !stop.Breaker() || isOf(stop, k.conn, k.hold) {
 			row.stoppedUntil = start
 		}
 	}
@@ -126,10 +123,15 @@ func (t *tx) wakes(r *record) bool {
 // setAside has claims leave the rows of a breaker's destination alone until a time.
 func (t *tx) setAside(stop *store.Stop, until time.Time) {
 	for k, row := range t.rows {
-		if k.hold == stop.Destination && t.conns[k.conn].Project == stop.Project {
+		if isOf(stop, k.conn, k.hold) {
 			row.stoppedUntil = until
 		}
 	}
+}
+
+// isOf reports whether a breaker is of a connection's destination.
+func isOf(breaker *store.Stop, conn job.ID, hold string) bool {
+	return breaker.Connection == conn && breaker.Destination == hold
 }
 
 // stopOverQueue returns the stop in force over all jobs of a queue.
@@ -172,16 +174,16 @@ func (t *tx) awaitProbe(stop *store.Stop) {
 	var next *record
 	for _, r := range t.active {
 		j := &r.job
-		if t.wakes(r) && j.State == job.Ambiguous && j.HoldKey == stop.Destination && (next == nil || j.NextAt.Before(next.job.NextAt)) {
+		if t.wakes(r) && j.State == job.Ambiguous && isOf(stop, j.Connection, j.HoldKey) && (next == nil || j.NextAt.Before(next.job.NextAt)) {
 			next = r
 		}
 	}
 	if next != nil {
 		j := next.job
-		j.NextAt = stop.ProbeAt
+		j.NextAt = stop.Repeats()
 		t.put(next, j)
 	}
-	t.setAside(stop, stop.ProbeAt.Add(store.StopHeadStart))
+	t.setAside(stop, stop.Rows())
 }
 
 // stopOver returns the stop in force over a job.

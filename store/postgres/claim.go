@@ -250,26 +250,15 @@ func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 		return c.rows, err
 	}
 	var active []*runnableRow
-	probes := make(map[job.ID]*runnableRow)
 	for _, r := range c.rows {
 		r.stop = c.stopOver(r.runnableKey)
-		switch {
-		case r.stop == nil:
+		r.probe = r.stop != nil && r.stop.LetsThrough(c.now)
+		if r.stop == nil || r.probe {
 			active = append(active, r)
-		case r.stop.LetsThrough(c.now) && r.lock.capacity > 0:
-			if other := probes[r.stop.ID]; other == nil || c.keyed(r) && !c.keyed(other) {
-				probes[r.stop.ID] = r
-			}
 		}
-	}
-	for _, r := range probes {
-		r.probe, active = true, append(active, r)
 	}
 	return active, nil
 }
-
-// keyed reports whether the jobs of a row are harmless as probes.
-func (c *claimer) keyed(r *runnableRow) bool { return c.conns[r.conn].Class == job.Keyed }
 
 // keepStops locks the stops by which rows are set aside. A row whose stop has ended meanwhile is
 // not set aside.

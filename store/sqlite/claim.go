@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/fireonce/fireonce/gen/shareddb"
 	"github.com/fireonce/fireonce/gen/sqlitedb"
@@ -57,8 +56,6 @@ type claimer struct {
 	p     store.ClaimParams
 	left  int64
 	conns map[job.ID]*claimed
-	// probes are the breakers that have let a job through.
-	probes []job.ID
 	// aside counts the rows that were set aside by a stop.
 	aside int
 	// empty has the rows without a job to claim although they were due.
@@ -106,8 +103,8 @@ func (c *claimer) idle(rows []sqlitedb.RunnableRowsRow) bool {
 func (c *claimer) share(ctx context.Context, rows []sqlitedb.RunnableRowsRow) (int64, error) {
 	part := rules.Share(c.left, int64(len(rows)))
 	var took int64
-	for i := range rows {
-		n, err := c.serve(ctx, rows, i, min(part, c.left))
+	for _, r := range rows {
+		n, err := c.serve(ctx, r, min(part, c.left))
 		if err != nil {
 			return took, err
 		}
@@ -117,9 +114,8 @@ func (c *claimer) share(ctx context.Context, rows []sqlitedb.RunnableRowsRow) (i
 	return took, nil
 }
 
-// serve claims up to n jobs of one of the rows.
-func (c *claimer) serve(ctx context.Context, rows []sqlitedb.RunnableRowsRow, i int, n int64) (int64, error) {
-	r := rows[i]
+// serve claims up to n jobs of one row.
+func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64) (int64, error) {
 	conn, err := c.connection(ctx, r.ConnectionID)
 	if err != nil {
 		return 0, err
@@ -134,12 +130,8 @@ func (c *claimer) serve(ctx context.Context, rows []sqlitedb.RunnableRowsRow, i 
 		err := c.q.SetAside(ctx, sqlitedb.SetAsideParams{
 			ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: stop.SetAside(c.now),
 		})
-		if err != nil {
-			return 0, fmt.Errorf("runnable row: %w", err)
-		}
-		through, err := c.letsThrough(ctx, stop, conn, rows[i+1:])
-		if err != nil || !through {
-			return 0, err
+		if err != nil || !stop.LetsThrough(c.now) {
+			return 0, named("runnable row", err)
 		}
 		n = min(n, 1)
 	}
@@ -169,28 +161,6 @@ func (c *claimer) serve(ctx context.Context, rows []sqlitedb.RunnableRowsRow, i 
 	conn.capacity -= took
 	c.room.Take(conn.Project, conn.ID, took)
 	return took, c.bound(ctx, conn, took)
-}
-
-// letsThrough reports whether a stop is a breaker that lets a job of a connection through. It lets one
-// through in a claim, and prefers a KEYED one, which is harmless as a probe.
-func (c *claimer) letsThrough(ctx context.Context, stop *store.Stop, conn *claimed, later []sqlitedb.RunnableRowsRow) (bool, error) {
-	if !stop.LetsThrough(c.now) || conn.capacity <= 0 || slices.Contains(c.probes, stop.ID) {
-		return false, nil
-	}
-	for _, r := range later {
-		if conn.Class == job.Keyed || r.HoldKey != stop.Destination {
-			continue
-		}
-		other, err := c.connection(ctx, r.ConnectionID)
-		if err != nil {
-			return false, err
-		}
-		if other.Class == job.Keyed && other.Project == conn.Project && other.capacity > 0 {
-			return false, nil
-		}
-	}
-	c.probes = append(c.probes, stop.ID)
-	return true, nil
 }
 
 // take leases a job, and arms it, if that is wanted and every guard of an arm holds.

@@ -105,7 +105,7 @@ func (t *tx) start(ctx context.Context, j *job.Job, p *store.ClaimParams) (*stor
 		return nil, nil
 	}
 	c := &claimer{tx: t, p: *p, left: 1, conns: make(map[job.ID]*claimed)}
-	if _, err := c.serve(ctx, []sqlitedb.RunnableRowsRow{{ConnectionID: j.Connection, HoldKey: j.HoldKey}}, 0, 1); err != nil || len(c.out) == 0 {
+	if _, err := c.serve(ctx, sqlitedb.RunnableRowsRow{ConnectionID: j.Connection, HoldKey: j.HoldKey}, 1); err != nil || len(c.out) == 0 {
 		return nil, err
 	}
 	return &c.out[0], nil

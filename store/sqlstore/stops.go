@@ -78,13 +78,8 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 			return made, false, err
 		}
 	}
-	wide := made.Scope.Wide()
-	most := int64(store.MaxNarrowStops)
-	if wide {
-		most = store.MaxWideStops
-	}
-	open, err := t.Q.CountStops(ctx, shareddb.CountStopsParams{Now: t.Now, Wide: wide})
-	if err == nil && open >= most {
+	open, err := t.Q.CountStops(ctx, shareddb.CountStopsParams{Now: t.Now, Wide: made.Scope.Wide(), Breaker: made.Breaker()})
+	if err == nil && open >= made.MostOpen() {
 		err = fmt.Errorf("%w: %d stops have not ended", store.ErrQuota, open)
 	}
 	if err != nil {
@@ -107,7 +102,7 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 
 // replaceBreaker removes the last breaker of a destination.
 func (t Tx) replaceBreaker(ctx context.Context, made *store.Stop) error {
-	row, err := t.Q.BreakerOf(ctx, shareddb.BreakerOfParams{HoldKey: made.Destination, Project: made.Project})
+	row, err := t.Q.BreakerOf(ctx, shareddb.BreakerOfParams{Connection: made.Connection, HoldKey: made.Destination})
 	if err != nil {
 		if err = orNotFound(err); errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -159,11 +154,13 @@ func (r *Roles) EndProbe(ctx context.Context, p store.ProbeResult) (store.Stop, 
 // awaitProbe makes a repeat under a key due as the next probe, and then the rows that claims have
 // set aside.
 func (t Tx) awaitProbe(ctx context.Context, stop *store.Stop) error {
-	rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{Now: t.Now, HoldKey: stop.Destination, Repeats: true, MaxRows: 1})
+	rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{
+		Now: t.Now, HoldKey: stop.Destination, Connection: stop.Connection, Repeats: true, MaxRows: 1,
+	})
 	if err != nil {
 		return fmt.Errorf("stopped jobs: %w", err)
 	}
-	p := shareddb.WakeStoppedParams{Now: stop.ProbeAt}
+	p := shareddb.WakeStoppedParams{Now: stop.Repeats()}
 	for _, r := range rows {
 		p.Ids = append(p.Ids, r.JobID)
 	}
@@ -173,7 +170,7 @@ func (t Tx) awaitProbe(ctx context.Context, stop *store.Stop) error {
 		}
 	}
 	return named("runnable rows", t.Q.EndSetAside(ctx, shareddb.EndSetAsideParams{
-		Until: stop.ProbeAt.Add(store.StopHeadStart), HoldKey: stop.Destination,
+		Until: stop.Rows(), HoldKey: stop.Destination, Connection: stop.Connection,
 	}))
 }
 
@@ -206,16 +203,17 @@ func (t Tx) endStop(ctx context.Context, stop *store.Stop) error {
 		return fmt.Errorf("open stops: %w", err)
 	}
 	if stop.Breaker() {
-		return t.wakeStopped(ctx, stop.Destination)
+		return t.wakeStopped(ctx, stop.Connection, stop.Destination)
 	}
-	return t.wakeStopped(ctx, "")
+	return t.wakeStopped(ctx, job.ID{}, "")
 }
 
-// wakeStopped makes due what stops have put off, repeats first: under a hold key, or all.
-func (t Tx) wakeStopped(ctx context.Context, hold string) error {
+// wakeStopped makes due what stops have put off, repeats first: of a connection under a hold key, or
+// all.
+func (t Tx) wakeStopped(ctx context.Context, conn job.ID, hold string) error {
 	start := t.Now
 	for range maxWoken {
-		rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{Now: t.Now, HoldKey: hold, MaxRows: store.MaxBatch})
+		rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{Now: t.Now, HoldKey: hold, Connection: conn, MaxRows: store.MaxBatch})
 		if err != nil {
 			return fmt.Errorf("stopped jobs: %w", err)
 		}
@@ -245,7 +243,7 @@ func (t Tx) wakeStopped(ctx context.Context, hold string) error {
 		}
 	}
 	t.Wake(store.WatchWork)
-	return named("runnable rows", t.Q.EndSetAside(ctx, shareddb.EndSetAsideParams{Until: start, HoldKey: hold}))
+	return named("runnable rows", t.Q.EndSetAside(ctx, shareddb.EndSetAsideParams{Until: start, HoldKey: hold, Connection: conn}))
 }
 
 // CountOpenStops returns how many stops may be in force now or later, of a number that may be too
@@ -255,8 +253,9 @@ func (v View) CountOpenStops(ctx context.Context, most int64, now time.Time) (in
 		return 0, nil
 	}
 	var open int64
-	for _, wide := range []bool{false, true} {
-		n, err := v.Q.CountStops(ctx, shareddb.CountStopsParams{Now: now, Wide: wide})
+	for _, kind := range []shareddb.CountStopsParams{{}, {Wide: true}, {Breaker: true}} {
+		kind.Now = now
+		n, err := v.Q.CountStops(ctx, kind)
 		if err != nil {
 			return 0, fmt.Errorf("stops: %w", err)
 		}

@@ -13,9 +13,9 @@ var breakerTests = []test{
 	{"a breaker opens, once", breakerOpens},
 	{"nothing but the probe is armed", breakerArms},
 	{"a claim lets one job through", breakerClaims},
-	{"a KEYED job is let through first", breakerKeyed(job.Keyed, job.Opaque)},
-	{"a KEYED job is let through first, whatever was created first", breakerKeyed(job.Opaque, job.Keyed)},
-	{"a probe that fails doubles the wait", breakerFails},
+	{"a probe that fails doubles the wait", breakerFails(false, time.Minute)},
+	{"a probe that was sent at a person's cost doubles the wait further", breakerFails(true, 10*time.Minute)},
+	{"the probe may take more time", breakerHeld},
 	{"a probe that says nothing costs no patience", breakerUndecided},
 	{"a probe that succeeds closes it", breakerCloses},
 	{"a person closes it", breakerEnded},
@@ -23,19 +23,28 @@ var breakerTests = []test{
 	{"a repeat is the probe before a first attempt", breakerRepeats},
 	{"looks, results and late evidence go on", breakerEvidence},
 	{"a stop of another cause is stronger", breakerStopped},
-	{"it covers its project alone", breakerProject},
+	{"it covers its connection alone", breakerConnection},
+	{"its end lets other breakers be", breakerOthers},
+	{"breakers leave room for stops of persons", breakerRoom},
+	{"a first attempt is every second probe", breakerAlternates},
+	{"it holds notices, and one may be the probe", breakerNotices},
 	{"it ends by itself if no probe is found", breakerForgotten},
 	{"one that opens again soon is as patient as before", breakerAgain},
 	{"many ask to be the probe", breakerRace},
 }
 
+// breakerOf is a breaker of a connection of the fixture's project.
+func breakerOf(conn job.ID) store.Stop {
+	return store.Stop{
+		Scope: store.StopDestination, Project: project, Connection: conn, Destination: holdKey,
+		Cause: store.StoppedByBreaker, Note: "refused", CreatedBy: "worker",
+	}
+}
+
 // breaker opens the breaker of the fixture's destination.
 func (f *fixture) breaker() store.Stop {
 	f.Helper()
-	return f.stop(store.Stop{
-		Scope: store.StopDestination, Project: project, Destination: holdKey, Cause: store.StoppedByBreaker,
-		Note: "refused", CreatedBy: "worker",
-	})
+	return f.stop(breakerOf(f.conn.ID))
 }
 
 const probeFor = 2 * time.Minute
@@ -66,16 +75,16 @@ func (f *fixture) probe(b store.Stop) store.Leased {
 // giveBack returns a lease under a breaker.
 func (f *fixture) giveBack(l store.Leased) {
 	f.Helper()
-	f.apply(l.Snapshot, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Minute, Message: job.Stopped})
+	f.apply(l.Snapshot, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second, Message: job.Stopped})
 }
 
 func breakerOpens(f *fixture) {
 	b := f.breaker()
 	now := f.job(f.submit().ID).Now
 	f.is([]any{b.Begin, b.ProbeAt, b.End, b.Planned, b.Probes}, []any{now, now.Add(10 * time.Second), now.Add(10*time.Second + store.BreakerKept), false, 0}, "opened")
-	again, created, err := f.tryStop(store.Stop{
-		Scope: store.StopDestination, Project: project, Destination: holdKey, Cause: store.StoppedByBreaker, Note: "another",
-	})
+	same := breakerOf(f.conn.ID)
+	same.Note = "another"
+	again, created, err := f.tryStop(same)
 	f.ok(err)
 	f.is(created, false, "opened again")
 	f.is(again, b, "opened again")
@@ -105,9 +114,8 @@ func breakerClaims(f *fixture) {
 	other := f.bystander()
 	f.submit()
 	f.submit()
-	f.submit(on(other))
-	f.submit(on(other))
-	f.claimed()
+	free := f.submit(on(other))
+	f.claimed(free.ID)
 	f.clock.advance(10 * time.Second)
 	f.claimed()
 	f.clock.advance(store.StopHeadStart)
@@ -121,50 +129,64 @@ func breakerClaims(f *fixture) {
 	f.ok(f.armOne(f.intent(l)).Err)
 	// A job that was let through and did not become the probe leaves the next one to later.
 	b, _ = f.endProbe(b, l, store.ProbeIll)
-	f.clock.advance(20*time.Second + store.StopHeadStart)
+	f.clock.advance(20 * time.Second)
 	f.giveBack(f.claim())
 	f.is(len(f.claimN(10)), 0, "let through at once again")
 	f.clock.advance(store.StopHeadStart)
 	f.probe(b)
 }
 
-func breakerKeyed(classes ...job.Class) func(*fixture) {
+// breakerFails: probes of a kind fail, until the wait is the longest one.
+func breakerFails(sent bool, longest time.Duration) func(*fixture) {
 	return func(f *fixture) {
-		var want job.ID
-		for _, class := range classes {
-			s := f.submit(on(f.connect(store.Connection{Class: class})), holding("elsewhere"))
-			if class == job.Keyed {
-				want = s.ID
-			}
+		b := f.breaker()
+		one := f.submit().ID
+		f.submit()
+		wait := 10 * time.Second
+		for n := 1; n <= 9; n++ {
+			f.clock.advance(b.Rows().Sub(f.job(one).Now) - time.Microsecond)
+			f.claimed()
+			f.clock.advance(time.Microsecond)
+			l := f.probe(b)
+			var counts bool
+			var err error
+			b, counts, err = f.s.EndProbe(f.ctx, store.ProbeResult{Breaker: b.ID, Token: l.ClaimToken, Verdict: store.ProbeIll, Sent: sent, Note: "still refused", Actor: "worker"})
+			f.ok(err)
+			f.is(counts, true, "counts")
+			wait = min(2*wait, longest)
+			now := f.job(l.ID).Now
+			f.is([]any{b.ProbeAt, b.End, b.Probes, b.Note, b.Prober}, []any{now.Add(wait), now.Add(wait + store.BreakerKept), n, "still refused", job.ID{}}, "after probe %d", n)
+			_, counts = f.endProbe(b, l, store.ProbeWell)
+			f.is(counts, false, "a result that counts twice")
+			f.fails(f.armOne(f.intent(l)).Err, store.ErrStopped)
+			f.giveBack(l)
 		}
-		b := f.stop(store.Stop{Scope: store.StopDestination, Project: project, Destination: "elsewhere", Cause: store.StoppedByBreaker})
-		f.clock.advance(10*time.Second + store.StopHeadStart)
-		f.is(f.probe(b).ID, want, "the probe")
+		f.is(f.meta().Stops, int64(1), "stops")
 	}
 }
 
-func breakerFails(f *fixture) {
+func breakerHeld(f *fixture) {
+	f.submit()
+	f.submit()
+	leased := f.claimN(2)
 	b := f.breaker()
-	f.submit()
-	f.submit()
-	wait := 10 * time.Second
-	for n := 1; n <= 9; n++ {
-		f.clock.advance(wait)
-		f.claimed()
-		f.clock.advance(store.StopHeadStart)
-		l := f.probe(b)
-		var counts bool
-		b, counts = f.endProbe(b, l, store.ProbeIll)
-		f.is(counts, true, "counts")
-		wait = min(2*wait, 10*time.Minute)
-		now := f.job(l.ID).Now
-		f.is([]any{b.ProbeAt, b.End, b.Probes, b.Note, b.Prober}, []any{now.Add(wait), now.Add(wait + store.BreakerKept), n, "still refused", job.ID{}}, "after probe %d", n)
-		_, counts = f.endProbe(b, l, store.ProbeWell)
-		f.is(counts, false, "a result that counts twice")
-		f.fails(f.armOne(f.intent(l)).Err, store.ErrStopped)
-		f.giveBack(l)
+	f.clock.advance(10 * time.Second)
+	const span = 5 * time.Second
+	take := func(l store.Leased) bool {
+		took, err := f.s.TakeProbe(f.ctx, store.Probe{Breaker: b.ID, Token: l.ClaimToken, For: span})
+		f.ok(err)
+		return took
 	}
-	f.is(f.meta().Stops, int64(1), "stops")
+	f.is(take(leased[0]), true, "a probe that is due")
+	f.clock.advance(span - time.Second)
+	f.is(take(leased[1]), false, "another one's")
+	f.is(take(leased[0]), true, "for longer")
+	f.clock.advance(span - time.Second)
+	f.is(take(leased[1]), false, "another one's, after its first time")
+	f.ok(f.armOne(f.intent(leased[0])).Err)
+	f.clock.advance(time.Second)
+	f.is(take(leased[1]), true, "another one's, after its time")
+	f.is(take(leased[0]), false, "that of a probe that was given up")
 }
 
 func breakerUndecided(f *fixture) {
@@ -240,9 +262,8 @@ func breakerRepeats(f *fixture) {
 	// It fails, and is put off for long. The next probe is its again.
 	f.apply(looks[0].Snapshot, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Hour, Message: job.Stopped})
 	b, _ = f.endProbe(b, looks[0], store.ProbeIll)
-	f.is(f.job(unknown.ID).NextAt, b.ProbeAt, "the repeat's next time")
-	f.clock.advance(20 * time.Second)
-	f.claimed()
+	f.is(f.job(unknown.ID).NextAt, b.ProbeAt.Add(store.StopHeadStart), "the repeat's next time")
+	f.clock.advance(20*time.Second + store.StopHeadStart)
 	looks = f.looks()
 	f.is(f.takeProbe(b, looks[0]), true, "is the probe again")
 	repeat = f.intent(looks[0], func(a *store.Arm) { a.EffectKey, a.Digest = looks[0].RoundKey, []byte("digest") })
@@ -276,11 +297,66 @@ func breakerStopped(f *fixture) {
 	f.ok(f.armOne(f.intent(l)).Err)
 }
 
-func breakerProject(f *fixture) {
+// breakerConnection: the hold key of an account is the same for every connection.
+func breakerConnection(f *fixture) {
 	f.breaker()
 	f.submit()
-	free := f.submit(on(f.connect(store.Connection{Project: "another"})), func(n *store.NewJob) { n.Spec.Project = "another" })
-	f.claimed(free.ID)
+	other := f.submit(on(f.connect(store.Connection{})))
+	elsewhere := f.submit(holding("elsewhere"))
+	f.claimed(other.ID, elsewhere.ID)
+}
+
+func breakerOthers(f *fixture) {
+	b := f.breaker()
+	conn := f.connect(store.Connection{})
+	other := f.stop(breakerOf(conn.ID))
+	mine, theirs := f.submit(), f.submit(on(conn))
+	f.claimed()
+	f.endStop(b)
+	f.claimed(mine.ID)
+	f.clock.advance(10*time.Second + store.StopHeadStart)
+	f.is(f.probe(other).ID, theirs.ID, "the other one's probe")
+}
+
+func breakerRoom(f *fixture) {
+	b := f.breaker()
+	stop := f.stop(store.Stop{Scope: store.StopConnection, Project: project, Connection: f.conn.ID})
+	f.is([]int64{b.MostOpen(), stop.MostOpen()}, []int64{store.MaxBreakers, store.MaxNarrowStops}, "bounds")
+	f.is(f.meta().Stops, int64(2), "stops")
+}
+
+// breakerAlternates: a job that its receiver cannot bear, and that waits to be repeated, does not keep
+// a breaker open: a first attempt is the next probe.
+func breakerAlternates(f *fixture) {
+	unknown := f.ambiguous()
+	b := f.breaker()
+	first := f.submit()
+	f.clock.advance(10 * time.Second)
+	look := f.looks()[0]
+	f.is([]any{look.ID, look.Stopped.LetsRepeat(look.Now), f.takeProbe(b, look)}, []any{unknown.ID, true, true}, "a repeat is the probe")
+	f.apply(look.Snapshot, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Hour, Message: job.Stopped})
+	b, _ = f.endProbe(b, look, store.ProbeIll)
+	f.clock.advance(20 * time.Second)
+	f.is(len(f.looks()), 0, "repeats at the time of a first attempt")
+	l := f.probe(b)
+	f.is(l.ID, first.ID, "the second probe")
+	f.giveBack(l)
+	b, _ = f.endProbe(b, l, store.ProbeIll)
+	f.clock.advance(b.ProbeAt.Sub(f.job(first.ID).Now))
+	f.claimed()
+	f.is(f.looks()[0].ID, unknown.ID, "the third probe")
+}
+
+// breakerNotices: a breaker holds the notices of its connection, as every stop does.
+func breakerNotices(f *fixture) {
+	l := f.leasedNotice()
+	stop := breakerOf(l.Connection.ID)
+	stop.Destination = l.HoldKey
+	b := f.stop(stop)
+	f.fails(f.armOne(f.intent(l)).Err, store.ErrStopped)
+	f.clock.advance(10 * time.Second)
+	f.is(f.takeProbe(b, l), true, "a notice is the probe")
+	f.ok(f.armOne(f.intent(l)).Err)
 }
 
 func breakerForgotten(f *fixture) {

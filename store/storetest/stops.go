@@ -328,8 +328,9 @@ func stopSame(f *fixture) {
 		f.is(created, false, "%s: created again", name)
 		f.is(again, want, "%s: again", name)
 		if s.Scope == store.StopDestination {
-			s.Cause = store.StoppedByBreaker
-			f.endStop(f.stop(s))
+			f.endStop(f.stop(store.Stop{
+				Scope: s.Scope, Project: project, Connection: f.conn.ID, Destination: s.Destination, Cause: store.StoppedByBreaker,
+			}))
 		}
 		f.endStop(stop)
 		s.Cause = 0
@@ -348,6 +349,8 @@ func stopIllegal(f *fixture) {
 		"two targets":                {Scope: store.StopConnector, Connector: "a", Destination: "b"},
 		"ends before it begins":      {Scope: store.StopEverything, Begin: start.Add(2 * time.Hour), End: start.Add(time.Hour)},
 		"a breaker of everything":    {Scope: store.StopEverything, Cause: store.StoppedByBreaker},
+		"a breaker of all accounts":  {Scope: store.StopDestination, Project: project, Destination: "b", Cause: store.StoppedByBreaker},
+		"a breaker, without project": {Scope: store.StopDestination, Connection: f.conn.ID, Destination: "b", Cause: store.StoppedByBreaker},
 		"is over":                    {Scope: store.StopEverything, Begin: start.Add(-2 * time.Hour), End: start.Add(-time.Hour)},
 		"ends now":                   {Scope: store.StopEverything, End: start},
 	} {
@@ -386,7 +389,7 @@ func stopLists(f *fixture) {
 	var all []store.Stop
 	for _, s := range []store.Stop{
 		{Scope: store.StopEverything, Note: "why"}, {Scope: store.StopProject, Project: project}, {Scope: store.StopProject, Project: "another"},
-		{Scope: store.StopDestination, Destination: holdKey, Cause: store.StoppedByBreaker}, {Scope: store.StopLabel, Label: "a", Value: "b", Project: project, Begin: start.Add(time.Hour)},
+		breakerOf(f.conn.ID), {Scope: store.StopLabel, Label: "a", Value: "b", Project: project, Begin: start.Add(time.Hour)},
 	} {
 		f.clock.advance(time.Second)
 		all = append([]store.Stop{f.stop(s)}, all...)

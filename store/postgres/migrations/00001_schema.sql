@@ -1534,10 +1534,10 @@ CREATE TABLE stops (
 
 CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NOT IN (4, 5);
 CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
-CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5;
+CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5 AND cause <> 2;
 CREATE INDEX stops_list ON stops (created_at, id);
--- A destination of a project has one breaker: the next one takes the place of the last.
-CREATE UNIQUE INDEX stops_breaker ON stops (hold_key, project) WHERE cause = 2;
+-- A destination of a connection has one breaker: the next one takes the place of the last.
+CREATE UNIQUE INDEX stops_breaker ON stops (connection_id, hold_key) WHERE cause = 2;
 
 --
 -- Plans: changes of many jobs
