@@ -162,13 +162,13 @@ func (bubbleClock) Read() engine.Reading {
 func (l *live) failLater() job.ID {
 	l.Helper()
 	id := l.id()
-	var print job.Fingerprint
-	print.Set("test", id[:])
+	var body job.Fingerprint
+	body.Set("test", id[:])
 	spec, err := submit.Spec("default", fmt.Sprint("job-", id), &fireoncev1.ScheduleJobRequest{
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: jobURL, Content: &fireoncev1.Webhook_BodyText{BodyText: "{}"},
 		}}},
-	}, print)
+	}, body)
 	l.ok(err)
 	spec.ID, spec.Connection, spec.HoldKey = id, l.conn.ID, "jobs"
 	out, err := l.s.Create(l.Context(), []store.NewJob{{Spec: spec, Class: l.conn.Class, Actor: "ann", Callback: l.conn.ID}})

@@ -74,7 +74,7 @@ func TestSchemaNames(t *testing.T) {
 }
 
 func TestSessionSettings(t *testing.T) {
-	f := newFleet(t, 0)
+	f := newFleetOn(t, pgtest.NewFrom(t, Migrate), 0)
 	s := f.join(f.url + "&statement_timeout=7000&application_name=mine&synchronous_commit=off&TimeZone=Asia/Tokyo")
 	want := map[string]string{
 		"synchronous_commit": "on", "TimeZone": "UTC", "statement_timeout": "7s", "application_name": "mine",

@@ -32,7 +32,8 @@ func TestErasedBytes(t *testing.T) {
 	}
 	storetest.RunErased(t, open, func(t *testing.T, s store.Store) (places []string) {
 		t.Helper()
-		db, err := sql.Open("sqlite", paths[s])
+		// The store may be writing its log back at this moment: wait for it.
+		db, err := sql.Open("sqlite", paths[s]+"?_pragma=busy_timeout(60000)")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,9 @@ import (
 // to test: when one ends, so do the sessions of the database, and its rows and sequences become
 // again what prepare made. That takes a small part of the processor time of another copy. The
 // database of a failed test goes to no other one.
+//
+// No session ends because its transaction idles: on a machine that starves the test process
+// for ten seconds, that would fail a test of something else.
 func Reused(tb testing.TB, prepare func(ctx context.Context, url string) error) string {
 	tb.Helper()
 	c := Shared(tb)
@@ -46,7 +49,7 @@ func (p *pool) lend(tb testing.TB, create func(ctx context.Context) (*reused, er
 		}
 		p.put(d)
 	})
-	return d.cluster.URL(d.name)
+	return d.cluster.URL(d.name) + "&idle_in_transaction_session_timeout=0"
 }
 
 // reusable has the databases that no test uses. They end with the process.
