@@ -27,6 +27,7 @@ func pauseToWire(s store.Stop, now time.Time) *adminv1.Pause {
 	}
 	if s.Breaker() {
 		out.Cause, out.NextProbeTime, out.FailedProbeCount = adminv1.PauseCause_PAUSE_CAUSE_BREAKER, timeToWire(s.ProbeAt), int32(min(s.Probes, math.MaxInt32))
+		out.BreakerConnectionId = s.Connection.String()
 	}
 	t := out.Target
 	switch s.Scope {
@@ -81,7 +82,7 @@ func stopName(s store.Stop) string {
 // stopWords tell a user who has stopped what, since when, and why.
 func stopWords(s store.Stop) string {
 	if s.Breaker() {
-		return "The circuit breaker of " + stopName(s) + " is open since " + s.Begin.UTC().Format(time.RFC3339) +
+		return "The circuit breaker of " + stopName(s) + " for this connection is open since " + s.Begin.UTC().Format(time.RFC3339) +
 			"; the next probe is due at " + s.ProbeAt.UTC().Format(time.RFC3339) + ". " + text(s.Note)
 	}
 	words := "Paused: " + stopName(s) + ", since " + s.Begin.UTC().Format(time.RFC3339)

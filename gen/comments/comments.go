@@ -108,6 +108,7 @@ var Of = map[string]string{
 	"fireonce.admin.v1.ListPlanJobsRequest.page_token":                    "From the previous answer, with everything else unchanged.",
 	"fireonce.admin.v1.ListPlansRequest.max_plans":                        "How many plans there are at most: the newest. 0 means 50. At most 500.",
 	"fireonce.admin.v1.ListProjectsRequest.page_size":                     "0 means 50; above 500 means 500.",
+	"fireonce.admin.v1.Pause.breaker_connection_id":                       "With PAUSE_CAUSE_BREAKER: the connection whose jobs to the destination it holds back.",
 	"fireonce.admin.v1.Pause.created_by":                                  "Who made it, as in JobEvent.actor.",
 	"fireonce.admin.v1.Pause.end_time":                                    "When it ends by itself. Unset: when EndPause ends it.",
 	"fireonce.admin.v1.Pause.ended_time":                                  "When EndPause ended it, and who called it. Unset: it did not.",

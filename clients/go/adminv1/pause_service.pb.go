@@ -31,7 +31,8 @@ const (
 	// A caller asked for it.
 	PauseCause_PAUSE_CAUSE_CALLER PauseCause = 1
 	// A server: the destination cannot be reached, does not answer, or answers 5xx. This is a circuit
-	// breaker. One job at a time is tried as a probe, and one that succeeds ends the pause.
+	// breaker, of one connection's jobs there. One job at a time is tried as a probe, and one that
+	// succeeds ends the pause.
 	PauseCause_PAUSE_CAUSE_BREAKER PauseCause = 2
 )
 
@@ -387,11 +388,13 @@ type Pause struct {
 	ProjectId string `protobuf:"bytes,12,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// With PAUSE_CAUSE_BREAKER: from when on the next probe may be made. While one is under way, until
 	// when it may take. end_time is an hour later: no job was there to be a probe.
-	NextProbeTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_probe_time,json=nextProbeTime,proto3" json:"next_probe_time,omitempty"`
+	NextProbeTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=next_probe_time,json=nextProbeTime,proto3" json:"next_probe_time,omitempty"`
 	// With PAUSE_CAUSE_BREAKER: how many probes in a row have failed.
-	FailedProbeCount int32 `protobuf:"varint,14,opt,name=failed_probe_count,json=failedProbeCount,proto3" json:"failed_probe_count,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	FailedProbeCount int32 `protobuf:"varint,15,opt,name=failed_probe_count,json=failedProbeCount,proto3" json:"failed_probe_count,omitempty"`
+	// With PAUSE_CAUSE_BREAKER: the connection whose jobs to the destination it holds back.
+	BreakerConnectionId string `protobuf:"bytes,16,opt,name=breaker_connection_id,json=breakerConnectionId,proto3" json:"breaker_connection_id,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Pause) Reset() {
@@ -520,6 +523,13 @@ func (x *Pause) GetFailedProbeCount() int32 {
 		return x.FailedProbeCount
 	}
 	return 0
+}
+
+func (x *Pause) GetBreakerConnectionId() string {
+	if x != nil {
+		return x.BreakerConnectionId
+	}
+	return ""
 }
 
 type CreatePauseRequest struct {
@@ -1023,7 +1033,7 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\n" +
 	"PauseLabel\x123\n" +
 	"\x04name\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$R\x04name\x123\n" +
-	"\x05value\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\x8d\x05\n" +
+	"\x05value\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xc1\x05\n" +
 	"\x05Pause\x12\x19\n" +
 	"\bpause_id\x18\x01 \x01(\tR\apauseId\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.fireonce.admin.v1.PauseStateR\x05state\x126\n" +
@@ -1043,8 +1053,9 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\bended_by\x18\v \x01(\tR\aendedBy\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\f \x01(\tR\tprojectId\x12B\n" +
-	"\x0fnext_probe_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\rnextProbeTime\x12,\n" +
-	"\x12failed_probe_count\x18\x0e \x01(\x05R\x10failedProbeCount\"\x92\x02\n" +
+	"\x0fnext_probe_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\rnextProbeTime\x12,\n" +
+	"\x12failed_probe_count\x18\x0f \x01(\x05R\x10failedProbeCount\x122\n" +
+	"\x15breaker_connection_id\x18\x10 \x01(\tR\x13breakerConnectionId\"\x92\x02\n" +
 	"\x12CreatePauseRequest\x12>\n" +
 	"\x06target\x18\x01 \x01(\v2\x1e.fireonce.admin.v1.PauseTargetB\x06\xbaH\x03\xc8\x01\x01R\x06target\x121\n" +
 	"\x04note\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x129\n" +

@@ -131,6 +131,9 @@ func pauseTarget(p *adminv1.Pause) string {
 	if t.GetAllProjects() {
 		name += " in all projects"
 	}
+	if id := p.GetBreakerConnectionId(); id != "" {
+		name += " of connection " + id
+	}
 	return plain(name)
 }
 
