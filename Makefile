@@ -380,6 +380,25 @@ chaos-schedules-mutants: ## The campaign with broken rules of schedules, which m
 		grep -a 'schedules: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
 	done
 
+.PHONY: storm
+storm: need-postgres ## Tell a subscription of 100,000 failures on each engine, and compare with no subscription; or JOBS=10000
+	go run ./internal/proof/chaos/storm $(if $(JOBS),-jobs $(JOBS)) $(if $(ENGINE),-engine $(ENGINE))
+
+# Rules of notices that are broken likewise.
+TOLD_MUTANTS := notice-cursor-without-the-notice notice-before-the-outcome notice-under-the-id-of-its-try \
+	notice-events-newest-first notice-cursor-stays notice-digest-counts-its-examples notice-among-the-jobs
+
+.PHONY: chaos-notices-mutants
+chaos-notices-mutants: ## The campaign with broken rules of notices, which must fail it; or TOLD_MUTANTS="notice-cursor-stays"
+	rm -rf $(OVERLAYS)
+	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(TOLD_MUTANTS))))$$'
+	@for mutant in $(TOLD_MUTANTS); do \
+		echo "== $$mutant"; \
+		if go run ./internal/proof/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
+		then echo "$$mutant was not noticed"; exit 1; fi; \
+		grep -a 'notices: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
+	done
+
 .PHONY: recovery
 recovery: need-postgres ## Kill a server in mid-send, and print how long its jobs wait after the restart, for each class
 	go run ./internal/proof/chaos/recovery $(if $(JOBS),-jobs $(JOBS))

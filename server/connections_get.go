@@ -14,7 +14,7 @@ func (s *connectionService) GetConnection(ctx context.Context, req *connectionsv
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.connectionWire(conn)
+	out, err := s.connectionWire(ctx, conn)
 	return &connectionsv1.GetConnectionResponse{Connection: out}, err
 }
 
@@ -57,15 +57,8 @@ func (s *connectionService) ListConnections(ctx context.Context, req *connection
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
-	out := &connectionsv1.ListConnectionsResponse{NextPageToken: p.nextToken(page.Next, 0)}
-	for _, c := range page.Connections {
-		wire, err := s.connectionWire(c)
-		if err != nil {
-			return nil, err
-		}
-		out.Connections = append(out.Connections, wire)
-	}
-	return out, nil
+	wires, err := s.connectionWires(ctx, page.Connections)
+	return &connectionsv1.ListConnectionsResponse{Connections: wires, NextPageToken: p.nextToken(page.Next, 0)}, err
 }
 
 // ListConnectors implements the RPC.

@@ -13,8 +13,12 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// maxPausePreviewed bounds each list of a preview.
-const maxPausePreviewed = 100
+const (
+	// maxPausePreviewed bounds each list of a preview.
+	maxPausePreviewed = 100
+	// maxPausesPreviewed bounds the previews of a page of pauses.
+	maxPausesPreviewed = 10
+)
 
 // pauseService answers fireonce.admin.v1.PauseService.
 type pauseService struct{ *Server }
@@ -125,13 +129,19 @@ func (s *pauseService) preview(ctx context.Context, stop store.Stop) (*adminv1.P
 			return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), ofConnection.noConnection(store.Ref{ID: stop.Connection}))
 		}
 	}
+	return s.previewOf(ctx, stop)
+}
+
+// previewOf counts what a stored pause holds back.
+func (s *pauseService) previewOf(ctx context.Context, stop store.Stop) (*adminv1.PausePreview, error) {
 	p, err := s.store.PreviewStop(ctx, stop, maxPausePreviewed)
 	if err != nil {
 		return nil, fmt.Errorf("preview: %w", err)
 	}
-	out := &adminv1.PausePreview{WaitingCount: p.Waiting, RepeatCount: p.Repeats}
-	if !callerOf(ctx).has(ScopeJobsRead) {
-		return out, nil
+	out := &adminv1.PausePreview{WaitingCount: p.Waiting, RepeatCount: p.Repeats, WindowEndCount: p.Windows, UnderWayCount: p.UnderWay}
+	shown := callerOf(ctx).has(ScopeJobsRead)
+	if !shown {
+		p.WindowEnds = nil
 	}
 	for _, snap := range p.WindowEnds {
 		out.WindowEnds = append(out.WindowEnds, pausedJob(snap, snap.StartDeadline))
@@ -142,7 +152,10 @@ func (s *pauseService) preview(ctx context.Context, stop store.Stop) (*adminv1.P
 			continue // it was erased meanwhile
 		}
 		if end := repeatEnd(snap, conn); !end.After(stop.PreviewEnd(snap.Now)) {
-			out.KeyEnds = append(out.KeyEnds, pausedJob(snap, end))
+			out.KeyEndCount++
+			if shown && len(out.GetKeyEnds()) < maxPausePreviewed {
+				out.KeyEnds = append(out.KeyEnds, pausedJob(snap, end))
+			}
 		}
 	}
 	return out, nil

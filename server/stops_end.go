@@ -61,6 +61,16 @@ func (s *pauseService) ListPauses(ctx context.Context, req *adminv1.ListPausesRe
 		return nil, err
 	}
 	out := &adminv1.ListPausesResponse{Pauses: convertAll(page.Stops, func(stop store.Stop) *adminv1.Pause { return pauseToWire(stop, now) })}
+	left := maxPausesPreviewed
+	for i, stop := range page.Stops {
+		if !req.GetShowPreview() || left == 0 || !stop.Open(now) {
+			continue
+		}
+		left--
+		if out.Pauses[i].Preview, err = s.previewOf(ctx, stop); err != nil {
+			return nil, err
+		}
+	}
 	if page.More {
 		out.NextPageToken = p.nextToken(page.Stops[len(page.Stops)-1].ID, 0)
 	}

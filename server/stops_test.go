@@ -147,7 +147,7 @@ func TestPauseDryRun(t *testing.T) {
 	got, err := ask[adminv1.CreatePauseResponse](t, c, createPause, &adminv1.CreatePauseRequest{Target: pauseEverything(), DryRun: true})
 	f.must(err)
 	p := got.GetPreview()
-	if p.GetWaitingCount() != 2 || len(p.GetWindowEnds()) != 1 || p.GetWindowEnds()[0].GetIdempotencyKey() != "soon" ||
+	if p.GetWaitingCount() != 2 || p.GetWindowEndCount() != 1 || p.GetUnderWayCount() != 0 || len(p.GetWindowEnds()) != 1 || p.GetWindowEnds()[0].GetIdempotencyKey() != "soon" ||
 		!p.GetWindowEnds()[0].GetEndTime().AsTime().Equal(soon.GetStartDeadline().AsTime()) {
 		t.Errorf("preview %v", p)
 	}
@@ -158,6 +158,34 @@ func TestPauseDryRun(t *testing.T) {
 	f.must(err)
 	if len(list.GetPauses()) > 0 {
 		t.Errorf("stored %v", list)
+	}
+}
+
+// TestPausesShowWhatTheyHoldBack: a list has what ends in a pause from now on, and a connection has
+// the pause over it.
+func TestPausesShowWhatTheyHoldBack(t *testing.T) {
+	f := start(t)
+	c := overGRPC(f)
+	f.schedule(f.request("soon"))
+	made, err := ask[adminv1.CreatePauseResponse](t, c, createPause, &adminv1.CreatePauseRequest{Target: pauseEverything(), Note: "storm"})
+	f.must(err)
+	for _, asked := range []bool{false, true} {
+		list, err := ask[adminv1.ListPausesResponse](t, c, listPauses, &adminv1.ListPausesRequest{ShowPreview: asked})
+		f.must(err)
+		p := list.GetPauses()[0].GetPreview()
+		if (p != nil) != asked || asked && (p.GetWindowEndCount() != 1 || p.GetWindowEnds()[0].GetIdempotencyKey() != "soon") {
+			t.Errorf("asked %v: %v", asked, p)
+		}
+	}
+	conns, err := ask[connectionsv1.ListConnectionsResponse](t, c, connsPath+"ListConnections", &connectionsv1.ListConnectionsRequest{})
+	f.must(err)
+	for _, conn := range conns.GetConnections() {
+		if conn.GetPauseId() != made.GetPause().GetPauseId() || !strings.HasSuffix(conn.GetPauseReason(), ": storm") {
+			t.Errorf("connection %v", conn)
+		}
+	}
+	if len(conns.GetConnections()) == 0 {
+		t.Error("no connection")
 	}
 }
 

@@ -79,6 +79,9 @@ func stopName(s store.Stop) string {
 	}
 }
 
+// PauseWords tell a user who has paused what, since when, and why.
+func PauseWords(s store.Stop) string { return stopWords(s) }
+
 // stopWords tell a user who has stopped what, since when, and why.
 func stopWords(s store.Stop) string {
 	if s.Breaker() {

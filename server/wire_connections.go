@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -73,8 +74,37 @@ func credentialFromWire(c *connectionsv1.Credential) (encoded []byte, expires ti
 func renews(c *connectionsv1.Credential) bool { return c.GetOauth2().GetRefreshToken() != "" }
 
 // connectionWire converts a connection as this server sees it now.
-func (s *Server) connectionWire(c store.Connection) (*connectionsv1.Connection, error) {
-	return connectionToWire(c, s.cfg.Now(), s.credentialRequired)
+func (s *Server) connectionWire(ctx context.Context, c store.Connection) (*connectionsv1.Connection, error) {
+	out, err := s.connectionWires(ctx, []store.Connection{c})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// connectionWires converts connections, with the pauses over them. Pauses that cannot be read are
+// left out.
+func (s *Server) connectionWires(ctx context.Context, list []store.Connection) ([]*connectionsv1.Connection, error) {
+	out := make([]*connectionsv1.Connection, len(list))
+	targets := make([]store.StopTarget, len(list))
+	for i, c := range list {
+		var err error
+		if out[i], err = connectionToWire(c, s.cfg.Now(), s.credentialRequired); err != nil {
+			return nil, err
+		}
+		targets[i] = store.StopTarget{Project: c.Project, Connector: c.Connector, Connection: c.ID}
+	}
+	meta, err := s.meta(ctx)
+	if err != nil || meta.Stops == 0 || len(list) == 0 {
+		return out, nil //nolint:nilerr // what is said of jobs does not depend on it
+	}
+	over, err := s.store.StopsOver(ctx, targets)
+	for i, c := range list {
+		if err == nil && i < len(over) && over[i] != nil && c.Deleted.IsZero() {
+			out[i].PauseId, out[i].PauseReason = over[i].ID.String(), stopWords(*over[i])
+		}
+	}
+	return out, nil
 }
 
 func limitsFromWire(l *connectionsv1.ConnectionLimits) store.ConnectionLimits {

@@ -348,10 +348,14 @@ type StopPreview struct {
 	// Waiting counts the jobs that wait to start, now or later, at most StopCounted. Repeats
 	// counts those that wait to be repeated under their keys.
 	Waiting, Repeats int64
+	// UnderWay counts the jobs that are SENDING, at most StopCounted: a stop lets them finish.
+	UnderWay int64
+	// Windows counts the jobs of WindowEnds without its bound, at most StopCounted.
+	Windows int64
 	// WindowEnds are jobs whose window would end in the stop, or within StopLookahead if it has
 	// no end; the first to end first. Started ones would end as FAILED, others as EXPIRED.
 	WindowEnds []job.Snapshot
-	// KeyEnds are jobs that wait to be repeated under their keys.
+	// KeyEnds are jobs that wait to be repeated under their keys, at most MaxBatch.
 	KeyEnds []job.Snapshot
 }
 

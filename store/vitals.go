@@ -76,7 +76,7 @@ const (
 	HoldRateLimit HoldCause = "rate_limit"
 	// HoldPaused: a person has paused it.
 	HoldPaused HoldCause = "paused"
-	// HoldBreaker: its circuit breaker is open. Incidents alone have it.
+	// HoldBreaker: the circuit breaker of one of its destinations is open.
 	HoldBreaker HoldCause = "breaker"
 )
 

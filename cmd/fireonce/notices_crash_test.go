@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,10 +37,15 @@ type subscriber struct {
 	order  []toldNotice
 	grown  chan struct{}
 	events map[string]int // how many notices have a change of a job, by job and sequence
+
+	down    bool              // each request is answered with 503 or broken off, in turns
+	refused int               // how many were, while it was down
+	tried   map[string]string // the last body of each webhook-id meanwhile
 }
 
 // toldNotice is a notice as a program reads it.
 type toldNotice struct {
+	id   string
 	Type string
 	Data struct {
 		Number string
@@ -54,7 +61,7 @@ type toldNotice struct {
 
 func startSubscriber(t *testing.T) *subscriber {
 	t.Helper()
-	s := &subscriber{tb: t, first: make(map[string]string), grown: make(chan struct{}, 1), events: make(map[string]int)}
+	s := &subscriber{tb: t, first: make(map[string]string), tried: make(map[string]string), grown: make(chan struct{}, 1), events: make(map[string]int)}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -69,9 +76,21 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get("webhook-id")
 	s.mu.Lock()
 	before, known := s.first[id]
+	if s.down {
+		s.tried[id] = string(body)
+		s.refused++
+		breaks := s.refused%2 == 0
+		s.mu.Unlock()
+		if breaks {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	refused, tried := s.tried[id]
 	if !known {
 		s.first[id] = string(body)
-		var n toldNotice
+		n := toldNotice{id: id}
 		_ = json.Unmarshal(body, &n)
 		s.order = append(s.order, n)
 		for _, e := range n.Data.Events {
@@ -84,7 +103,7 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 	}
 	switch {
-	case known && before != string(body):
+	case known && before != string(body), !known && tried && refused != string(body):
 		w.WriteHeader(http.StatusConflict) // and the notice never ends
 	case !known:
 		panic(http.ErrAbortHandler)
@@ -110,12 +129,17 @@ func (s *subscriber) wait(changes int) {
 	}
 }
 
+// toldPlaces are where servers die: when an outcome is durable and no notice of it is decided; when
+// it is decided and not durable; when it is durable and not sent; and when it has arrived, and its
+// own outcome is not durable.
+var toldPlaces = append([]string{failpoint.Settled, failpoint.Answered}, failpoint.Notices...)
+
 // TestCrashWhileTelling kills servers between the outcome of a job and its notice, and after the
-// notice is durable. Each change must be reported once, in one notice, and the notices be in order.
+// notice is durable. Each change must be reported once, in one notice, and in the order of the log.
 func TestCrashWhileTelling(t *testing.T) {
 	t.Parallel()
 	const jobs, wave = 12, 4
-	for _, place := range failpoint.Notices {
+	for _, place := range toldPlaces {
 		for _, nth := range nths() {
 			at := fmt.Sprintf("%s:%d", place, nth)
 			for _, d := range deployments {
@@ -156,7 +180,8 @@ func TestCrashWhileTelling(t *testing.T) {
 func crashWhileCallingBack(t *testing.T, d deployment, at string) {
 	const jobs, wave = 12, 4
 	to, told := startHooks(t, true, nil), startSubscriber(t)
-	f := newFleet(t, d, "")
+	url := d.database(t)
+	f := newFleet(t, d, url)
 	f.start(at)
 	f.subscribe(told, false)
 	connection := f.connect(to.connection())
@@ -189,17 +214,54 @@ func crashWhileCallingBack(t *testing.T, d deployment, at string) {
 	if len(ids) != jobs {
 		t.Errorf("%d jobs were reported, want %d", len(ids), jobs)
 	}
+	s := openStore(t, url)
+	defer s.Close()
+	if got, want := told.changes(), ended(t, s); !slices.Equal(got, want) {
+		t.Errorf("called back, in this order:\n%s\nin the log:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// changes returns the changes that were reported, in the order in which they came.
+func (s *subscriber) changes() (all []string) {
+	for _, n := range s.order {
+		for _, e := range n.Data.Events {
+			all = append(all, e.JobChanged.JobID+"/"+e.JobChanged.Sequence+" "+e.JobChanged.NewState)
+		}
+	}
+	return all
+}
+
+// ended returns the successes of the project's log, in its order.
+func ended(t *testing.T, s store.Store) (all []string) {
+	t.Helper()
+	page, err := s.Events(t.Context(), store.EventQuery{Project: "default", Limit: store.MaxBatch})
+	if err != nil || page.More {
+		t.Fatalf("the log is not read whole: %v", err)
+	}
+	for _, e := range page.Events {
+		if e.To == job.Succeeded && e.From != e.To {
+			all = append(all, fmt.Sprintf("%s/%d JOB_STATE_%s", e.Job, e.Sequence, e.To))
+		}
+	}
+	return all
 }
 
 // subscribe makes a connection to a subscriber, which with events is reported of successes.
 func (f *fleet) subscribe(told *subscriber, events bool) {
 	f.Helper()
-	if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) error {
+	if err := f.call(waiting(f), 0, told.subscribed(events)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// subscribed returns the calls for subscribe.
+func (s *subscriber) subscribed(events bool) func(context.Context, *client.API) error {
+	return func(ctx context.Context, api *client.API) error {
 		_, err := api.Connections.CreateConnection(ctx, &connectionsv1.CreateConnectionRequest{
 			IdempotencyKey: "told", Connection: &connectionsv1.Connection{
 				Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
 					ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour),
-					DedupesInFlight: true, CallbackUrl: told.URL + "/told",
+					DedupesInFlight: true, CallbackUrl: s.URL + "/told",
 				}},
 			},
 		})
@@ -211,8 +273,6 @@ func (f *fleet) subscribe(told *subscriber, events bool) {
 			Filter: &subscriptionsv1.NoticeFilter{States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_SUCCEEDED}},
 		})
 		return err
-	}); err != nil {
-		f.Fatal(err)
 	}
 }
 
@@ -221,20 +281,24 @@ func (f *fleet) subscribe(told *subscriber, events bool) {
 func (f *fleet) quietNotices() {
 	f.Helper()
 	for {
-		var under bool
-		if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) error {
-			resp, err := api.Subscriptions.GetSubscription(ctx, &subscriptionsv1.GetSubscriptionRequest{
-				Subscription: &subscriptionsv1.GetSubscriptionRequest_IdempotencyKey{IdempotencyKey: "told"},
-			})
-			under = resp.GetSubscription().GetUnderWay()
+		var now *subscriptionsv1.Subscription
+		if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) (err error) {
+			now, err = toldSubscription(ctx, api)
 			return err
 		}); err != nil {
 			f.Fatal(err)
 		}
-		if !under {
+		if !now.GetUnderWay() {
 			return
 		}
 	}
+}
+
+func toldSubscription(ctx context.Context, api *client.API) (*subscriptionsv1.Subscription, error) {
+	resp, err := api.Subscriptions.GetSubscription(ctx, &subscriptionsv1.GetSubscriptionRequest{
+		Subscription: &subscriptionsv1.GetSubscriptionRequest_IdempotencyKey{IdempotencyKey: "told"},
+	})
+	return resp.GetSubscription(), err
 }
 
 // judgeNotices checks what a subscriber was reported, and what the store knows of it.
@@ -267,6 +331,9 @@ func judgeNotices(t *testing.T, url string, told *subscriber, jobs int) {
 		if n != 1 {
 			t.Errorf("change %s is in %d notices", change, n)
 		}
+	}
+	if got, want := told.changes(), ended(t, s); !slices.Equal(got, want) {
+		t.Errorf("reported, in this order:\n%s\nin the log:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	listed, err := s.List(t.Context(), store.JobQuery{Project: "default", Limit: 500})
 	if err != nil || len(listed.Jobs) != jobs {

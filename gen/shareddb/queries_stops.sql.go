@@ -302,6 +302,44 @@ func (q *Queries) PreviewRepeats(ctx context.Context, arg PreviewRepeatsParams) 
 	return items, nil
 }
 
+const previewUnderWay = `-- name: PreviewUnderWay :one
+SELECT count(*) FROM (
+    SELECT s.job_id FROM job_state AS s
+    JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
+    WHERE s.state IN (2, 3) AND s.state = 3
+        AND ($1::text = '' OR s.project = $1) AND ($2::text = '' OR c.connector = $2)
+        AND ($3::boolean OR s.connection_id = $4::uuid) AND ($5::text = '' OR s.hold_key = $5)
+        AND j.labels @> $6::text::jsonb
+    LIMIT $7
+) AS u
+`
+
+type PreviewUnderWayParams struct {
+	Project       string
+	Connector     string
+	AnyConnection bool
+	Connection    job.ID
+	HoldKey       string
+	Labels        string
+	Most          int32
+}
+
+// Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none.
+func (q *Queries) PreviewUnderWay(ctx context.Context, arg PreviewUnderWayParams) (int64, error) {
+	row := q.db.QueryRow(ctx, previewUnderWay,
+		arg.Project,
+		arg.Connector,
+		arg.AnyConnection,
+		arg.Connection,
+		arg.HoldKey,
+		arg.Labels,
+		arg.Most,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const previewWaiting = `-- name: PreviewWaiting :one
 SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w

@@ -235,6 +235,8 @@ func (s *Store) PreviewStop(ctx context.Context, stop store.Stop, limit int) (st
 			target := store.StopTargetOf(&j.Spec, t.conns[j.Connection].Connector)
 			switch {
 			case !stop.Covers(&target):
+			case j.State == job.Sending:
+				out.UnderWay = min(out.UnderWay+1, store.StopCounted)
 			case j.State.Runnable():
 				out.Waiting = min(out.Waiting+1, store.StopCounted)
 				if j.WaitsFor.IsZero() && j.StartDeadline.After(t.now) && !j.StartDeadline.After(end) {
@@ -242,12 +244,13 @@ func (s *Store) PreviewStop(ctx context.Context, stop store.Stop, limit int) (st
 				}
 			case j.State == job.Ambiguous && j.Class == job.Keyed && j.CancelAsked.IsZero():
 				out.Repeats = min(out.Repeats+1, store.StopCounted)
-				if len(out.KeyEnds) < rules.Page(limit) {
+				if len(out.KeyEnds) < store.MaxBatch {
 					out.KeyEnds = append(out.KeyEnds, r.snapshot(t.now))
 				}
 			}
 		}
 		slices.SortStableFunc(over, byDeadline)
+		out.Windows = min(int64(len(over)), store.StopCounted)
 		for _, r := range over[:min(len(over), rules.Page(limit))] {
 			out.WindowEnds = append(out.WindowEnds, r.snapshot(t.now))
 		}

@@ -135,6 +135,18 @@ WHERE (@project::text = '' OR s.project = @project) AND (@connector::text = '' O
     AND j.labels @> sqlc.arg('labels')::text::jsonb
 ORDER BY s.next_at LIMIT @max_rows;
 
+-- name: PreviewUnderWay :one
+-- Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none.
+SELECT count(*) FROM (
+    SELECT s.job_id FROM job_state AS s
+    JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
+    WHERE s.state IN (2, 3) AND s.state = 3
+        AND (@project::text = '' OR s.project = @project) AND (@connector::text = '' OR c.connector = @connector)
+        AND (@any_connection::boolean OR s.connection_id = @connection::uuid) AND (@hold_key::text = '' OR s.hold_key = @hold_key)
+        AND j.labels @> sqlc.arg('labels')::text::jsonb
+    LIMIT @most
+) AS u;
+
 -- name: PreviewWaiting :one
 SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w

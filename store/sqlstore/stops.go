@@ -355,7 +355,7 @@ func (r *Roles) PreviewStop(ctx context.Context, s store.Stop, limit int) (store
 		over := shareddb.PreviewWindowsParams{
 			Now: v.Now, Until: s.PreviewEnd(v.Now), Most: store.StopCounted, Project: s.Project, Connector: s.Connector,
 			AnyConnection: s.Connection.IsZero(), Connection: s.Connection, HoldKey: s.Destination,
-			Labels: store.EncodeLabels(labels), MaxRows: int32(rules.Page(limit)),
+			Labels: store.EncodeLabels(labels), MaxRows: store.StopCounted,
 		}
 		ids, err := v.Q.PreviewWindows(ctx, over)
 		if err != nil {
@@ -376,10 +376,18 @@ func (r *Roles) PreviewStop(ctx context.Context, s store.Stop, limit int) (store
 		if err != nil {
 			return out, fmt.Errorf("waiting jobs: %w", err)
 		}
-		if out.WindowEnds, err = v.Snapshots(ctx, ids, true); err != nil {
+		out.UnderWay, err = v.Q.PreviewUnderWay(ctx, shareddb.PreviewUnderWayParams{
+			Most: over.Most, Project: over.Project, Connector: over.Connector, AnyConnection: over.AnyConnection,
+			Connection: over.Connection, HoldKey: over.HoldKey, Labels: over.Labels,
+		})
+		if err != nil {
+			return out, fmt.Errorf("jobs under way: %w", err)
+		}
+		out.Windows = int64(len(ids))
+		if out.WindowEnds, err = v.Snapshots(ctx, ids[:min(len(ids), rules.Page(limit))], true); err != nil {
 			return out, err
 		}
-		out.KeyEnds, err = v.Snapshots(ctx, repeats[:min(len(repeats), rules.Page(limit))], true)
+		out.KeyEnds, err = v.Snapshots(ctx, repeats, true)
 		return out, err
 	})
 }

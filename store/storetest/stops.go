@@ -453,6 +453,7 @@ func stopQuarantined(f *fixture) {
 func stopPreview(f *fixture) {
 	other := f.bystander()
 	repeat := f.ambiguous(ofTeam("red"))
+	f.sending(ofTeam("red"))
 	short := f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 10 * time.Minute })
 	longer := f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 30 * time.Minute })
 	f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 48 * time.Hour })
@@ -473,11 +474,13 @@ func stopPreview(f *fixture) {
 		}
 		f.is([]any{got.Waiting, got.Repeats}, []any{want, int64(1)}, "%s: counts", name)
 		f.is(over, ids, "%s: windows", name)
+		f.is(got.UnderWay, int64(1), "%s: under way", name)
 		f.is(len(got.KeyEnds) == 1 && got.KeyEnds[0].ID == repeat.ID, true, "%s: repeats", name)
 		s.End = time.Time{}
 		got, err = f.s.PreviewStop(f.ctx, s, 1)
 		f.ok(err)
 		f.is(len(got.WindowEnds), 1, "%s: bounded", name)
+		f.is(got.Windows >= 2, true, "%s: all are counted", name)
 	}
 	got, err := f.s.PreviewStop(f.ctx, store.Stop{Scope: store.StopConnection, Connection: f.conn.ID, Project: project}, 10)
 	f.ok(err)

@@ -386,6 +386,9 @@ type Pause struct {
 	EndedBy   string                 `protobuf:"bytes,11,opt,name=ended_by,json=endedBy,proto3" json:"ended_by,omitempty"`
 	// The project that it is limited to. Empty: all projects.
 	ProjectId string `protobuf:"bytes,12,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// With ListPausesRequest.show_preview: what it holds back, and which time ends in it from now
+	// on.
+	Preview *PausePreview `protobuf:"bytes,13,opt,name=preview,proto3" json:"preview,omitempty"`
 	// With PAUSE_CAUSE_BREAKER: from when on the next probe may be made. While one is under way, until
 	// when it may take. end_time is an hour later: no job was there to be a probe.
 	NextProbeTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=next_probe_time,json=nextProbeTime,proto3" json:"next_probe_time,omitempty"`
@@ -509,6 +512,13 @@ func (x *Pause) GetProjectId() string {
 		return x.ProjectId
 	}
 	return ""
+}
+
+func (x *Pause) GetPreview() *PausePreview {
+	if x != nil {
+		return x.Preview
+	}
+	return nil
 }
 
 func (x *Pause) GetNextProbeTime() *timestamppb.Timestamp {
@@ -747,7 +757,14 @@ type PausePreview struct {
 	WindowEnds []*PausedJob `protobuf:"bytes,3,rep,name=window_ends,json=windowEnds,proto3" json:"window_ends,omitempty"`
 	// Jobs that could no longer be repeated under their keys afterwards: a person, or their
 	// delivery, decides about them. At most 100.
-	KeyEnds       []*PausedJob `protobuf:"bytes,4,rep,name=key_ends,json=keyEnds,proto3" json:"key_ends,omitempty"`
+	KeyEnds []*PausedJob `protobuf:"bytes,4,rep,name=key_ends,json=keyEnds,proto3" json:"key_ends,omitempty"`
+	// How many jobs window_ends and key_ends would have without their bounds. Lower bounds.
+	WindowEndCount int64 `protobuf:"varint,5,opt,name=window_end_count,json=windowEndCount,proto3" json:"window_end_count,omitempty"`
+	KeyEndCount    int64 `protobuf:"varint,6,opt,name=key_end_count,json=keyEndCount,proto3" json:"key_end_count,omitempty"`
+	// Jobs that are SENDING, which a pause lets finish; more than 10,000 count as 10,000. 0 in a pause
+	// that is in force: nothing that it covers is being sent. A server that has just begun one may
+	// not be counted for a moment, so look twice.
+	UnderWayCount int64 `protobuf:"varint,7,opt,name=under_way_count,json=underWayCount,proto3" json:"under_way_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -808,6 +825,27 @@ func (x *PausePreview) GetKeyEnds() []*PausedJob {
 		return x.KeyEnds
 	}
 	return nil
+}
+
+func (x *PausePreview) GetWindowEndCount() int64 {
+	if x != nil {
+		return x.WindowEndCount
+	}
+	return 0
+}
+
+func (x *PausePreview) GetKeyEndCount() int64 {
+	if x != nil {
+		return x.KeyEndCount
+	}
+	return 0
+}
+
+func (x *PausePreview) GetUnderWayCount() int64 {
+	if x != nil {
+		return x.UnderWayCount
+	}
+	return 0
 }
 
 type EndPauseRequest struct {
@@ -902,6 +940,8 @@ type ListPausesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Also those that ended in the last 30 days.
 	ShowEnded bool `protobuf:"varint,1,opt,name=show_ended,json=showEnded,proto3" json:"show_ended,omitempty"`
+	// Also what the first 10 pauses of the page that have not ended hold back (Pause.preview).
+	ShowPreview bool `protobuf:"varint,4,opt,name=show_preview,json=showPreview,proto3" json:"show_preview,omitempty"`
 	// 0 means 50; more than 500 means 500.
 	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -942,6 +982,13 @@ func (*ListPausesRequest) Descriptor() ([]byte, []int) {
 func (x *ListPausesRequest) GetShowEnded() bool {
 	if x != nil {
 		return x.ShowEnded
+	}
+	return false
+}
+
+func (x *ListPausesRequest) GetShowPreview() bool {
+	if x != nil {
+		return x.ShowPreview
 	}
 	return false
 }
@@ -1033,7 +1080,7 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\n" +
 	"PauseLabel\x123\n" +
 	"\x04name\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$R\x04name\x123\n" +
-	"\x05value\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xc1\x05\n" +
+	"\x05value\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xfc\x05\n" +
 	"\x05Pause\x12\x19\n" +
 	"\bpause_id\x18\x01 \x01(\tR\apauseId\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.fireonce.admin.v1.PauseStateR\x05state\x126\n" +
@@ -1052,7 +1099,8 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tendedTime\x12\x19\n" +
 	"\bended_by\x18\v \x01(\tR\aendedBy\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\f \x01(\tR\tprojectId\x12B\n" +
+	"project_id\x18\f \x01(\tR\tprojectId\x129\n" +
+	"\apreview\x18\r \x01(\v2\x1f.fireonce.admin.v1.PausePreviewR\apreview\x12B\n" +
 	"\x0fnext_probe_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\rnextProbeTime\x12,\n" +
 	"\x12failed_probe_count\x18\x0f \x01(\x05R\x10failedProbeCount\x122\n" +
 	"\x15breaker_connection_id\x18\x10 \x01(\tR\x13breakerConnectionId\"\x92\x02\n" +
@@ -1070,20 +1118,24 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\tPausedJob\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x125\n" +
-	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xce\x01\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xc4\x02\n" +
 	"\fPausePreview\x12#\n" +
 	"\rwaiting_count\x18\x01 \x01(\x03R\fwaitingCount\x12!\n" +
 	"\frepeat_count\x18\x02 \x01(\x03R\vrepeatCount\x12=\n" +
 	"\vwindow_ends\x18\x03 \x03(\v2\x1c.fireonce.admin.v1.PausedJobR\n" +
 	"windowEnds\x127\n" +
-	"\bkey_ends\x18\x04 \x03(\v2\x1c.fireonce.admin.v1.PausedJobR\akeyEnds\"9\n" +
+	"\bkey_ends\x18\x04 \x03(\v2\x1c.fireonce.admin.v1.PausedJobR\akeyEnds\x12(\n" +
+	"\x10window_end_count\x18\x05 \x01(\x03R\x0ewindowEndCount\x12\"\n" +
+	"\rkey_end_count\x18\x06 \x01(\x03R\vkeyEndCount\x12&\n" +
+	"\x0funder_way_count\x18\a \x01(\x03R\runderWayCount\"9\n" +
 	"\x0fEndPauseRequest\x12&\n" +
 	"\bpause_id\x18\x01 \x01(\tB\v\xbaH\b\xc8\x01\x01r\x03\xb0\x01\x01R\apauseId\"B\n" +
 	"\x10EndPauseResponse\x12.\n" +
-	"\x05pause\x18\x01 \x01(\v2\x18.fireonce.admin.v1.PauseR\x05pause\"\x96\x01\n" +
+	"\x05pause\x18\x01 \x01(\v2\x18.fireonce.admin.v1.PauseR\x05pause\"\xb9\x01\n" +
 	"\x11ListPausesRequest\x12\x1d\n" +
 	"\n" +
-	"show_ended\x18\x01 \x01(\bR\tshowEnded\x12$\n" +
+	"show_ended\x18\x01 \x01(\bR\tshowEnded\x12!\n" +
+	"\fshow_preview\x18\x04 \x01(\bR\vshowPreview\x12$\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"n\n" +
@@ -1147,28 +1199,29 @@ var file_fireonce_admin_v1_pause_service_proto_depIdxs = []int32{
 	13, // 5: fireonce.admin.v1.Pause.end_time:type_name -> google.protobuf.Timestamp
 	13, // 6: fireonce.admin.v1.Pause.create_time:type_name -> google.protobuf.Timestamp
 	13, // 7: fireonce.admin.v1.Pause.ended_time:type_name -> google.protobuf.Timestamp
-	13, // 8: fireonce.admin.v1.Pause.next_probe_time:type_name -> google.protobuf.Timestamp
-	2,  // 9: fireonce.admin.v1.CreatePauseRequest.target:type_name -> fireonce.admin.v1.PauseTarget
-	13, // 10: fireonce.admin.v1.CreatePauseRequest.begin_time:type_name -> google.protobuf.Timestamp
-	13, // 11: fireonce.admin.v1.CreatePauseRequest.end_time:type_name -> google.protobuf.Timestamp
-	4,  // 12: fireonce.admin.v1.CreatePauseResponse.pause:type_name -> fireonce.admin.v1.Pause
-	8,  // 13: fireonce.admin.v1.CreatePauseResponse.preview:type_name -> fireonce.admin.v1.PausePreview
-	13, // 14: fireonce.admin.v1.PausedJob.end_time:type_name -> google.protobuf.Timestamp
-	7,  // 15: fireonce.admin.v1.PausePreview.window_ends:type_name -> fireonce.admin.v1.PausedJob
-	7,  // 16: fireonce.admin.v1.PausePreview.key_ends:type_name -> fireonce.admin.v1.PausedJob
-	4,  // 17: fireonce.admin.v1.EndPauseResponse.pause:type_name -> fireonce.admin.v1.Pause
-	4,  // 18: fireonce.admin.v1.ListPausesResponse.pauses:type_name -> fireonce.admin.v1.Pause
-	5,  // 19: fireonce.admin.v1.PauseService.CreatePause:input_type -> fireonce.admin.v1.CreatePauseRequest
-	9,  // 20: fireonce.admin.v1.PauseService.EndPause:input_type -> fireonce.admin.v1.EndPauseRequest
-	11, // 21: fireonce.admin.v1.PauseService.ListPauses:input_type -> fireonce.admin.v1.ListPausesRequest
-	6,  // 22: fireonce.admin.v1.PauseService.CreatePause:output_type -> fireonce.admin.v1.CreatePauseResponse
-	10, // 23: fireonce.admin.v1.PauseService.EndPause:output_type -> fireonce.admin.v1.EndPauseResponse
-	12, // 24: fireonce.admin.v1.PauseService.ListPauses:output_type -> fireonce.admin.v1.ListPausesResponse
-	22, // [22:25] is the sub-list for method output_type
-	19, // [19:22] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	8,  // 8: fireonce.admin.v1.Pause.preview:type_name -> fireonce.admin.v1.PausePreview
+	13, // 9: fireonce.admin.v1.Pause.next_probe_time:type_name -> google.protobuf.Timestamp
+	2,  // 10: fireonce.admin.v1.CreatePauseRequest.target:type_name -> fireonce.admin.v1.PauseTarget
+	13, // 11: fireonce.admin.v1.CreatePauseRequest.begin_time:type_name -> google.protobuf.Timestamp
+	13, // 12: fireonce.admin.v1.CreatePauseRequest.end_time:type_name -> google.protobuf.Timestamp
+	4,  // 13: fireonce.admin.v1.CreatePauseResponse.pause:type_name -> fireonce.admin.v1.Pause
+	8,  // 14: fireonce.admin.v1.CreatePauseResponse.preview:type_name -> fireonce.admin.v1.PausePreview
+	13, // 15: fireonce.admin.v1.PausedJob.end_time:type_name -> google.protobuf.Timestamp
+	7,  // 16: fireonce.admin.v1.PausePreview.window_ends:type_name -> fireonce.admin.v1.PausedJob
+	7,  // 17: fireonce.admin.v1.PausePreview.key_ends:type_name -> fireonce.admin.v1.PausedJob
+	4,  // 18: fireonce.admin.v1.EndPauseResponse.pause:type_name -> fireonce.admin.v1.Pause
+	4,  // 19: fireonce.admin.v1.ListPausesResponse.pauses:type_name -> fireonce.admin.v1.Pause
+	5,  // 20: fireonce.admin.v1.PauseService.CreatePause:input_type -> fireonce.admin.v1.CreatePauseRequest
+	9,  // 21: fireonce.admin.v1.PauseService.EndPause:input_type -> fireonce.admin.v1.EndPauseRequest
+	11, // 22: fireonce.admin.v1.PauseService.ListPauses:input_type -> fireonce.admin.v1.ListPausesRequest
+	6,  // 23: fireonce.admin.v1.PauseService.CreatePause:output_type -> fireonce.admin.v1.CreatePauseResponse
+	10, // 24: fireonce.admin.v1.PauseService.EndPause:output_type -> fireonce.admin.v1.EndPauseResponse
+	12, // 25: fireonce.admin.v1.PauseService.ListPauses:output_type -> fireonce.admin.v1.ListPausesResponse
+	23, // [23:26] is the sub-list for method output_type
+	20, // [20:23] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_admin_v1_pause_service_proto_init() }

@@ -167,7 +167,12 @@ type Connection struct {
 	ContentWithheld bool `protobuf:"varint,34,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
 	// How its jobs are tried again, as far as the connection states it. Jobs may state it
 	// for themselves. Unset: the connector's defaults.
-	RetryPolicy   *fireoncev1.RetryPolicy `protobuf:"bytes,35,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
+	RetryPolicy *fireoncev1.RetryPolicy `protobuf:"bytes,35,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
+	// The pause of everything, its project, its connector or itself that is in force and lasts
+	// longest (PauseService). Nothing starts meanwhile, whatever state is. Empty: there is none.
+	PauseId string `protobuf:"bytes,36,opt,name=pause_id,json=pauseId,proto3" json:"pause_id,omitempty"`
+	// What is paused, since when, who paused it and why, in words for a user.
+	PauseReason   string `protobuf:"bytes,37,opt,name=pause_reason,json=pauseReason,proto3" json:"pause_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +479,20 @@ func (x *Connection) GetRetryPolicy() *fireoncev1.RetryPolicy {
 	return nil
 }
 
+func (x *Connection) GetPauseId() string {
+	if x != nil {
+		return x.PauseId
+	}
+	return ""
+}
+
+func (x *Connection) GetPauseReason() string {
+	if x != nil {
+		return x.PauseReason
+	}
+	return ""
+}
+
 type isConnection_Settings interface {
 	isConnection_Settings()
 }
@@ -613,7 +632,7 @@ var File_fireonce_connections_v1_connection_proto protoreflect.FileDescriptor
 
 const file_fireonce_connections_v1_connection_proto_rawDesc = "" +
 	"\n" +
-	"(fireonce/connections/v1/connection.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a%fireonce/connections/v1/bluesky.proto\x1a$fireonce/connections/v1/custom.proto\x1a\"fireonce/connections/v1/feed.proto\x1a\"fireonce/connections/v1/http.proto\x1a&fireonce/connections/v1/mastodon.proto\x1a#fireonce/connections/v1/slack.proto\x1a\"fireonce/connections/v1/smtp.proto\x1a$fireonce/connections/v1/tiktok.proto\x1a%fireonce/connections/v1/webhook.proto\x1a\x1ffireonce/connections/v1/x.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf2\x10\n" +
+	"(fireonce/connections/v1/connection.proto\x12\x17fireonce.connections.v1\x1a\x1bbuf/validate/validate.proto\x1a%fireonce/connections/v1/bluesky.proto\x1a$fireonce/connections/v1/custom.proto\x1a\"fireonce/connections/v1/feed.proto\x1a\"fireonce/connections/v1/http.proto\x1a&fireonce/connections/v1/mastodon.proto\x1a#fireonce/connections/v1/slack.proto\x1a\"fireonce/connections/v1/smtp.proto\x1a$fireonce/connections/v1/tiktok.proto\x1a%fireonce/connections/v1/webhook.proto\x1a\x1ffireonce/connections/v1/x.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x11\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
@@ -659,7 +678,9 @@ const file_fireonce_connections_v1_connection_proto_rawDesc = "" +
 	"updated_by\x18  \x01(\tR\tupdatedBy\x12'\n" +
 	"\x0fidempotency_key\x18! \x01(\tR\x0eidempotencyKey\x12)\n" +
 	"\x10content_withheld\x18\" \x01(\bR\x0fcontentWithheld\x12;\n" +
-	"\fretry_policy\x18# \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x1a9\n" +
+	"\fretry_policy\x18# \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12\x19\n" +
+	"\bpause_id\x18$ \x01(\tR\apauseId\x12!\n" +
+	"\fpause_reason\x18% \x01(\tR\vpauseReason\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +

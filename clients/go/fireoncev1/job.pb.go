@@ -2581,7 +2581,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10content_withheld\x18- \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b>\x10?R\bapprovalR\vincident_id\"\xe4\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b>\x10?R\bapprovalR\vincident_id\"\xcf\x05\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
@@ -2590,7 +2590,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10connection_cause\x18\x05 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x0fconnectionCause\x12)\n" +
 	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\x12\x19\n" +
 	"\bpause_id\x18\n" +
-	" \x01(\tR\apauseId\"\xa1\x03\n" +
+	" \x01(\tR\apauseId\"\x8c\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_QUARANTINED\x10d\x12\x16\n" +
@@ -2606,7 +2606,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x0eKIND_COOL_DOWN\x10\xaf\x02\x12\x16\n" +
 	"\x11KIND_CIRCUIT_OPEN\x10\xb0\x02\x12\x15\n" +
 	"\x10KIND_SERVER_GONE\x10\xb1\x02\x12\x15\n" +
-	"\x10KIND_PREDECESSOR\x10\x90\x03\"\x04\bh\x10h\"\x06\b\x91\x03\x10\x91\x03\"\x06\b\x92\x03\x10\x92\x03*\rKIND_DRAINING*\rKIND_APPROVAL*\n" +
+	"\x10KIND_PREDECESSOR\x10\x90\x03\"\x06\b\x91\x03\x10\x91\x03\"\x06\b\x92\x03\x10\x92\x03*\rKIND_APPROVAL*\n" +
 	"KIND_DRAFT\"Y\n" +
 	"\rSkipIfPresent\x12H\n" +
 	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\x06maxAge\"\xc2\x06\n" +

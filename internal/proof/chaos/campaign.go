@@ -50,6 +50,7 @@ type campaign struct {
 
 	owner     *owner     // of the accounts; nil: there are none
 	recurring *recurring // nil: no schedule fires
+	telling   *telling   // nil: there are no subscriptions
 	planned   int        // faults of the plan
 	stuck     string     // why the campaign was given up; empty: it was not
 }
@@ -75,6 +76,8 @@ type outcome struct {
 	soak    *soak // nil: no client was hostile
 	// Of schedules; nil: none fired.
 	recurring *recurringOutcome
+	// Of subscriptions; nil: there were none.
+	told *judge.ToldReport
 }
 
 // run carries out the campaign of one engine in a folder.
@@ -94,6 +97,11 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 		return nil, err
 	}
 	out := &outcome{engine: engine, asked: c.load.jobs}
+	if o.subscribes() {
+		if c.telling, err = newTelling(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	if o.recurs() {
 		if c.recurring, err = newRecurring(ctx, c); err != nil {
 			return nil, err
@@ -132,6 +140,11 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 	if err := c.untilAtRest(ctx); err != nil {
 		return nil, fmt.Errorf("wait for rest: %w", err)
 	}
+	if c.telling != nil {
+		if err := c.telling.finish(ctx); err != nil {
+			return nil, fmt.Errorf("wait for the last notices: %w", err)
+		}
+	}
 	if err := c.judge(ctx, out); err != nil {
 		return nil, err
 	}
@@ -161,7 +174,7 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 			giveUp()
 		})
 	})
-	var loadErr, nemesisErr, revokeErr, recurErr error
+	var loadErr, nemesisErr, revokeErr, recurErr, tellErr error
 	revoking, enough := context.WithCancel(loading)
 	defer enough()
 	if c.owner != nil {
@@ -169,6 +182,9 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 	}
 	if c.recurring != nil {
 		work.Go(func() { recurErr = c.recurring.run(revoking) })
+	}
+	if c.telling != nil {
+		work.Go(func() { tellErr = c.telling.run(revoking) })
 	}
 	work.Go(func() {
 		defer enough()
@@ -187,7 +203,7 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 	if c.stuck != "" {
 		loadErr = nil // the clients gave up on request
 	}
-	if err := errors.Join(ctx.Err(), nemesisErr, loadErr, revokeErr, recurErr); err != nil {
+	if err := errors.Join(ctx.Err(), nemesisErr, loadErr, revokeErr, recurErr, tellErr); err != nil {
 		return nil, err
 	}
 	return n.Delivered(), nil
@@ -213,7 +229,7 @@ func (c *campaign) nemesis() *nemesis.Nemesis {
 func (c *campaign) world() nemesis.World {
 	return nemesis.World{
 		Servers: c.fleet.Size(), Postgres: c.engine == enginePostgres, Lease: lease, Fence: attemptTimeout + grace,
-		Recurring: c.recurring != nil,
+		Recurring: c.recurring != nil, Told: c.telling != nil,
 	}
 }
 
@@ -342,6 +358,12 @@ func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 			return err
 		}
 	}
+	var told *judge.ToldInput
+	if c.telling != nil {
+		if told, err = c.telling.accounts(reading, all, path); err != nil {
+			return err
+		}
+	}
 	c.stopAll()
 	log := c.platform.Log
 	if err := c.platform.Stop(); err != nil {
@@ -354,14 +376,34 @@ func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 	for i := range scheduled {
 		submits = append(submits, scheduled[i].Submits()...)
 	}
+	if told != nil {
+		submits = append(submits, c.telling.last)
+	}
 	if out.report, err = judge.Judge(judge.Input{
 		Name: c.engine, Submits: submits, Finals: all, Log: platform.ReadLog(log), Events: readEvents(path),
-		Ignore: isControls,
-	}); err != nil || c.recurring == nil {
+		Ignore: func(subject string) bool { return isControls(subject) || isTold(subject) },
+	}); err != nil {
 		return err
 	}
-	out.recurring, err = c.recurring.judge(scheduled, log)
-	return err
+	return c.judgeOthers(out, scheduled, told)
+}
+
+// judgeOthers has the schedules and the subscriptions judged.
+func (c *campaign) judgeOthers(out *outcome, scheduled []judge.Recurring, told *judge.ToldInput) (err error) {
+	log := c.platform.Log
+	if c.recurring != nil {
+		if out.recurring, err = c.recurring.judge(scheduled, log); err != nil {
+			return err
+		}
+	}
+	if told != nil {
+		told.Log, told.Events = platform.ReadLog(log), readEvents(filepath.Join(c.dir, eventsFile))
+		if out.told, err = judge.JudgeTold(*told); err != nil {
+			return err
+		}
+		out.told.Again, out.told.Pauses = c.telling.again, c.telling.paused
+	}
+	return nil
 }
 
 func sum[K comparable](m map[K]int) int {

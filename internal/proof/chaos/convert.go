@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/chaos/judge"
 )
@@ -38,15 +39,16 @@ func named[V ~uint8](contract map[int32]string, prefix string, name func(V) stri
 
 func finalOf(j *fireoncev1.Job) judge.Final {
 	return judge.Final{
-		JobID: j.GetJobId(), Key: j.GetIdempotencyKey(), State: states[int32(j.GetState())], Sequence: j.GetSequence(),
+		JobID: j.GetJobId(), Key: j.GetIdempotencyKey(), ConnectionID: j.GetConnectionId(), State: states[int32(j.GetState())], Sequence: j.GetSequence(),
 		Attempts: int(j.GetAttemptCount()), Round: int(j.GetResendCount()) + 1, ExternalID: j.GetEffect().GetExternalId(),
 		Proof: proofs[int32(j.GetEffect().GetProof())], Error: j.GetLastError().GetMessage(),
 	}
 }
 
-func eventOf(e *fireoncev1.JobChanged) judge.Event {
+func eventOf(e *fireoncev1.JobChanged, cursor string) judge.Event {
 	return judge.Event{
-		JobID: e.GetJobId(), Sequence: e.GetSequence(), From: states[int32(e.GetOldState())], To: states[int32(e.GetNewState())],
+		Cursor: cursor,
+		JobID:  e.GetJobId(), Sequence: e.GetSequence(), From: states[int32(e.GetOldState())], To: states[int32(e.GetNewState())],
 		Cause: strings.TrimPrefix(e.GetCause().String(), "EVENT_CAUSE_"), Actor: e.GetActor(),
 		Attempt: int(e.GetAttempt().GetNumber()), EffectKey: e.GetAttempt().GetEffectKey(), Detail: e.GetDetail(),
 	}
@@ -61,6 +63,12 @@ func ledgerRowOf(f *fireoncev1.Firing) judge.LedgerRow {
 	return judge.LedgerRow{
 		Name: f.GetName(), Nominal: f.GetNominalTime().AsTime(), Outcome: strings.TrimPrefix(f.GetOutcome().String(), "FIRING_OUTCOME_"),
 		JobID: f.GetJobId(), Blocking: f.GetBlockingJobId(), Run: f.GetRun(), Decided: f.GetDecideTime().AsTime(),
+	}
+}
+
+func listedNoticeOf(n *subscriptionsv1.SentNotice) judge.ListedNotice {
+	return judge.ListedNotice{
+		Number: n.GetNumber(), Kind: strings.TrimPrefix(n.GetKind().String(), "NOTICE_KIND_"), Events: n.GetEventCount(), Outcome: states[int32(n.GetOutcome())],
 	}
 }
 

@@ -107,7 +107,7 @@ func (f *follower) stream(ctx context.Context, enough int64) error {
 
 func (f *follower) take(e *fireoncev1.JobEvent) error {
 	if changed := e.GetJobChanged(); changed != nil {
-		if err := f.out.Encode(eventOf(changed)); err != nil {
+		if err := f.out.Encode(eventOf(changed, e.GetCursor())); err != nil {
 			return err
 		}
 		if id := changed.GetJobId(); changed.GetSequence() > f.last[id] {

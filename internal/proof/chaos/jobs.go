@@ -61,6 +61,8 @@ type spec struct {
 	policy  job.Delivery
 	delay   time.Duration // from its first submit; 0: due immediately, without a time
 	window  time.Duration // how late it may start
+	labeled bool          // has toldLabel
+	called  bool          // its end is called back
 
 	kind  *kind // at a platform with a connector of its own; nil: at the face
 	after int   // the job that it replies to; where there is a kind, -1: none
@@ -122,6 +124,12 @@ func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 	}
 	if s.delay > 0 {
 		req.ScheduleTime = timestamppb.New(at.Add(s.delay))
+	}
+	if s.labeled {
+		req.Labels = map[string]string{toldLabel: "yes"}
+	}
+	if s.called {
+		req.Callback = toldCallback
 	}
 	return req
 }

@@ -10,14 +10,16 @@
 //     go wrong by the seed; a naive client that retries does the same beside them.
 //     Schedules fire all the while; hands trigger, pause and resume them and fill their
 //     queues; a naive scheduler fires beside them, and dies when servers die.
+//     Subscriptions tell receivers of the jobs' ends, through the same faults.
 //     A fault waits until so many jobs are at rest as are its turn.
 //  2. Nine of ten jobs are at rest: all faults are over. Every time of a schedule must be
-//     decided, and every job come to rest in bounded time.
+//     decided, every job come to rest, and the last notice be delivered in bounded time.
 //  3. Every job, firing and event is read over the API, and weighed against what the
-//     clients were answered, when schedules should have fired, and what the platform logged.
+//     clients were answered, when schedules should have fired, what the platform logged, and
+//     what its receivers of notices got.
 //
 // It fails if there is a duplicate, a lost job, a false verdict or a gap in the
-// events; if too much was left undone, or nothing came forward for long; and if faults
+// events; if a notice is lost, told without an event, or out of order; if too much was left undone, or nothing came forward for long; and if faults
 // did not arrive or the naive client or scheduler made no duplicates, for then a zero would prove
 // nothing.
 package main

@@ -206,20 +206,31 @@ func (o options) specs() func(i int) spec {
 		if o.jobs <= shortPlatformJobs {
 			window = shortWindow
 		}
-		return func(i int) spec { return platformSpecOf(o.seed, i, there, window) }
+		return func(i int) spec { return toldOf(platformSpecOf(o.seed, i, there, window), i) }
 	}
-	return func(i int) spec { return specOf(o.seed, i) }
+	if !o.subscribes() {
+		return func(i int) spec { return specOf(o.seed, i) }
+	}
+	return func(i int) spec { return toldOf(specOf(o.seed, i), i) }
 }
+
+// subscribes reports whether there are subscriptions.
+func (o options) subscribes() bool { return !o.soak && !o.outside }
 
 // recurs reports whether schedules fire beside the clients' jobs.
 func (o options) recurs() bool { return !o.platforms && !o.soak && !o.outside }
 
 // goesWrong returns what goes wrong at the platform.
 func (o options) goesWrong() platform.Faults {
+	f := platformFaults()
 	if o.platforms {
-		return siteFaults()
+		f = siteFaults()
 	}
-	return platformFaults()
+	if f.Faces == nil {
+		f.Faces = make(map[string]platform.Rates)
+	}
+	f.Faces[platform.FaceTold] = toldRates
+	return f
 }
 
 // share is an engine's part of something that all have; the first ones have what does

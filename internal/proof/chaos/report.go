@@ -35,6 +35,9 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 			result.Controls[out.engine+" schedules"] = out.recurring.Control
 			result.Recurring = append(result.Recurring, out.recurring.RecurringReport)
 		}
+		if out.told != nil {
+			result.Told = append(result.Told, out.told)
+		}
 	}
 	if err := judge.Table(w, result.Reports...); err != nil {
 		return false, err
@@ -76,6 +79,9 @@ func (out *outcome) print(w io.Writer) {
 	if out.recurring != nil {
 		submitted -= out.recurring.Jobs
 	}
+	if out.told != nil {
+		submitted -= toldLast
+	}
 	fmt.Fprintf(w, "%s: %d of %d jobs submitted in %d calls, %d of them repeats of one without an answer; %v in all\n",
 		out.engine, submitted, out.asked, out.calls, out.repeats, out.took.Round(time.Second))
 	fmt.Fprintf(w, "  process faults: %s; %d planned; answers to COMMIT lost: %s\n", counts(out.faults), out.planned, counts(out.lost))
@@ -91,6 +97,9 @@ func (out *outcome) print(w io.Writer) {
 		controlTries, out.control.Subjects, out.control.Requests, out.control.Effects, out.control.Duplicates)
 	if out.recurring != nil {
 		out.recurring.print(w)
+	}
+	if out.told != nil {
+		printTold(w, out.told)
 	}
 }
 
@@ -113,6 +122,9 @@ func (out *outcome) wrong() []string {
 	}
 	if out.recurring != nil {
 		why = append(why, out.recurring.wrong()...)
+	}
+	if out.told != nil {
+		why = append(why, wrongTold(out.told)...)
 	}
 	if out.stuck != "" {
 		why = append(why, out.stuck)

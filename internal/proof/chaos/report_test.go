@@ -82,6 +82,14 @@ func toText(t *testing.T, o options) string {
 	return string(text)
 }
 
+// someTold is what subscriptions should be.
+func someTold() *judge.ToldReport {
+	return &judge.ToldReport{
+		Notices: 2, Requests: 3, Repeats: 1, Selected: 2, Told: 1, Digests: 1, Counted: 1, Again: 1, Pauses: 1,
+		Faults: map[platform.Fault]int{platform.Drop: 1},
+	}
+}
+
 // TestWhatFailsACampaign: a violation does, a server that fell, and a platform whose
 // faults did not bite.
 func TestWhatFailsACampaign(t *testing.T) {
@@ -110,6 +118,10 @@ func TestWhatFailsACampaign(t *testing.T) {
 		"an empty plan":     {func(o *outcome) { o.faults, o.planned = nil, 0 }, true},
 		"no lost answer":    {func(o *outcome) { o.faults[nemesis.LossWindows], o.lost = 1, nil }, false},
 		"a quiet platform":  {func(o *outcome) { o.report.Faults = nil }, false},
+		"notices":           {func(o *outcome) { o.told = someTold() }, true},
+		"a lost notice":     {func(o *outcome) { o.told = someTold(); o.told.Total = 1 }, false},
+		"no repeat":         {func(o *outcome) { o.told = someTold(); o.told.Repeats = 0 }, false},
+		"no digest":         {func(o *outcome) { o.told = someTold(); o.told.Counted = 0 }, false},
 		"a submit unserved": {func(o *outcome) { o.asked = 11 }, true}, // the load was cut short, which is said
 	} {
 		out := good()

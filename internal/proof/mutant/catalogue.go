@@ -18,6 +18,12 @@ var mutantFiles embed.FS
 //go:embed fired/*.diff
 var firedFiles embed.FS
 
+// testedFiles drop rules that no simulated platform asks for; those of notices are tried in the
+// campaign, too.
+//
+//go:embed tested/*.diff
+var testedFiles embed.FS
+
 // mutant is one rule of the protocol, dropped.
 type mutant struct {
 	name string

@@ -19,6 +19,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -73,12 +74,14 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if o.overlays != "" {
-		// The campaigns take those of schedules, too, which the simulator of the engine cannot.
-		more, err := catalogue(firedFiles, "fired")
-		if err != nil {
-			return err
+		// The campaigns take those of schedules and notices, too, which the simulator of the engine cannot.
+		for folder, files := range map[string]embed.FS{"fired": firedFiles, "tested": testedFiles} {
+			more, err := catalogue(files, folder)
+			if err != nil {
+				return err
+			}
+			all = append(all, more...)
 		}
-		all = append(all, more...)
 	}
 	chosen := o.choose(all)
 	if len(chosen) == 0 {

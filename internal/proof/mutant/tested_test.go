@@ -1,7 +1,6 @@
 package main
 
 import (
-	"embed"
 	"errors"
 	"os/exec"
 	"strings"
@@ -11,9 +10,6 @@ import (
 // Rules of this file: a rule that no simulated platform asks for is dropped: of the engine,
 // of looks at real platforms' lists, and of a platform's margins. The package's own tests,
 // which the mutant names, must notice.
-
-//go:embed tested/*.diff
-var testedFiles embed.FS
 
 func TestTestedMutantsAreNoticed(t *testing.T) {
 	compiles(t)

@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/adminv1/adminv1connect"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/internal/sleep"
 )
 
 // maxShownPaused bounds each list of jobs in a table.
@@ -31,7 +35,10 @@ func pauseCommand() *cli.Command {
 		Description: "What is under way is finished, and looks go on. It also prints the jobs whose time would end in the pause;\n" +
 			"--dry-run only prints them. `fireonce pauses` lists pauses, and `fireonce resume PAUSE` ends one.\n" +
 			"With --everything, and with --all-projects, for the operator. Needs the scope connections:write.",
-		Flags: []cli.Flag{&duration.Flag{Name: "for", Usage: "`DURATION` in place of --until: how long, from --from", HideDefault: true}},
+		Flags: []cli.Flag{
+			&duration.Flag{Name: "for", Usage: "`DURATION` in place of --until: how long, from --from", HideDefault: true},
+			&duration.Flag{Name: "drain", Usage: "`DURATION` wait, at most so long, until nothing of the target is being sent; exit code 1: something still is", HideDefault: true},
+		},
 	}, pause)
 }
 
@@ -52,7 +59,7 @@ func resumeCommand() *cli.Command {
 }
 
 func pausesCommand() *cli.Command {
-	return lists("", "pauses", "ended=show_ended", adminv1connect.PauseServiceClient.ListPauses, func(c *call, page *adminv1.ListPausesResponse) {
+	return lists("", "pauses", "ended=show_ended preview=show_preview", adminv1connect.PauseServiceClient.ListPauses, func(c *call, page *adminv1.ListPausesResponse) {
 		c.out.pauses(page.GetPauses())
 	}, &cli.Command{Name: "pauses", Usage: "list what is paused, by whom and why, and what is announced"})
 }
@@ -68,8 +75,15 @@ func pause(ctx context.Context, c *call, req *adminv1.CreatePauseRequest) error 
 		})
 	}
 	resp, err := Ask(ctx, c.Pauses.CreatePause, req)
-	if err != nil || c.out.json {
-		return printAnswer(c, resp, err, nil)
+	if err != nil {
+		return err
+	}
+	if c.out.json {
+		if err := c.out.message(resp); err != nil {
+			return err
+		}
+		req.DryRun = true
+		return drain(ctx, c, req)
 	}
 	p := resp.GetPause()
 	verb := "Paused"
@@ -86,7 +100,48 @@ func pause(ctx context.Context, c *call, req *adminv1.CreatePauseRequest) error 
 	if seen, err := Ask(ctx, c.Pauses.CreatePause, req); err == nil {
 		c.out.preview(seen.GetPreview())
 	}
-	return nil
+	return drain(ctx, c, req)
+}
+
+// drainPoll is how often --drain looks.
+const drainPoll = time.Second
+
+// drain waits until nothing that a pause covers is being sent. It looks twice: a request that a
+// transaction began beside the pause's own may be seen a moment later.
+func drain(ctx context.Context, c *call, req *adminv1.CreatePauseRequest) error {
+	if !c.cmd.IsSet("drain") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cmd.Duration("drain"))
+	defer cancel()
+	left, idle := int64(-1), 0
+	for {
+		seen, err := Ask(ctx, c.Pauses.CreatePause, req)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			return err
+		default:
+			if left = seen.GetPreview().GetUnderWayCount(); left > 0 {
+				idle = 0
+			} else if idle++; idle == 2 {
+				c.tell("drained: nothing that it covers is being sent")
+				return nil
+			}
+		}
+		if !sleep.For(ctx, drainPoll) {
+			break
+		}
+	}
+	return drainError(left)
+}
+
+// drainError is that the time of --drain is over.
+func drainError(left int64) error {
+	if left < 0 {
+		return errors.New("paused, but it is not known whether something is still being sent")
+	}
+	return fmt.Errorf("paused, but %d jobs were still being sent at the last look: `fireonce pauses` has their number", left)
 }
 
 // completePause refuses flags that contradict each other, and adds what no field has.
@@ -150,6 +205,7 @@ func (p *printer) pauses(list []*adminv1.Pause) {
 		p.line("Nothing is paused.")
 		return
 	}
+	shown := slices.ContainsFunc(list, func(one *adminv1.Pause) bool { return one.GetPreview() != nil })
 	rows := [][]string{{"STATE", "TARGET", "FROM", "UNTIL", "BY", "NOTE", "PAUSE"}}
 	for _, one := range list {
 		until, by := stamp(one.GetEndTime()), plain(one.GetCreatedBy())
@@ -164,26 +220,33 @@ func (p *printer) pauses(list []*adminv1.Pause) {
 		})
 	}
 	p.table(rows)
+	for _, one := range list {
+		if shown && one.GetPreview() != nil {
+			p.heading(pauseTarget(one) + ", " + plain(one.GetPauseId()))
+			p.preview(one.GetPreview())
+		}
+	}
 }
 
 // preview shows what a pause holds back.
 func (p *printer) preview(of *adminv1.PausePreview) {
 	p.line("Waiting jobs that it holds back: %d. Unknown outcomes whose repeat it holds back: %d.", of.GetWaitingCount(), of.GetRepeatCount())
-	p.pausedJobs("Jobs whose window or time to keep trying ends before that:", of.GetWindowEnds())
-	p.pausedJobs("Jobs that can no longer be repeated under their keys then, and need a decision:", of.GetKeyEnds())
+	p.line("Jobs that are being sent, which it lets finish: %d.", of.GetUnderWayCount())
+	p.pausedJobs("Jobs whose window or time to keep trying ends before that", of.GetWindowEndCount(), of.GetWindowEnds())
+	p.pausedJobs("Jobs that can no longer be repeated under their keys then, and need a decision", of.GetKeyEndCount(), of.GetKeyEnds())
 }
 
-func (p *printer) pausedJobs(heading string, list []*adminv1.PausedJob) {
-	if len(list) == 0 {
+func (p *printer) pausedJobs(heading string, count int64, list []*adminv1.PausedJob) {
+	if count == 0 {
 		return
 	}
-	p.heading(heading)
+	p.heading(fmt.Sprintf("%s: %d", heading, count))
 	rows := [][]string{{"KEY", "ENDS", "JOB"}}
 	for _, j := range list[:min(len(list), maxShownPaused)] {
 		rows = append(rows, []string{plain(j.GetIdempotencyKey()), stamp(j.GetEndTime()), plain(j.GetJobId())})
 	}
 	p.table(rows)
-	if more := len(list) - maxShownPaused; more > 0 {
-		p.line("… and %d more, with --dry-run --json", more)
+	if more := int(count) - min(len(list), maxShownPaused); more > 0 {
+		p.line("… and %d more; --output json has up to 100", more)
 	}
 }

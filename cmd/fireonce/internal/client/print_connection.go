@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ func (p *printer) connection(c *connectionsv1.Connection) {
 		"State", word(c.GetState()),
 		"Cause", word(c.GetStateCause()),
 		"Because", c.GetStateReason(),
+		"Paused", pausedLine(c),
 		"Class", word(c.GetEffectClass()),
 	}, shownSettings(c), []string{
 		"Account", c.GetAccountIdentity(),
@@ -32,6 +34,14 @@ func (p *printer) connection(c *connectionsv1.Connection) {
 		"Connection", c.GetConnectionId(),
 		"Etag", c.GetEtag(),
 	})...)
+}
+
+// pausedLine returns the pause that is in force over a connection; empty: there is none.
+func pausedLine(c *connectionsv1.Connection) string {
+	if c.GetPauseId() == "" {
+		return ""
+	}
+	return strings.TrimPrefix(c.GetPauseReason(), "Paused: ") + " (" + c.GetPauseId() + ")"
 }
 
 // shownSettings returns labels and values, in turn, of a connection's settings.
@@ -68,7 +78,7 @@ func (p *printer) connections(list []*connectionsv1.Connection) {
 		rows = append(rows, []string{
 			ownKey(c.GetIdempotencyKey()), short(c.GetDisplayName(), 40), c.GetConnector(),
 			word(c.GetEffectClass()), word(c.GetState()),
-			word(c.GetStateCause()), short(c.GetStateReason(), shown), c.GetConnectionId(),
+			word(c.GetStateCause()), short(cmp.Or(c.GetStateReason(), c.GetPauseReason()), shown), c.GetConnectionId(),
 		})
 	}
 	p.table(rows)

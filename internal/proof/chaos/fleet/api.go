@@ -13,14 +13,16 @@ import (
 	"github.com/fireonce/fireonce/clients/go/connectionsv1/connectionsv1connect"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1/schedulesv1connect"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1/subscriptionsv1connect"
 )
 
 // API is a server's services, over Connect.
 type API struct {
-	Jobs        fireoncev1connect.JobServiceClient
-	Connections connectionsv1connect.ConnectionServiceClient
-	Schedules   schedulesv1connect.ScheduleServiceClient
-	Stats       adminv1connect.StatsServiceClient
+	Jobs          fireoncev1connect.JobServiceClient
+	Connections   connectionsv1connect.ConnectionServiceClient
+	Schedules     schedulesv1connect.ScheduleServiceClient
+	Subscriptions subscriptionsv1connect.SubscriptionServiceClient
+	Stats         adminv1connect.StatsServiceClient
 }
 
 const (
@@ -44,10 +46,11 @@ func Dial(server, key string) (*API, error) {
 func NewAPI(hc *http.Client, server, key string) *API {
 	limit, signIn := connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(bearer(key))
 	return &API{
-		Jobs:        fireoncev1connect.NewJobServiceClient(hc, server, limit, signIn),
-		Connections: connectionsv1connect.NewConnectionServiceClient(hc, server, limit, signIn),
-		Schedules:   schedulesv1connect.NewScheduleServiceClient(hc, server, limit, signIn),
-		Stats:       adminv1connect.NewStatsServiceClient(hc, server, limit, signIn),
+		Jobs:          fireoncev1connect.NewJobServiceClient(hc, server, limit, signIn),
+		Connections:   connectionsv1connect.NewConnectionServiceClient(hc, server, limit, signIn),
+		Schedules:     schedulesv1connect.NewScheduleServiceClient(hc, server, limit, signIn),
+		Subscriptions: subscriptionsv1connect.NewSubscriptionServiceClient(hc, server, limit, signIn),
+		Stats:         adminv1connect.NewStatsServiceClient(hc, server, limit, signIn),
 	}
 }
 

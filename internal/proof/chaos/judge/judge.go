@@ -42,7 +42,9 @@ type Ack struct {
 // Final is a job as the service told it at the end.
 type Final struct {
 	JobID, Key string
-	State      job.State
+	// ConnectionID is its connection; empty: it is not known.
+	ConnectionID string
+	State        job.State
 	// Sequence is that of the job's last event; 0: not known.
 	Sequence int64
 	// Attempts is how many were armed, over all rounds, and Round the newest round. A round
@@ -67,6 +69,8 @@ type Event struct {
 	// EffectKey is the attempt's. Empty: the event concerns none.
 	EffectKey string
 	Detail    string
+	// Cursor is the event's in the log; empty: it is not known.
+	Cursor string
 }
 
 // Input is all that is known of a run.

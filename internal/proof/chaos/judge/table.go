@@ -127,6 +127,8 @@ type Result struct {
 	Controls map[string]Tally `json:"controls,omitempty"`
 	// Recurring is what was found of schedules, in the order of Reports.
 	Recurring []*RecurringReport `json:"recurring,omitempty"`
+	// Told is what was found of subscriptions, in the same order.
+	Told []*ToldReport `json:"told,omitempty"`
 	// Wrong is why the campaign has failed, Ends which servers ended by themselves.
 	Wrong []string `json:"wrong,omitempty"`
 	Ends  []string `json:"ends,omitempty"`

@@ -91,11 +91,11 @@ func (n *Nemesis) Run(ctx context.Context) error {
 
 // reserve waits until whatever a fault concerns is free.
 func (n *Nemesis) reserve(f Fault) (unlock func()) {
-	switch f.Kind {
-	case CrashDB, Cut, LoseCommits:
+	switch {
+	case f.Kind == CrashDB, f.Kind == Cut, f.Kind == LoseCommits:
 		n.db.Lock()
 		return n.db.Unlock
-	case KillAll:
+	case f.Kind == KillAll, f.alone():
 		for i := range n.busy {
 			n.busy[i].Lock()
 		}
@@ -242,9 +242,16 @@ func (n *Nemesis) killAll(ctx context.Context, f Fault) error {
 
 // die replaces a server by one that will kill itself, and waits for that a while.
 // The fleet starts it again. The replacing is not counted as a fault.
-func (n *Nemesis) die(ctx context.Context, f Fault) error {
+func (n *Nemesis) die(ctx context.Context, f Fault) (err error) {
 	fl := n.opts.Fleet
 	fl.Kill(f.Server)
+	if f.alone() {
+		for i := range fl.Size() {
+			if i != f.Server && fl.Kill(i) {
+				defer func() { err = errors.Join(err, n.start(ctx, i, "")) }()
+			}
+		}
+	}
 	if err := n.start(ctx, f.Server, fmt.Sprintf("%s:%d", f.Place, f.Nth)); err != nil {
 		return err
 	}

@@ -56,6 +56,10 @@ func (f Fault) Name() string {
 	return string(f.Kind)
 }
 
+// alone reports whether no other server runs meanwhile: one of them makes the notices, the one that
+// has lived longest, and it is to come to the place.
+func (f Fault) alone() bool { return f.Kind == Die && slices.Contains(failpoint.Notices, f.Place) }
+
 // World is what a plan is for.
 type World struct {
 	Servers int
@@ -63,13 +67,15 @@ type World struct {
 	Postgres bool
 	// Recurring is set if schedules fire, which have places of their own.
 	Recurring bool
+	// Told is set if there are subscriptions, which have, too.
+	Told bool
 	// Lease and Fence are the servers': a freeze lasts for a part of both together,
 	// or longer.
 	Lease, Fence time.Duration
 }
 
 // hits bounds how many jobs pass a place before the server dies there. At the places
-// that only an unknown outcome leads to it dies the first time.
+// that only an unknown outcome or a notice leads to it dies the first time.
 const hits = 8
 
 // firings bounds how many decisions about schedules a server makes before it dies in one: three
@@ -107,6 +113,11 @@ func (w World) round() []Fault {
 			out = append(out, Fault{Kind: Die, Place: place})
 		}
 	}
+	if w.Told {
+		for _, place := range failpoint.Notices {
+			out = append(out, Fault{Kind: Die, Place: place})
+		}
+	}
 	add(Kill, 5)
 	add(Freeze, 2)
 	add(Stop, 2)
@@ -136,7 +147,7 @@ func (w World) draw(random *rand.Rand, f Fault) Fault {
 		if slices.Contains(failpoint.Schedules, f.Place) {
 			f.Nth = 1 + f.Nth%firings
 		}
-		if f.Place == failpoint.Swept || f.Place == failpoint.LookTaken {
+		if f.Place == failpoint.Swept || f.Place == failpoint.LookTaken || slices.Contains(failpoint.Notices, f.Place) {
 			f.Nth = 1
 		}
 	case Freeze:

@@ -12,6 +12,7 @@ var worlds = map[string]World{
 	"sqlite":    {Servers: 1, Lease: 3 * time.Second, Fence: 3 * time.Second},
 	"postgres":  {Servers: 3, Postgres: true, Lease: 3 * time.Second, Fence: 3 * time.Second},
 	"schedules": {Servers: 1, Recurring: true, Lease: 3 * time.Second, Fence: 3 * time.Second},
+	"told":      {Servers: 3, Told: true, Lease: 3 * time.Second, Fence: 3 * time.Second},
 }
 
 func TestAPlanIsItsSeeds(t *testing.T) {
@@ -46,6 +47,11 @@ func TestAPlanHasEverything(t *testing.T) {
 		for _, place := range failpoint.Schedules {
 			if seen[Fault{Kind: Die, Place: place}.Name()] != w.Recurring {
 				t.Errorf("%s: a server dies at %s: %v", name, place, !w.Recurring)
+			}
+		}
+		for _, place := range failpoint.Notices {
+			if seen[Fault{Kind: Die, Place: place}.Name()] != w.Told {
+				t.Errorf("%s: a server dies at %s: %v", name, place, !w.Told)
 			}
 		}
 		for _, k := range Kinds {

@@ -45,7 +45,7 @@ type Edge struct {
 	counts  EdgeCounts
 }
 
-// EdgeCounts counts an Edge's own answers.
+// EdgeCounts counts an Edge's own answers to jobs; those to notices would hide that there were none.
 type EdgeCounts struct {
 	// Refused were not passed on, and are marked.
 	Refused int
@@ -117,7 +117,7 @@ func (e *Edge) receive(r *http.Request) (number int, refused bool) {
 	e.numbers[r.URL.Path]++
 	number = e.numbers[r.URL.Path]
 	refused = !e.fair && draw(e.seed, "edge", r.URL.Path, number, drawRefused) < edgeRefuses
-	if refused {
+	if refused && !isTold(r) {
 		e.counts.Refused++
 	}
 	return number, refused
@@ -132,9 +132,11 @@ func (e *Edge) broken(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	e.mu.Lock()
-	if late {
+	switch {
+	case isTold(r):
+	case late:
 		e.counts.Late++
-	} else {
+	default:
 		e.counts.Broken++
 	}
 	e.mu.Unlock()

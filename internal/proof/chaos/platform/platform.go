@@ -7,6 +7,7 @@
 //     (webhook-id, else Idempotency-Key) and answers it as the first time.
 //   - /hook/unlocked/…: the same without a lock: it looks for the key, acts, and then stores it.
 //   - /hook/opaque/…: a receiver that acts on each request.
+//   - /hook/told/NAME: a receiver of notices, with a lock as the keyed one; the log has what they say.
 //   - /feed/ACCOUNT/posts: the API of docs/platforms/feed.md, which knows nothing
 //     of keys and lists posts after a lag. Each account is a feed of its own.
 //   - sites: platforms with an API of their own, each at an address of its own.
@@ -91,6 +92,7 @@ type Platform struct {
 	n        int64          // requests and looks
 	requests map[uint64]int // by hash of face and subject
 	accounts map[string]*account
+	notices  map[string]bool // what came at FaceTold, by key and digest
 }
 
 // Run serves until ctx ends, and closes the log. It ends early if the log cannot
@@ -127,7 +129,7 @@ func Start(opts Options) (*Platform, error) {
 			Requests: make(map[string]int), Effects: make(map[string]int),
 			Faults: make(map[Fault]int), LookFaults: make(map[Fault]int),
 		},
-		requests: make(map[uint64]int), accounts: make(map[string]*account),
+		requests: make(map[uint64]int), accounts: make(map[string]*account), notices: make(map[string]bool),
 	}
 	p.faults.Store(&opts.Faults)
 	var err error
@@ -146,6 +148,7 @@ func Start(opts Options) (*Platform, error) {
 	mux.HandleFunc("POST /hook/keyed/", p.hook(FaceKeyed))
 	mux.HandleFunc("POST /hook/unlocked/", p.hook(FaceUnlocked))
 	mux.HandleFunc("POST /hook/opaque/", p.hook(FaceOpaque))
+	mux.HandleFunc("POST "+toldPath+"{name}", p.told)
 	mux.HandleFunc("POST /feed/{account}/posts", p.post)
 	mux.HandleFunc("GET /feed/{account}/posts", p.look)
 	p.control(mux)
@@ -262,7 +265,7 @@ func (p *Platform) unstale() {
 // took logs an effect of a request; id is its name.
 func (p *Platform) took(c call, id string) (ticket uint64) {
 	r := c.Record
-	r.Type, r.Time, r.ID = TypeEffect, time.Now().UTC(), id
+	r.Type, r.Time, r.ID, r.Content = TypeEffect, time.Now().UTC(), id, ""
 	p.mu.Lock()
 	p.totals.Effects[KindOf(r.Face)]++
 	p.mu.Unlock()

@@ -29,7 +29,11 @@ const (
 	FaceUnlocked = "unlocked"
 	FaceOpaque   = "opaque"
 	FaceFeed     = "feed"
+	FaceTold     = "told"
 )
+
+// ToldPrefix begins the subjects of what comes at FaceTold. The receiver's name follows.
+const ToldPrefix = "told-"
 
 // KindOf returns the kind of a face: a feed's is "feed/" and its account.
 func KindOf(face string) string {
@@ -52,6 +56,8 @@ type Record struct {
 	Key string `json:"key,omitempty"`
 	// Body is a digest of the request's body.
 	Body string `json:"body,omitempty"`
+	// Content is the body that came at FaceTold, the first time that it came under its key.
+	Content string `json:"content,omitempty"`
 	// ID is the effect's, as the client's answer has it; unique in its face.
 	ID    string `json:"id,omitempty"`
 	Fault Fault  `json:"fault,omitempty"`
