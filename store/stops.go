@@ -54,8 +54,8 @@ type Stops interface {
 // connection at one destination, and lets one job at a time pass as a probe. CreateStop opens it,
 // and the next one takes the place of one that has ended; EndStop closes it, too.
 type Breakers interface {
-	// TakeProbe makes a leased job the probe of a breaker, or gives the one that is the probe more
-	// time. Until its result counts no longer, every arm under its claim token may pass, and no other
+	// TakeProbe makes a leased job the probe of a breaker, or extends the time of the one that is the
+	// probe. Until its result counts no longer, every arm under its claim token may pass, and no other
 	// job becomes the probe. It returns false if the breaker is closed, its next probe is not due, or
 	// another job is the probe.
 	TakeProbe(ctx context.Context, p Probe) (bool, error)
