@@ -448,7 +448,8 @@ bench-search: need-postgres ## Lists, counts and statistics beside ten million j
 	FIREONCE_SEARCH_JOBS=$(or $(JOBS),10000000) go test -run '^$$' -bench 'Search$$' -benchtime 1x -timeout 3h -v ./store/sqlite ./store/postgres
 
 .PHONY: bench-incidents
-bench-incidents: need-postgres ## A list of incidents beside a million jobs on both engines; JOBS=100000 for a look
+bench-incidents: need-postgres ## Find, understand and decide 10,000 unknown jobs beside a million others by three commands, and measure the lists alone, on both engines; JOBS=100000 for a look
+	FIREONCE_INCIDENT_JOBS=10000 FIREONCE_INCIDENT_OTHERS=$(or $(JOBS),1000000) go test -run '^TestIncidentIsDecided$$' -count 1 -timeout 1h ./cmd/fireonce
 	FIREONCE_SEARCH_JOBS=$(or $(JOBS),1000000) go test -run '^$$' -bench 'Incidents$$' -benchtime 1x -timeout 1h -v ./store/sqlite ./store/postgres
 
 .PHONY: bench-go

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -124,6 +125,23 @@ func actorOf(k store.APIKey) string {
 		return "api:" + k.ID
 	}
 	return "api:" + k.Name + "/" + k.ID
+}
+
+// keyIsOver reports whether the actor is a key of the store that was revoked or has expired. It reads
+// the key itself, since what goes on without a call has time for that.
+func (s *Server) keyIsOver(ctx context.Context, actor string) (bool, error) {
+	id := actor[strings.LastIndexAny(actor, ":/")+1:] // see actorOf
+	if !apikey.IsID(id) {
+		return false, nil // the operator's key, or none
+	}
+	k, err := s.cfg.Store.APIKey(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the key that acts: %w", err)
+	}
+	return !k.Live(), nil
 }
 
 // stillAdmitted refuses a caller whose key has ended since its call began. A key that cannot be

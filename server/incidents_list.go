@@ -83,13 +83,19 @@ func (s *incidentService) GetIncident(ctx context.Context, req *adminv1.GetIncid
 	if err != nil {
 		return nil, err
 	}
+	out, err := s.wholeIncident(ctx, r, in)
+	return &adminv1.GetIncidentResponse{Incident: out, ReadTime: timeToWire(r.now)}, err
+}
+
+// wholeIncident converts an incident with what GetIncident alone has of it.
+func (s *incidentService) wholeIncident(ctx context.Context, r *incidentRead, in *incident.Incident) (*adminv1.Incident, error) {
 	list, err := s.incidentsToWire(ctx, r, []*incident.Incident{in}, shownExamples)
 	if err != nil {
 		return nil, err
 	}
 	out := list[0]
 	out.Risks = convertAll(in.Risks(), riskToWire)
-	return &adminv1.GetIncidentResponse{Incident: out, ReadTime: timeToWire(r.now)}, s.addErrors(ctx, r.project, out.GetExamples())
+	return out, s.addErrors(ctx, r.project, out.GetExamples())
 }
 
 // failedSince returns since when failures are read.
@@ -136,7 +142,7 @@ func (s *incidentService) readIncidents(ctx context.Context, project string, kin
 
 // addPauses notes which of the jobs that nothing else holds are held by a pause. One of a label puts
 // its jobs off one by one, so none of them is due.
-func (s *incidentService) addPauses(ctx context.Context, project string, jobs []store.Trouble) error {
+func (s *jobService) addPauses(ctx context.Context, project string, jobs []store.Trouble) error {
 	if meta, err := s.meta(ctx); err != nil || meta.Stops == 0 {
 		return err
 	}
@@ -212,4 +218,37 @@ func (s *incidentService) addErrors(ctx context.Context, project string, example
 		at[page.Jobs[i].ID].LastError = errorToWire(page.Jobs[i].LastError)
 	}
 	return nil
+}
+
+// incidentOf returns the id of the incident that a job is in; empty: it is in none.
+func (s *jobService) incidentOf(ctx context.Context, snap job.Snapshot) (string, error) {
+	q := store.TroubleQuery{Project: snap.Project, Job: snap.ID, Limit: 1}
+	switch snap.State {
+	case job.NeedsResolution, job.Ambiguous:
+		q.Kind = store.TroubleUnknown
+	case job.Failed, job.Expired:
+		q.Kind = store.TroubleFailed
+	case job.Scheduled, job.Retrying:
+		if snap.NextAt.After(snap.Now) {
+			return "", nil
+		}
+		q.Kind = store.TroubleWaiting
+	default:
+		return "", nil
+	}
+	page, err := s.store.Troubles(ctx, q)
+	if err != nil {
+		return "", fmt.Errorf("read the job's incident: %w", err)
+	}
+	if q.Kind == store.TroubleWaiting {
+		if err := s.addPauses(ctx, snap.Project, page.Jobs); err != nil {
+			return "", err
+		}
+	}
+	for i := range page.Jobs {
+		if k, ok := incident.KeyOf(&page.Jobs[i], page.Now); ok {
+			return k.ID(snap.Project), nil
+		}
+	}
+	return "", nil
 }

@@ -45,8 +45,12 @@ func (s *incidentService) ResolveIncident(ctx context.Context, req *adminv1.Reso
 		Op: store.PlanResolve, Ruling: job.Ruling(req.GetDecision()), Override: req.GetOverrideReconciler(),
 		Incident: req.GetIncidentId(), Note: req.GetNote(), Cut: r.more[store.TroubleUnknown],
 	}
+	shown, err := s.wholeIncident(ctx, r, in)
+	if err != nil {
+		return nil, err
+	}
 	out, err := s.makePlan(ctx, p, in.Jobs, func(t *store.Trouble) store.PlanOutcome { return incident.Resolve(t, p.Ruling, p.Override) })
-	return &adminv1.ResolveIncidentResponse{Plan: out}, err
+	return &adminv1.ResolveIncidentResponse{Plan: out, Incident: shown}, err
 }
 
 // RedeliverJobs implements the RPC.

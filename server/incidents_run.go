@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -15,7 +16,8 @@ import (
 //     the version that the plan has, and written by compare-and-set;
 //   - a page's changes come before the page is finished. If the server dies in between, or two
 //     servers work on one page, a job is found changed: by this plan if the event behind its version
-//     says so, and otherwise by something else;
+//     names it, and otherwise by something else;
+//   - a plan acts for the key that started it, and for no longer than that one is good;
 //   - any server goes on with a plan of which no page was finished for a while.
 
 const (
@@ -80,6 +82,9 @@ func (s *jobService) advancePlan(ctx context.Context, p store.Plan, until time.T
 		if finished {
 			continue
 		}
+		if run.over, err = s.keyIsOver(ctx, p.StartedBy); err != nil {
+			return p, err
+		}
 		if err := run.judge(ctx, items); err != nil {
 			return p, err
 		}
@@ -95,6 +100,8 @@ type planRun struct {
 	jobs *jobService
 	plan store.Plan
 	acts bool
+	// over: the key that started the plan is no longer good.
+	over bool
 	// before is the number of items before the page.
 	before int
 }
@@ -186,6 +193,10 @@ func (r *planRun) read(ctx context.Context, items []store.PlanItem) ([]plannedJo
 
 // decide judges a job. It reports whether the job is to be changed, and fills in the change.
 func (r *planRun) decide(ctx context.Context, j plannedJob, c *store.Change) bool {
+	if r.over {
+		j.item.Outcome = store.PlanStopped
+		return false
+	}
 	c.Actor = r.plan.StartedBy
 	write, err := r.jobs.decide(ctx, jobChange{reason: r.plan.Note, ask: r.evidence(j)}, j.Snapshot, c)
 	switch {
@@ -193,6 +204,8 @@ func (r *planRun) decide(ctx context.Context, j plannedJob, c *store.Change) boo
 		r.refuse(ctx, j, err)
 	case !write:
 		j.item.Outcome = store.PlanStale // the result is in place already
+	default:
+		c.Decision.Detail = strings.TrimSuffix(r.signature()+"; "+c.Decision.Detail, "; ")
 	}
 	return write && err == nil
 }
@@ -219,19 +232,8 @@ func (r *planRun) refuse(ctx context.Context, j plannedJob, err error) {
 	j.item.Reason = uint32(r.jobs.itemError(ctx, planItem(r.plan.Op), err).GetDetail().GetReason())
 }
 
-// ruledTo are the states that rulings lead to.
-var ruledTo = map[job.Ruling]job.State{
-	job.RuleSent: job.Succeeded, job.RuleNotSent: job.Failed, job.RuleResend: job.Retrying, job.RuleCancel: job.Canceled,
-}
-
-// wrote reports whether an event is that of the plan's change of a job.
-func (r *planRun) wrote(e job.Event) bool {
-	cause, to := job.CauseRetryRequested, job.Retrying
-	if r.plan.Op == store.PlanResolve {
-		cause, to = job.CauseResolved, ruledTo[r.plan.Ruling]
-	}
-	return e.Cause == cause && e.To == to && e.Actor == r.plan.StartedBy && !e.At.Before(r.plan.Started)
-}
+// signature begins the detail of each event that the plan writes, and of no other one.
+func (r *planRun) signature() string { return "by plan " + r.plan.ID.String() }
 
 // changedSince sets the outcome of an item whose job is at another version: the plan changed it, in a
 // run whose page was not finished, or something else did.
@@ -249,7 +251,7 @@ func (r *planRun) changedSince(ctx context.Context, item *store.PlanItem) error 
 		return fmt.Errorf("read the event of a job: %w", err)
 	}
 	for _, e := range page.Events {
-		if e.Sequence == item.Version+1 && r.wrote(e) {
+		if e.Sequence == item.Version+1 && strings.HasPrefix(e.Detail, r.signature()) {
 			item.Outcome = store.PlanChanged
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -482,6 +483,86 @@ func TestPlanSurvivesItsServer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPlanStopsWithItsKey: a plan does nothing more once the key that started it is revoked or expires,
+// and says so of each job that is left.
+func TestPlanStopsWithItsKey(t *testing.T) {
+	const n = store.MaxBatch + 3
+	revoke := func(f *fixture, id string) {
+		_, err := f.store.RevokeAPIKey(f.tb.Context(), id)
+		f.must(err)
+	}
+	for name, tt := range map[string]struct {
+		at      string
+		over    func(*fixture, string)
+		stopped int
+	}{
+		"revoked after a page":          {"behind the end of a page", revoke, 3},
+		"expired after a page":          {"behind the end of a page", func(f *fixture, _ string) { f.clock.advance(time.Hour) }, 3},
+		"revoked after the last change": {"before the end of a page", revoke, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, func(cfg *server.Config) { cfg.Store = &killedStore{Store: cfg.Store.(store.Store), at: tt.at} })
+			c := overConnect(f)
+			f.unknownJobs(n)
+			key := f.issue(server.DefaultProject, server.Scopes(), func(k *store.NewAPIKey) { k.Name, k.Lifetime = "night/shift", time.Hour })
+			plan, err := f.resolveIncident(c, &adminv1.ResolveIncidentRequest{
+				IncidentId: f.incident(c, unknownKind).GetIncidentId(), Decision: notSent, Note: "n",
+			})
+			f.must(err)
+			_, err = f.store.StartPlan(t.Context(), server.DefaultProject, f.id(plan.GetPlanId()), "api:night/shift/"+key.ID)
+			f.must(err)
+			if err := f.server.ResumePlans(t.Context(), 0); err == nil {
+				t.Fatal("the server was not killed")
+			}
+			tt.over(f, key.ID)
+			f.must(f.server.ResumePlans(t.Context(), 0))
+			got, err := ask[adminv1.GetPlanResponse](t, c, incidentsPath+"GetPlan", &adminv1.GetPlanRequest{PlanId: plan.GetPlanId()})
+			f.must(err)
+			if p := got.GetPlan(); p.GetState() != adminv1.PlanState_PLAN_STATE_DONE || int(p.GetChangedCount()) != n-tt.stopped || int(p.GetLeftOutCount()) != tt.stopped {
+				t.Errorf("plan %v", got)
+			}
+			if jobs := f.planJobs(c, plan.GetPlanId(), adminv1.PlanOutcome_PLAN_OUTCOME_STOPPED); len(jobs) != tt.stopped {
+				t.Errorf("stopped: %v", jobs)
+			}
+			left := 0
+			for _, in := range f.incidents(c, unknownKind) {
+				left += int(in.GetJobCount())
+			}
+			if left != tt.stopped {
+				t.Errorf("%d jobs are undecided, want %d", left, tt.stopped)
+			}
+		})
+	}
+}
+
+// TestPlanOwnsItsChanges: what its starter does beside a plan, although it is the same, is not the plan's.
+func TestPlanOwnsItsChanges(t *testing.T) {
+	f := start(t)
+	c := overConnect(f)
+	ids := f.unknownJobs(3)
+	plan, err := f.resolveIncident(c, &adminv1.ResolveIncidentRequest{
+		IncidentId: f.incident(c, unknownKind).GetIncidentId(), Decision: notSent, Note: "n",
+	})
+	f.must(err)
+	_, err = f.store.StartPlan(t.Context(), server.DefaultProject, f.id(plan.GetPlanId()), "api")
+	f.must(err)
+	alone, err := ask[fireoncev1.GetJobResponse](t, c, jobsPath+"GetJob", &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: ids[1].String()}})
+	f.must(err)
+	f.must(c.call(t.Context(), jobsPath+"ResolveJob", &fireoncev1.ResolveJobRequest{
+		Job: &fireoncev1.ResolveJobRequest_JobId{JobId: ids[1].String()}, Etag: alone.GetJob().GetEtag(), Decision: notSent, Note: "n",
+	}, &fireoncev1.ResolveJobResponse{}))
+	f.must(f.server.ResumePlans(t.Context(), 0))
+	want := map[string]adminv1.PlanOutcome{
+		"order-0": adminv1.PlanOutcome_PLAN_OUTCOME_CHANGED, "order-1": adminv1.PlanOutcome_PLAN_OUTCOME_STALE, "order-2": adminv1.PlanOutcome_PLAN_OUTCOME_CHANGED,
+	}
+	if got := f.planJobs(c, plan.GetPlanId()); !maps.Equal(got, want) {
+		t.Errorf("outcomes %v, want %v", got, want)
+	}
+	if events := f.history(ids[0].String()); events[len(events)-1].Detail != "by plan "+plan.GetPlanId() {
+		t.Errorf("event %+v", events[len(events)-1])
 	}
 }
 

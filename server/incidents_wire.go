@@ -145,6 +145,7 @@ var planOutcomes = map[store.PlanOutcome]adminv1.PlanOutcome{
 	store.PlanContrary:   adminv1.PlanOutcome_PLAN_OUTCOME_CONTRARY,
 	store.PlanLooking:    adminv1.PlanOutcome_PLAN_OUTCOME_LOOKING,
 	store.PlanUnproven:   adminv1.PlanOutcome_PLAN_OUTCOME_UNPROVEN,
+	store.PlanStopped:    adminv1.PlanOutcome_PLAN_OUTCOME_STOPPED,
 }
 
 // planJobs converts items of a plan, with the jobs' keys.

@@ -40,6 +40,9 @@ func (s *jobService) GetJob(ctx context.Context, req *fireoncev1.GetJobRequest) 
 	if out.Firing, err = s.madeBy(ctx, snap); err != nil {
 		return nil, err
 	}
+	if out.IncidentId, err = s.incidentOf(ctx, snap); err != nil {
+		return nil, err
+	}
 	if out.Callback, err = s.callbackOf(ctx, snap); err != nil {
 		return nil, err
 	}

@@ -64,8 +64,11 @@ func (s *scanStore) Count(ctx context.Context, q store.JobQuery, by store.GroupB
 	return scan(ctx, s, q.Project, func() (store.JobCounts, error) { return s.Store.Count(ctx, q, by) })
 }
 
-// Troubles implements store.Incidents.
+// Troubles implements store.Incidents. That of one job is no scan.
 func (s *scanStore) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+	if !q.Job.IsZero() {
+		return s.Store.Troubles(ctx, q)
+	}
 	return scan(ctx, s, q.Project, func() (store.TroublePage, error) { return s.Store.Troubles(ctx, q) })
 }
 

@@ -234,6 +234,7 @@ func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, er
 	q := store.JobQuery{
 		Project: project, Labels: f.GetLabels(), States: castAll[job.State](f.GetStates()),
 		ErrorKinds: convertAll(f.GetErrorKinds(), failureFromWire), Classes: castAll[job.Class](f.GetEffectClasses()),
+		Destinations: f.GetDestinations(),
 	}
 	var err error
 	if q.States, err = inPhases(q.States, f.GetPhases()); err != nil {

@@ -47,6 +47,8 @@ type TroubleQuery struct {
 	// Since bounds the ends of TroubleFailed, and the effects of Unproven; inclusive.
 	Since time.Time
 	Limit int
+	// Job selects this job alone, whenever it ended; zero: all. Not of Unproven.
+	Job job.ID
 }
 
 // TroublePage is the answer to a TroubleQuery.

@@ -168,7 +168,9 @@ type JobQuery struct {
 	Recipient  string
 	ErrorKinds []job.FailureKind // of the last error
 	Classes    []job.Class
-	Labels     map[string]string
+	// Destinations are hold keys.
+	Destinations []string
+	Labels       map[string]string
 	// OnlyLeftBehind selects, of CANCELED jobs, only those that were left behind
 	// (job.Status.LeftBehind).
 	OnlyLeftBehind bool

@@ -126,6 +126,8 @@ const (
 	PlanLooking
 	// PlanUnproven: an attempt of the job was closed without a proof, by a ruling or a policy.
 	PlanUnproven
+	// PlanStopped: the key that started the plan was revoked, or expired, before the job's turn.
+	PlanStopped
 )
 
 // LeftOut reports whether the plan leaves the job as it is.

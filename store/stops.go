@@ -345,8 +345,10 @@ type StopPage struct {
 
 // StopPreview is what a stop would hold back.
 type StopPreview struct {
-	// Waiting counts the jobs that wait to start, now or later, at most StopCounted. Repeats
-	// counts those that wait to be repeated under their keys.
+	// Waiting counts the jobs that wait to start, now or later, but for replies that wait for
+	// their predecessors. It is a lower bound: StopCounted jobs are read, of the connection, of
+	// the project or, for a stop of every project, of all. Repeats counts those that wait to be
+	// repeated under their keys.
 	Waiting, Repeats int64
 	// UnderWay counts the jobs that are SENDING, at most StopCounted: a stop lets them finish.
 	UnderWay int64

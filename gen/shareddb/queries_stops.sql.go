@@ -343,30 +343,69 @@ func (q *Queries) PreviewUnderWay(ctx context.Context, arg PreviewUnderWayParams
 const previewWaiting = `-- name: PreviewWaiting :one
 SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w
-    WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity' LIMIT $1
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE ($2::text = '' OR s.project = $2) AND ($3::text = '' OR c.connector = $3)
-    AND ($4::boolean OR s.connection_id = $5::uuid) AND ($6::text = '' OR s.hold_key = $6)
-    AND j.labels @> $7::text::jsonb
+    WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity'
+        AND w.waits_for IS NULL LIMIT $1
+) AS s JOIN connections AS c ON c.id = s.connection_id
+WHERE ($2::text = '' OR c.connector = $2) AND ($3::text = '' OR s.hold_key = $3)
 `
 
 type PreviewWaitingParams struct {
-	Most          int32
-	Project       string
-	Connector     string
-	AnyConnection bool
-	Connection    job.ID
-	HoldKey       string
-	Labels        string
+	Most      int32
+	Connector string
+	HoldKey   string
 }
 
+// Of all jobs that wait to start, @most are read.
 func (q *Queries) PreviewWaiting(ctx context.Context, arg PreviewWaitingParams) (int64, error) {
-	row := q.db.QueryRow(ctx, previewWaiting,
-		arg.Most,
+	row := q.db.QueryRow(ctx, previewWaiting, arg.Most, arg.Connector, arg.HoldKey)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const previewWaitingOfConnection = `-- name: PreviewWaitingOfConnection :one
+SELECT count(*) FROM (
+    SELECT w.job_id FROM job_state AS w
+    WHERE w.connection_id = $1 AND w.state IN (1, 6) AND w.waits_for IS NULL LIMIT $2
+) AS s
+`
+
+type PreviewWaitingOfConnectionParams struct {
+	Connection job.ID
+	Most       int32
+}
+
+func (q *Queries) PreviewWaitingOfConnection(ctx context.Context, arg PreviewWaitingOfConnectionParams) (int64, error) {
+	row := q.db.QueryRow(ctx, previewWaitingOfConnection, arg.Connection, arg.Most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const previewWaitingOfProject = `-- name: PreviewWaitingOfProject :one
+SELECT count(*) FROM (
+    SELECT w.job_id, w.connection_id, w.hold_key FROM job_state AS w
+    WHERE w.project = $1 AND w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6)
+        AND w.waits_for IS NULL LIMIT $2
+) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
+WHERE ($3::text = '' OR c.connector = $3) AND ($4::text = '' OR s.hold_key = $4)
+    AND j.labels @> $5::text::jsonb
+`
+
+type PreviewWaitingOfProjectParams struct {
+	Project   string
+	Most      int32
+	Connector string
+	HoldKey   string
+	Labels    string
+}
+
+// Of a project's jobs that wait to start, @most are read.
+func (q *Queries) PreviewWaitingOfProject(ctx context.Context, arg PreviewWaitingOfProjectParams) (int64, error) {
+	row := q.db.QueryRow(ctx, previewWaitingOfProject,
 		arg.Project,
+		arg.Most,
 		arg.Connector,
-		arg.AnyConnection,
-		arg.Connection,
 		arg.HoldKey,
 		arg.Labels,
 	)

@@ -64,13 +64,19 @@ func sum(text string) string {
 // Looks reports whether a text begins as a key of this kind does.
 func Looks(text string) bool { return strings.HasPrefix(text, prefix) }
 
+// IsID reports whether a text has the form of a key's id.
+func IsID(text string) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == idSize && hex.EncodeToString(b) == text
+}
+
 // Parse parses a key. It fails with ErrForm.
 func Parse(text string) (Key, error) {
 	if len(text) != length || !Looks(text) || text[idEnd] != '_' {
 		return Key{}, ErrForm
 	}
 	id := text[len(prefix):idEnd]
-	if b, err := hex.DecodeString(id); err != nil || hex.EncodeToString(b) != id {
+	if !IsID(id) {
 		return Key{}, ErrForm
 	}
 	body := text[:length-6]

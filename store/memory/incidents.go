@@ -18,7 +18,7 @@ func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.Troub
 		for _, state := range troubleStates(q.Kind) {
 			var walk []*record
 			for _, r := range t.all {
-				if r.job.Project == q.Project && r.job.State == state && t.walks(q, r) {
+				if r.job.Project == q.Project && r.job.State == state && (t.walks(q, r) && q.Job.IsZero() || r.job.ID == q.Job) {
 					walk = append(walk, r)
 				}
 			}

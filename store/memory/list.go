@@ -70,6 +70,7 @@ func (t *tx) selected(q store.JobQuery, r *record) bool {
 		len(q.Jobs) > 0 && !slices.Contains(q.Jobs, j.ID),
 		len(q.ErrorKinds) > 0 && !slices.Contains(q.ErrorKinds, errorKind(r)),
 		len(q.Classes) > 0 && !slices.Contains(q.Classes, j.Class),
+		len(q.Destinations) > 0 && !slices.Contains(q.Destinations, j.HoldKey),
 		!strings.HasPrefix(j.Key, q.KeyPrefix), !strings.Contains(j.Key, q.KeyText),
 		q.ExternalID != "" && (j.State != job.Succeeded || r.effect == nil || r.effect.ExternalID != q.ExternalID),
 		q.Recipient != "" && !slices.Contains(r.recipients, q.Recipient),

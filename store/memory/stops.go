@@ -238,8 +238,10 @@ func (s *Store) PreviewStop(ctx context.Context, stop store.Stop, limit int) (st
 			case j.State == job.Sending:
 				out.UnderWay = min(out.UnderWay+1, store.StopCounted)
 			case j.State.Runnable():
-				out.Waiting = min(out.Waiting+1, store.StopCounted)
-				if j.WaitsFor.IsZero() && j.StartDeadline.After(t.now) && !j.StartDeadline.After(end) {
+				if j.WaitsFor.IsZero() {
+					out.Waiting = min(out.Waiting+1, store.StopCounted)
+				}
+				if j.StartDeadline.After(t.now) && !j.StartDeadline.After(end) {
 					over = append(over, r)
 				}
 			case j.State == job.Ambiguous && j.Class == job.Keyed && j.CancelAsked.IsZero():

@@ -34,16 +34,27 @@ var troubleWalks = map[store.TroubleKind][]string{
 	},
 }
 
+// oneTrouble is the walk of a query of one job.
+var oneTrouble = []string{"SELECT %[1]s FROM job_state AS s WHERE s.project = $1::text AND s.job_id = $4::uuid LIMIT %[2]d"}
+
+// walksOf are the parts of a query's walk.
+func walksOf(q store.TroubleQuery) []string {
+	if !q.Job.IsZero() {
+		return oneTrouble
+	}
+	return troubleWalks[q.Kind]
+}
+
 // troubleParams begins a statement with the types of all parameters, whichever it uses: the
-// project, since when, and the present.
-const troubleParams = "WITH params AS (SELECT $1::text, $2::timestamptz, $3::timestamptz) "
+// project, since when, the present, and one job.
+const troubleParams = "WITH params AS (SELECT $1::text, $2::timestamptz, $3::timestamptz, $4::uuid) "
 
 // troubleText is a statement that reads the jobs in a kind of trouble.
-func troubleText(kind store.TroubleKind, limit int) string {
+func troubleText(q store.TroubleQuery) string {
 	// The first attempt that matters, and the attempts whose results do.
 	first, results := "true", "true"
 	cond := "s.state IN (9, 11)"
-	switch kind {
+	switch q.Kind {
 	case store.TroubleUnknown:
 		first, results, cond = "a.result IN (0, 4, 5)", "a.round = s.armed_round", "s.state IN (5, 7)"
 	case store.TroubleWaiting:
@@ -51,8 +62,8 @@ func troubleText(kind store.TroubleKind, limit int) string {
 	case store.TroubleFailed:
 	}
 	var parts []string
-	for i, walk := range troubleWalks[kind] {
-		parts = append(parts, fmt.Sprintf("SELECT * FROM ("+walk+") AS w%[3]d", troubleRow, limit, i))
+	for i, walk := range walksOf(q) {
+		parts = append(parts, fmt.Sprintf("SELECT * FROM ("+walk+") AS w%[3]d", troubleRow, q.Walked(), i))
 	}
 	return troubleParams + fmt.Sprintf(`SELECT s.job_id, s.version, s.state, s.connection_id, s.hold_key, s.class, s.looks, s.next_at, s.fence_at, s.updated_at, s.ended_at,
 		s.error_kind, s.error_status, coalesce(s.result, 0), coalesce(s.kind, 0), coalesce(s.http_status, 0), s.attempt, s.armed_at,
@@ -77,7 +88,7 @@ func troubleText(kind store.TroubleKind, limit int) string {
 // walked counts the jobs that the parts of a walk have.
 func (v View) walked(ctx context.Context, q store.TroubleQuery, args []any) (more bool, err error) {
 	var counts []string
-	for i, walk := range troubleWalks[q.Kind] {
+	for i, walk := range walksOf(q) {
 		counts = append(counts, fmt.Sprintf("SELECT count(*) FROM ("+walk+") AS w%[3]d", "s.job_id", q.Walked(), i))
 	}
 	rows, err := v.DB.Query(ctx, troubleParams+strings.Join(counts, " UNION ALL "), args...)
@@ -105,12 +116,12 @@ func (r *Roles) Troubles(ctx context.Context, q store.TroubleQuery) (store.Troub
 		if err := v.BoundPlans(ctx); err != nil {
 			return out, err
 		}
-		args := func() []any { return []any{q.Project, q.From(), v.Now} }
+		args := func() []any { return []any{q.Project, q.From(), v.Now, q.Job} }
 		var err error
 		if out.More, err = v.walked(ctx, q, args()); err != nil {
 			return out, err
 		}
-		rows, err := v.DB.Query(ctx, troubleText(q.Kind, q.Walked()), args()...)
+		rows, err := v.DB.Query(ctx, troubleText(q), args()...)
 		if err != nil {
 			return out, err
 		}

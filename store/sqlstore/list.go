@@ -320,6 +320,9 @@ func (l *listing) kinds() {
 	if len(q.Classes) > 0 {
 		l.must("s.class = ANY (%s)", l.arg("smallint[]", numbers(q.Classes)))
 	}
+	if len(q.Destinations) > 0 {
+		l.must("s.hold_key = ANY (%s)", l.arg("text[]", q.Destinations))
+	}
 	if len(q.States) > 0 && q.Order.ByCreated() && !l.createdByState {
 		l.rest = append(l.rest, l.states...)
 		if !q.OnlyLeftBehind {

@@ -148,10 +148,26 @@ SELECT count(*) FROM (
 ) AS u;
 
 -- name: PreviewWaiting :one
+-- Of all jobs that wait to start, @most are read.
 SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w
-    WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity' LIMIT @most
+    WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity'
+        AND w.waits_for IS NULL LIMIT @most
+) AS s JOIN connections AS c ON c.id = s.connection_id
+WHERE (@connector::text = '' OR c.connector = @connector) AND (@hold_key::text = '' OR s.hold_key = @hold_key);
+
+-- name: PreviewWaitingOfProject :one
+-- Of a project's jobs that wait to start, @most are read.
+SELECT count(*) FROM (
+    SELECT w.job_id, w.connection_id, w.hold_key FROM job_state AS w
+    WHERE w.project = @project AND w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6)
+        AND w.waits_for IS NULL LIMIT @most
 ) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE (@project::text = '' OR s.project = @project) AND (@connector::text = '' OR c.connector = @connector)
-    AND (@any_connection::boolean OR s.connection_id = @connection::uuid) AND (@hold_key::text = '' OR s.hold_key = @hold_key)
+WHERE (@connector::text = '' OR c.connector = @connector) AND (@hold_key::text = '' OR s.hold_key = @hold_key)
     AND j.labels @> sqlc.arg('labels')::text::jsonb;
+
+-- name: PreviewWaitingOfConnection :one
+SELECT count(*) FROM (
+    SELECT w.job_id FROM job_state AS w
+    WHERE w.connection_id = @connection AND w.state IN (1, 6) AND w.waits_for IS NULL LIMIT @most
+) AS s;

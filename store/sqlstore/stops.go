@@ -369,11 +369,7 @@ func (r *Roles) PreviewStop(ctx context.Context, s store.Stop, limit int) (store
 			return out, fmt.Errorf("repeats: %w", err)
 		}
 		out.Repeats = int64(len(repeats))
-		out.Waiting, err = v.Q.PreviewWaiting(ctx, shareddb.PreviewWaitingParams{
-			Most: over.Most, Project: over.Project, Connector: over.Connector, AnyConnection: over.AnyConnection,
-			Connection: over.Connection, HoldKey: over.HoldKey, Labels: over.Labels,
-		})
-		if err != nil {
+		if out.Waiting, err = v.countWaiting(ctx, s, over.Labels); err != nil {
 			return out, fmt.Errorf("waiting jobs: %w", err)
 		}
 		out.UnderWay, err = v.Q.PreviewUnderWay(ctx, shareddb.PreviewUnderWayParams{
@@ -390,6 +386,22 @@ func (r *Roles) PreviewStop(ctx context.Context, s store.Stop, limit int) (store
 		out.KeyEnds, err = v.Snapshots(ctx, repeats, true)
 		return out, err
 	})
+}
+
+// countWaiting counts the jobs that wait to start and that a stop would hold back, by the narrowest
+// index that leads to them: not more than store.StopCounted are read.
+func (v View) countWaiting(ctx context.Context, s store.Stop, labels string) (int64, error) {
+	const most = store.StopCounted
+	switch {
+	case s.Scope == store.StopConnection:
+		return v.Q.PreviewWaitingOfConnection(ctx, shareddb.PreviewWaitingOfConnectionParams{Connection: s.Connection, Most: most})
+	case s.Project != "":
+		return v.Q.PreviewWaitingOfProject(ctx, shareddb.PreviewWaitingOfProjectParams{
+			Project: s.Project, Most: most, Connector: s.Connector, HoldKey: s.Destination, Labels: labels,
+		})
+	default:
+		return v.Q.PreviewWaiting(ctx, shareddb.PreviewWaitingParams{Most: most, Connector: s.Connector, HoldKey: s.Destination})
+	}
 }
 
 func toStop(r shareddb.Stop) store.Stop {

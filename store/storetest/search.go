@@ -47,6 +47,7 @@ func (n naive) selects(q store.JobQuery, s job.Snapshot, recipients []string) bo
 		one(slices.Contains(q.Jobs, s.ID), len(q.Jobs) > 0) &&
 		one(slices.Contains(q.ErrorKinds, kind), len(q.ErrorKinds) > 0) &&
 		one(slices.Contains(q.Classes, s.Class), len(q.Classes) > 0) &&
+		one(slices.Contains(q.Destinations, s.HoldKey), len(q.Destinations) > 0) &&
 		strings.HasPrefix(s.Key, q.KeyPrefix) && strings.Contains(s.Key, q.KeyText) &&
 		one(s.Effect != nil && s.Effect.ExternalID == q.ExternalID, q.ExternalID != "") &&
 		one(slices.Contains(recipients, q.Recipient), q.Recipient != "") &&
@@ -76,6 +77,7 @@ func searchRandom(f *fixture) { //nolint:cyclop,funlen // one filter after the o
 				n.Class, n.Recipients = conns[i%3].Class, to
 				n.Spec.Key = fmt.Sprintf("shop-%d:order-%d%%_:%s", r.IntN(3), r.IntN(9), n.Spec.ID)
 				n.Spec.Labels = map[string]string{"team": []string{"red", "blue"}[r.IntN(2)]}
+				n.Spec.HoldKey = []string{holdKey, "https://other.example"}[i%2]
 			})
 			s := f.create(n)[0].Snapshot
 			who[s.ID] = to
@@ -131,6 +133,9 @@ func searchRandom(f *fixture) { //nolint:cyclop,funlen // one filter after the o
 		}
 		if some() {
 			q.Classes = []job.Class{job.Class(1 + r.IntN(4))}
+		}
+		if some() {
+			q.Destinations = []string{"https://other.example", []string{holdKey, "https://none.example"}[r.IntN(2)]}
 		}
 		if some() {
 			q.KeyPrefix = []string{"shop-1", "shop-1:order-4%_", "key-", "Shop", "shop-1:order-%"}[r.IntN(5)]

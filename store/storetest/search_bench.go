@@ -20,6 +20,8 @@ type SearchFixture struct {
 	// 100,000, and the others share the rest.
 	Connections []job.ID
 	Now         time.Time
+	// Ended: no job has anything left to do, so that a server can run over them.
+	Ended bool
 	// Read returns how many pages the database has read, out of its cache or not, and how
 	// many rows and entries of indexes, if it counts them.
 	Read func() (pages, rows int64)
@@ -44,6 +46,14 @@ var SearchRow = struct{ State, Class, ErrorKind, Key, Labels, Conn, External, Re
 	// Of jobs that SUCCEEDED.
 	External:  "(CASE WHEN i % 10 = 4 THEN 'object-' || i END)",
 	Recipient: "(CASE WHEN i % 4 = 2 THEN 'user-' || (i % 100000) || '@example.com' END)",
+}
+
+// State has the state of job i.
+func (f SearchFixture) State() string {
+	if f.Ended {
+		return "(CASE WHEN i % 20 = 11 THEN 9 WHEN i % 100 = 22 THEN 10 WHEN i % 100 = 33 THEN 11 ELSE 8 END)"
+	}
+	return SearchRow.State
 }
 
 // SearchJobs is the number of jobs that FIREONCE_SEARCH_JOBS asks for; 0: none.

@@ -458,11 +458,12 @@ func stopPreview(f *fixture) {
 	longer := f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 30 * time.Minute })
 	f.submit(ofTeam("red"), func(n *store.NewJob) { n.Spec.StartWindow = 48 * time.Hour })
 	f.submit(on(other), holding("elsewhere"), func(n *store.NewJob) { n.Spec.StartWindow = 5 * time.Minute })
+	reply := f.submit(ofTeam("red"), replying(longer.ID), waitingFor(15*time.Minute)) // waits for a job, not for the stop's end
 	for name, s := range f.everyScope() {
 		s.End = f.job(short.ID).Now.Add(20 * time.Minute)
 		got, err := f.s.PreviewStop(f.ctx, s, 10)
 		f.ok(err)
-		want, ids := int64(3), []job.ID{short.ID}
+		want, ids := int64(3), []job.ID{short.ID, reply.ID}
 		if s.Scope == store.StopEverything || s.Scope == store.StopProject {
 			want = 4
 		}
@@ -484,7 +485,7 @@ func stopPreview(f *fixture) {
 	}
 	got, err := f.s.PreviewStop(f.ctx, store.Stop{Scope: store.StopConnection, Connection: f.conn.ID, Project: project}, 10)
 	f.ok(err)
-	f.is(len(got.WindowEnds) == 2 && got.WindowEnds[1].ID == longer.ID, true, "without an end: %v", got.WindowEnds)
+	f.is(len(got.WindowEnds) == 3 && got.WindowEnds[2].ID == longer.ID, true, "without an end: %v", got.WindowEnds)
 	f.is(f.meta().Stops, int64(0), "stops after previews")
 }
 

@@ -1128,8 +1128,10 @@ func (x *ResolveIncidentRequest) GetPlanId() string {
 }
 
 type ResolveIncidentResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Plan  *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	// The incident as it is planned about, as of GetIncident. Only of a plan that is made now.
+	Incident      *Incident `protobuf:"bytes,2,opt,name=incident,proto3" json:"incident,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1167,6 +1169,13 @@ func (*ResolveIncidentResponse) Descriptor() ([]byte, []int) {
 func (x *ResolveIncidentResponse) GetPlan() *Plan {
 	if x != nil {
 		return x.Plan
+	}
+	return nil
+}
+
+func (x *ResolveIncidentResponse) GetIncident() *Incident {
+	if x != nil {
+		return x.Incident
 	}
 	return nil
 }
@@ -1728,9 +1737,10 @@ const file_fireonce_admin_v1_incident_service_proto_rawDesc = "" +
 	"\x04note\x18\x03 \x01(\tB.\xbaH+r)\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12/\n" +
 	"\x13override_reconciler\x18\x04 \x01(\bR\x12overrideReconciler\x12$\n" +
 	"\aplan_id\x18\x05 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06planId:\xac\x02\xbaH\xa8\x02\x1a\xa5\x02\n" +
-	"\x15resolve_incident.plan\x12Vset incident_id, decision and note to plan, or plan_id alone to start what was planned\x1a\xb3\x01this.plan_id == '' ? this.incident_id != '' && this.decision != 0 && this.note != '' : this.incident_id == '' && this.decision == 0 && this.note == '' && !this.override_reconciler\"F\n" +
+	"\x15resolve_incident.plan\x12Vset incident_id, decision and note to plan, or plan_id alone to start what was planned\x1a\xb3\x01this.plan_id == '' ? this.incident_id != '' && this.decision != 0 && this.note != '' : this.incident_id == '' && this.decision == 0 && this.note == '' && !this.override_reconciler\"\x7f\n" +
 	"\x17ResolveIncidentResponse\x12+\n" +
-	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\"\xf3\x06\n" +
+	"\x04plan\x18\x01 \x01(\v2\x17.fireonce.admin.v1.PlanR\x04plan\x127\n" +
+	"\bincident\x18\x02 \x01(\v2\x1b.fireonce.admin.v1.IncidentR\bincident\"\xf3\x06\n" +
 	"\x14RedeliverJobsRequest\x12?\n" +
 	"\fincident_ids\x18\x01 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x102\x18\x01\"\x10r\x0e\x10\x01\x18@2\b^[!-~]+$R\vincidentIds\x129\n" +
 	"\x0econnection_key\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\rconnectionKey\x12?\n" +
@@ -1868,33 +1878,34 @@ var file_fireonce_admin_v1_incident_service_proto_depIdxs = []int32{
 	23, // 29: fireonce.admin.v1.GetIncidentResponse.read_time:type_name -> google.protobuf.Timestamp
 	29, // 30: fireonce.admin.v1.ResolveIncidentRequest.decision:type_name -> fireonce.v1.Resolution.Decision
 	30, // 31: fireonce.admin.v1.ResolveIncidentResponse.plan:type_name -> fireonce.admin.v1.Plan
-	23, // 32: fireonce.admin.v1.RedeliverJobsRequest.end_time_from:type_name -> google.protobuf.Timestamp
-	31, // 33: fireonce.admin.v1.RedeliverJobsRequest.pace:type_name -> google.protobuf.Duration
-	30, // 34: fireonce.admin.v1.RedeliverJobsResponse.plan:type_name -> fireonce.admin.v1.Plan
-	6,  // 35: fireonce.admin.v1.RedeliverJobsResponse.unproven_examples:type_name -> fireonce.admin.v1.IncidentExample
-	30, // 36: fireonce.admin.v1.GetPlanResponse.plan:type_name -> fireonce.admin.v1.Plan
-	30, // 37: fireonce.admin.v1.ListPlansResponse.plans:type_name -> fireonce.admin.v1.Plan
-	32, // 38: fireonce.admin.v1.ListPlanJobsRequest.outcomes:type_name -> fireonce.admin.v1.PlanOutcome
-	33, // 39: fireonce.admin.v1.ListPlanJobsResponse.jobs:type_name -> fireonce.admin.v1.PlanJob
-	9,  // 40: fireonce.admin.v1.IncidentService.ListIncidents:input_type -> fireonce.admin.v1.ListIncidentsRequest
-	11, // 41: fireonce.admin.v1.IncidentService.GetIncident:input_type -> fireonce.admin.v1.GetIncidentRequest
-	13, // 42: fireonce.admin.v1.IncidentService.ResolveIncident:input_type -> fireonce.admin.v1.ResolveIncidentRequest
-	15, // 43: fireonce.admin.v1.IncidentService.RedeliverJobs:input_type -> fireonce.admin.v1.RedeliverJobsRequest
-	17, // 44: fireonce.admin.v1.IncidentService.GetPlan:input_type -> fireonce.admin.v1.GetPlanRequest
-	19, // 45: fireonce.admin.v1.IncidentService.ListPlans:input_type -> fireonce.admin.v1.ListPlansRequest
-	21, // 46: fireonce.admin.v1.IncidentService.ListPlanJobs:input_type -> fireonce.admin.v1.ListPlanJobsRequest
-	10, // 47: fireonce.admin.v1.IncidentService.ListIncidents:output_type -> fireonce.admin.v1.ListIncidentsResponse
-	12, // 48: fireonce.admin.v1.IncidentService.GetIncident:output_type -> fireonce.admin.v1.GetIncidentResponse
-	14, // 49: fireonce.admin.v1.IncidentService.ResolveIncident:output_type -> fireonce.admin.v1.ResolveIncidentResponse
-	16, // 50: fireonce.admin.v1.IncidentService.RedeliverJobs:output_type -> fireonce.admin.v1.RedeliverJobsResponse
-	18, // 51: fireonce.admin.v1.IncidentService.GetPlan:output_type -> fireonce.admin.v1.GetPlanResponse
-	20, // 52: fireonce.admin.v1.IncidentService.ListPlans:output_type -> fireonce.admin.v1.ListPlansResponse
-	22, // 53: fireonce.admin.v1.IncidentService.ListPlanJobs:output_type -> fireonce.admin.v1.ListPlanJobsResponse
-	47, // [47:54] is the sub-list for method output_type
-	40, // [40:47] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	2,  // 32: fireonce.admin.v1.ResolveIncidentResponse.incident:type_name -> fireonce.admin.v1.Incident
+	23, // 33: fireonce.admin.v1.RedeliverJobsRequest.end_time_from:type_name -> google.protobuf.Timestamp
+	31, // 34: fireonce.admin.v1.RedeliverJobsRequest.pace:type_name -> google.protobuf.Duration
+	30, // 35: fireonce.admin.v1.RedeliverJobsResponse.plan:type_name -> fireonce.admin.v1.Plan
+	6,  // 36: fireonce.admin.v1.RedeliverJobsResponse.unproven_examples:type_name -> fireonce.admin.v1.IncidentExample
+	30, // 37: fireonce.admin.v1.GetPlanResponse.plan:type_name -> fireonce.admin.v1.Plan
+	30, // 38: fireonce.admin.v1.ListPlansResponse.plans:type_name -> fireonce.admin.v1.Plan
+	32, // 39: fireonce.admin.v1.ListPlanJobsRequest.outcomes:type_name -> fireonce.admin.v1.PlanOutcome
+	33, // 40: fireonce.admin.v1.ListPlanJobsResponse.jobs:type_name -> fireonce.admin.v1.PlanJob
+	9,  // 41: fireonce.admin.v1.IncidentService.ListIncidents:input_type -> fireonce.admin.v1.ListIncidentsRequest
+	11, // 42: fireonce.admin.v1.IncidentService.GetIncident:input_type -> fireonce.admin.v1.GetIncidentRequest
+	13, // 43: fireonce.admin.v1.IncidentService.ResolveIncident:input_type -> fireonce.admin.v1.ResolveIncidentRequest
+	15, // 44: fireonce.admin.v1.IncidentService.RedeliverJobs:input_type -> fireonce.admin.v1.RedeliverJobsRequest
+	17, // 45: fireonce.admin.v1.IncidentService.GetPlan:input_type -> fireonce.admin.v1.GetPlanRequest
+	19, // 46: fireonce.admin.v1.IncidentService.ListPlans:input_type -> fireonce.admin.v1.ListPlansRequest
+	21, // 47: fireonce.admin.v1.IncidentService.ListPlanJobs:input_type -> fireonce.admin.v1.ListPlanJobsRequest
+	10, // 48: fireonce.admin.v1.IncidentService.ListIncidents:output_type -> fireonce.admin.v1.ListIncidentsResponse
+	12, // 49: fireonce.admin.v1.IncidentService.GetIncident:output_type -> fireonce.admin.v1.GetIncidentResponse
+	14, // 50: fireonce.admin.v1.IncidentService.ResolveIncident:output_type -> fireonce.admin.v1.ResolveIncidentResponse
+	16, // 51: fireonce.admin.v1.IncidentService.RedeliverJobs:output_type -> fireonce.admin.v1.RedeliverJobsResponse
+	18, // 52: fireonce.admin.v1.IncidentService.GetPlan:output_type -> fireonce.admin.v1.GetPlanResponse
+	20, // 53: fireonce.admin.v1.IncidentService.ListPlans:output_type -> fireonce.admin.v1.ListPlansResponse
+	22, // 54: fireonce.admin.v1.IncidentService.ListPlanJobs:output_type -> fireonce.admin.v1.ListPlanJobsResponse
+	48, // [48:55] is the sub-list for method output_type
+	41, // [41:48] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_admin_v1_incident_service_proto_init() }

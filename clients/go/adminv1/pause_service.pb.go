@@ -748,8 +748,10 @@ func (x *PausedJob) GetEndTime() *timestamppb.Timestamp {
 // The jobs that a pause would hold back.
 type PausePreview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs that wait to start, now or later, and jobs whose outcome is unknown that wait to be
-	// repeated under their keys. Lower bounds: at most 10,000 jobs are looked at, and 500 repeats.
+	// Jobs that wait to start, now or later, but for replies that wait for another job; and jobs
+	// whose outcome is unknown that wait to be repeated under their keys. Lower bounds: at most
+	// 10,000 waiting jobs are looked at, of the connection, of the project or, if every project is
+	// paused, of all; and 500 repeats.
 	WaitingCount int64 `protobuf:"varint,1,opt,name=waiting_count,json=waitingCount,proto3" json:"waiting_count,omitempty"`
 	RepeatCount  int64 `protobuf:"varint,2,opt,name=repeat_count,json=repeatCount,proto3" json:"repeat_count,omitempty"`
 	// Jobs whose start window, or whose time to keep trying, would end before the pause does, or

@@ -107,6 +107,8 @@ const (
 	// An attempt of the job was closed without a proof, by a ruling or by its delivery. Another try may
 	// make the effect a second time.
 	PlanOutcome_PLAN_OUTCOME_UNPROVEN PlanOutcome = 206
+	// The API key that started the plan was revoked, or expired, before the job's turn: the plan stopped.
+	PlanOutcome_PLAN_OUTCOME_STOPPED PlanOutcome = 207
 )
 
 // Enum value maps for PlanOutcome.
@@ -122,6 +124,7 @@ var (
 		204: "PLAN_OUTCOME_CONTRARY",
 		205: "PLAN_OUTCOME_LOOKING",
 		206: "PLAN_OUTCOME_UNPROVEN",
+		207: "PLAN_OUTCOME_STOPPED",
 	}
 	PlanOutcome_value = map[string]int32{
 		"PLAN_OUTCOME_UNSPECIFIED": 0,
@@ -134,6 +137,7 @@ var (
 		"PLAN_OUTCOME_CONTRARY":    204,
 		"PLAN_OUTCOME_LOOKING":     205,
 		"PLAN_OUTCOME_UNPROVEN":    206,
+		"PLAN_OUTCOME_STOPPED":     207,
 	}
 )
 
@@ -486,7 +490,7 @@ const file_fireonce_admin_v1_plan_proto_rawDesc = "" +
 	"\x16PLAN_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0ePLAN_STATE_DRY\x10\x01\x12\x16\n" +
 	"\x12PLAN_STATE_RUNNING\x10\x02\x12\x13\n" +
-	"\x0fPLAN_STATE_DONE\x10\x03*\x9c\x02\n" +
+	"\x0fPLAN_STATE_DONE\x10\x03*\xb7\x02\n" +
 	"\vPlanOutcome\x12\x1c\n" +
 	"\x18PLAN_OUTCOME_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PLAN_OUTCOME_PLANNED\x10\x01\x12\x18\n" +
@@ -497,7 +501,8 @@ const file_fireonce_admin_v1_plan_proto_rawDesc = "" +
 	"\x17PLAN_OUTCOME_CANDIDATES\x10\xcb\x01\x12\x1a\n" +
 	"\x15PLAN_OUTCOME_CONTRARY\x10\xcc\x01\x12\x19\n" +
 	"\x14PLAN_OUTCOME_LOOKING\x10\xcd\x01\x12\x1a\n" +
-	"\x15PLAN_OUTCOME_UNPROVEN\x10\xce\x01B\x9f\x01\n" +
+	"\x15PLAN_OUTCOME_UNPROVEN\x10\xce\x01\x12\x19\n" +
+	"\x14PLAN_OUTCOME_STOPPED\x10\xcf\x01B\x9f\x01\n" +
 	"\x1bio.github.fireonce.admin.v1B\tPlanProtoP\x01Z/github.com/fireonce/fireonce/clients/go/adminv1\xa2\x02\x03FOA\xaa\x02\x11Fireonce.Admin.V1\xca\x02\x11Fireonce\\Admin\\V1\xea\x02\x13Fireonce::Admin::V1b\x06proto3"
 
 var (

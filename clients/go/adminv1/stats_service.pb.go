@@ -1762,7 +1762,7 @@ const file_fireonce_admin_v1_stats_service_proto_rawDesc = "" +
 	"PhaseCount\x12(\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x12.fireonce.v1.PhaseR\x05phase\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
-	"\x06capped\x18\x03 \x01(\bR\x06capped\"\xe7\x06\n" +
+	"\x06capped\x18\x03 \x01(\bR\x06capped\"\xd1\x06\n" +
 	"\x10GetStatsResponse\x12@\n" +
 	"\fstate_counts\x18\x01 \x03(\v2\x1d.fireonce.admin.v1.StateCountR\vstateCounts\x12?\n" +
 	"\x0eoldest_due_age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\foldestDueAge\x12M\n" +
@@ -1783,7 +1783,7 @@ const file_fireonce_admin_v1_stats_service_proto_rawDesc = "" +
 	"\bQuotaUse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x12\n" +
-	"\x04used\x18\x03 \x01(\x03R\x04usedJ\x04\b\x15\x10\x16R\x0eincident_count\"\xa2\x02\n" +
+	"\x04used\x18\x03 \x01(\x03R\x04used\"\xa2\x02\n" +
 	"\n" +
 	"ClockDoubt\x126\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\".fireonce.admin.v1.ClockDoubt.KindR\x04kind\x12\x18\n" +

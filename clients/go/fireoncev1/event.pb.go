@@ -551,7 +551,7 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\vjob_changed\x18\x03 \x01(\v2\x17.fireonce.v1.JobChangedH\x00R\n" +
 	"jobChanged\x126\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x16.fireonce.v1.HeartbeatH\x00R\theartbeatB\a\n" +
-	"\x05event\"\xad\x06\n" +
+	"\x05event\"\x9a\x06\n" +
 	"\n" +
 	"JobChanged\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x122\n" +
@@ -577,7 +577,7 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x10content_withheld\x18\x13 \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 R\x06personR\vincident_id\"H\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x1e\x10\x1fR\x06person\"H\n" +
 	"\tHeartbeat\x12;\n" +
 	"\vserver_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"serverTime*\xcf\x06\n" +

@@ -1053,8 +1053,11 @@ type Job struct {
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,45,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The incident that it is in, for IncidentService. Only of GetJob. Empty: it is in none. GetIncident
+	// knows failures of the last 24 h; of an older one set end_time_from.
+	IncidentId    string `protobuf:"bytes,62,opt,name=incident_id,json=incidentId,proto3" json:"incident_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1407,6 +1410,13 @@ func (x *Job) GetContentWithheld() bool {
 		return x.ContentWithheld
 	}
 	return false
+}
+
+func (x *Job) GetIncidentId() string {
+	if x != nil {
+		return x.IncidentId
+	}
+	return ""
 }
 
 // Why a job waits for something other than its time. The widest cause is named.
@@ -2521,7 +2531,7 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x12\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x12\n" +
 	"\x03Job\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12(\n" +
@@ -2578,10 +2588,12 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\bsequence\x18+ \x01(\x03R\bsequence\x12\x12\n" +
 	"\x04etag\x18, \x01(\tR\x04etag\x12\x1a\n" +
 	"\bcallback\x18= \x01(\tR\bcallback\x12)\n" +
-	"\x10content_withheld\x18- \x01(\bR\x0fcontentWithheld\x1a9\n" +
+	"\x10content_withheld\x18- \x01(\bR\x0fcontentWithheld\x12\x1f\n" +
+	"\vincident_id\x18> \x01(\tR\n" +
+	"incidentId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=J\x04\b>\x10?R\bapprovalR\vincident_id\"\xcf\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=R\bapproval\"\xcf\x05\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
@@ -2696,7 +2708,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x0ePROOF_OBSERVED\x10\x02\x12\x14\n" +
 	"\x10PROOF_KEY_REPLAY\x10\x03\x12\x12\n" +
 	"\x0ePROOF_OPERATOR\x10\x04\x12\x11\n" +
-	"\rPROOF_ASSUMED\x10\x05\"\xe3\x02\n" +
+	"\rPROOF_ASSUMED\x10\x05\"\xd0\x02\n" +
 	"\n" +
 	"Resolution\x12<\n" +
 	"\bdecision\x18\x01 \x01(\x0e2 .fireonce.v1.Resolution.DecisionR\bdecision\x12\x14\n" +
@@ -2709,7 +2721,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x11DECISION_NOT_SENT\x10\x02\x12\x13\n" +
 	"\x0fDECISION_RESEND\x10\x03\x12\x13\n" +
 	"\x0fDECISION_CANCEL\x10\x04J\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\fJ\x04\b\f\x10\rR\x06personR\rsecond_personR\vincident_id\"\xa8\x05\n" +
+	"\x10\vJ\x04\b\v\x10\fR\x06personR\rsecond_person\"\xa8\x05\n" +
 	"\tErasedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +

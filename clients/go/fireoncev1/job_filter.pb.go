@@ -79,7 +79,11 @@ type JobFilter struct {
 	Phases []Phase `protobuf:"varint,20,rep,packed,name=phases,proto3,enum=fireonce.v1.Phase" json:"phases,omitempty"`
 	// Instead of schedule_id: the key under which the schedule was created. A key of no schedule
 	// is NOT_FOUND / SCHEDULE_NOT_FOUND.
-	ScheduleKey   string `protobuf:"bytes,21,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
+	ScheduleKey string `protobuf:"bytes,21,opt,name=schedule_key,json=scheduleKey,proto3" json:"schedule_key,omitempty"`
+	// Jobs at these destinations: an account, or scheme, host and port, as Incident.destination has
+	// them. At most 20. There is no index for it: pages may be empty before the last one, so set other
+	// fields, too.
+	Destinations  []string `protobuf:"bytes,31,rep,name=destinations,proto3" json:"destinations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -261,11 +265,18 @@ func (x *JobFilter) GetScheduleKey() string {
 	return ""
 }
 
+func (x *JobFilter) GetDestinations() []string {
+	if x != nil {
+		return x.Destinations
+	}
+	return nil
+}
+
 var File_fireonce_v1_job_filter_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_filter_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfireonce/v1/job_filter.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\r\n" +
+	"\x1cfireonce/v1/job_filter.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\r\n" +
 	"\tJobFilter\x12B\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateB\x13\xbaH\x10\x92\x01\r\x10\x14\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x126\n" +
 	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
@@ -291,11 +302,12 @@ const file_fireonce_v1_job_filter_proto_rawDesc = "" +
 	"\x0fend_time_before\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\rendTimeBefore\x12G\n" +
 	"\tstate_age\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\bstateAge\x12?\n" +
 	"\x06phases\x18\x14 \x03(\x0e2\x12.fireonce.v1.PhaseB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06phases\x12:\n" +
-	"\fschedule_key\x18\x15 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\vscheduleKey\x1a9\n" +
+	"\fschedule_key\x18\x15 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\vscheduleKey\x12L\n" +
+	"\fdestinations\x18\x1f \x03(\tB(\xbaH%\x92\x01\"\x10\x14\x18\x01\"\x1cr\x1a\x10\x01\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\fdestinations\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:~\xbaH{\x1ay\n" +
-	"\x13job_filter.schedule\x12/set at most one of schedule_id and schedule_key\x1a1this.schedule_id == '' || this.schedule_key == ''J\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 R\vincident_idR\fdestinationsB\x8e\x01\n" +
+	"\x13job_filter.schedule\x12/set at most one of schedule_id and schedule_key\x1a1this.schedule_id == '' || this.schedule_key == ''B\x8e\x01\n" +
 	"\x15io.github.fireonce.v1B\x0eJobFilterProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (

@@ -11,7 +11,7 @@ import (
 // jobFilter has the words of a JobFilter's flags, in a request's field filter.
 var jobFilter = below("filter", "states phases connection=connection_ids schedule=schedule_id labels from=schedule_time_from "+
 	"before=schedule_time_before older-than=state_age key-prefix:TEXT=idempotency_key_prefix key-text=idempotency_key_text "+
-	"external-id=external_id recipient:ADDRESS=recipient error:KIND=error_kinds class=effect_classes created-from=create_time_from "+
+	"external-id=external_id recipient:ADDRESS=recipient error:KIND=error_kinds class=effect_classes destinations created-from=create_time_from "+
 	"created-before=create_time_before ended-from=end_time_from ended-before=end_time_before")
 
 // connectionFilter has those of a ConnectionFilter.

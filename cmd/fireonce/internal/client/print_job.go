@@ -105,6 +105,7 @@ func (p *printer) job(j *fireoncev1.Job) {
 		"Effect", effectLine(j.GetEffect()),
 		"Answer", strings.Join(answerLines(j.GetLastAttempt().GetAnswer()), "; "),
 		"Last error", errorLine(j.GetLastError()),
+		"Incident", incidentLine(j.GetIncidentId()),
 		"Resolution", resolutionLine(j.GetResolution()),
 		"Cancel asked", stamp(j.GetCancelRequestTime()),
 		"Labels", labelsLine(j.GetLabels()),

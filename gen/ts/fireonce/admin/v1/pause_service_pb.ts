@@ -347,8 +347,10 @@ export const PausedJobSchema: GenMessage<PausedJob> = /*@__PURE__*/
  */
 export type PausePreview = Message<"fireonce.admin.v1.PausePreview"> & {
   /**
-   * Jobs that wait to start, now or later, and jobs whose outcome is unknown that wait to be
-   * repeated under their keys. Lower bounds: at most 10,000 jobs are looked at, and 500 repeats.
+   * Jobs that wait to start, now or later, but for replies that wait for another job; and jobs
+   * whose outcome is unknown that wait to be repeated under their keys. Lower bounds: at most
+   * 10,000 waiting jobs are looked at, of the connection, of the project or, if every project is
+   * paused, of all; and 500 repeats.
    *
    * @generated from field: int64 waiting_count = 1;
    */
