@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ import (
 // scheduleDraft has the parts of a schedule that a request sets. The others are nil.
 type scheduleDraft struct {
 	spec *schedulesv1.ScheduleSpec
-	// template has its connection's id, once it is resolved.
+	// template has the ids of its connection and of its callback, once it is resolved.
 	template *schedulesv1.JobTemplate
 	policies *schedulesv1.SchedulePolicies
 	// conn is the template's, named the request's name for it, unnamed the error of a name that
@@ -36,6 +37,9 @@ type scheduleDraft struct {
 	conn    job.ID
 	named   store.Ref
 	unnamed error
+	// callback is the key of the template's callback. dry: nothing is stored for it.
+	callback string
+	dry      bool
 }
 
 // resolve finds the template's connection, and puts its id in the place of its key.
@@ -53,6 +57,14 @@ func (d *scheduleDraft) resolve(ctx context.Context, in *validator) error {
 	d.template = proto.CloneOf(t)
 	d.template.ContentWithheld = false
 	d.template.Connection = &schedulesv1.JobTemplate_ConnectionId{ConnectionId: idToWire(d.conn)}
+	if d.callback = t.GetCallback(); d.callback != "" {
+		to, err := in.server.callbackID(ctx, in.who.project, d.callback)
+		if err != nil && !ofItem(err) {
+			return err
+		}
+		d.unnamed = cmp.Or(d.unnamed, err)
+		d.template.Callback = idToWire(to)
+	}
 	return nil
 }
 
@@ -62,7 +74,7 @@ func (s *scheduleService) CreateSchedule(ctx context.Context, req *schedulesv1.C
 		return nil, err
 	}
 	in := s.newValidator(ctx)
-	d := scheduleDraft{spec: req.GetSpec(), template: req.GetJobTemplate(), policies: req.GetPolicies()}
+	d := scheduleDraft{spec: req.GetSpec(), template: req.GetJobTemplate(), policies: req.GetPolicies(), dry: req.GetValidateOnly()}
 	if err := d.resolve(ctx, in); err != nil {
 		return nil, err
 	}
@@ -227,8 +239,16 @@ func (s *scheduleService) checkTemplate(ctx context.Context, in *validator, of s
 		return err
 	}
 	made.Spec.Project, made.Spec.Key, made.Spec.Connection = of.Project, store.FiringKey(of.ID, beat.Name), conn.ID
-	_, err = in.prepare(ctx, conn, made.Spec, store.Ref{})
-	return inPart(partTemplate, err)
+	if _, err = in.prepare(ctx, conn, made.Spec, store.Ref{}); err != nil {
+		return inPart(partTemplate, err)
+	}
+	return d.keepCallbacks(ctx, in)
+}
+
+// keepCallbacks ensures that the callbacks of a template are made.
+func (d scheduleDraft) keepCallbacks(ctx context.Context, in *validator) error {
+	_, err := in.server.callbackTo(ctx, in.who.project, d.callback, d.dry)
+	return err
 }
 
 // checkConnection checks the connection of a template whose content is not known yet.
@@ -240,8 +260,10 @@ func (s *scheduleService) checkConnection(ctx context.Context, in *validator, d 
 	if err != nil {
 		return err
 	}
-	_, err = in.usableConnector(conn)
-	return err
+	if _, err = in.usableConnector(conn); err != nil {
+		return err
+	}
+	return d.keepCallbacks(ctx, in)
 }
 
 // tooLarge refuses a template whose jobs are too large.
@@ -276,11 +298,9 @@ func (s *scheduleService) validated(
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.keys.keys(ctx, fresh.Project, []job.ID{fresh.Connection}, nil)
-	if err != nil {
+	if err := s.nameConnections(ctx, fresh, out); err != nil {
 		return nil, err
 	}
-	out.ConnectionKey = keys[fresh.Connection]
 	out.NextFireTime = timeToWire(fresh.Next)
 	beats, _, err := schedule.Preview(ctx, times, now.Add(time.Nanosecond), time.Time{}, fewest(shownFirings, req.GetSpec().GetMaxFirings()))
 	if err != nil {

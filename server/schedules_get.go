@@ -144,11 +144,9 @@ func (s *scheduleService) scheduleAt(ctx context.Context, of store.Schedule, now
 	if err != nil {
 		return nil, fmt.Errorf("read the stored schedule %s: %w", of.ID, err)
 	}
-	keys, err := s.keys.keys(ctx, of.Project, []job.ID{of.Connection}, nil)
-	if err != nil {
+	if err := s.nameConnections(ctx, of, out); err != nil {
 		return nil, err
 	}
-	out.ConnectionKey = keys[of.Connection]
 	if of.State == store.ScheduleActive {
 		out.NextFireTime = timeToWire(s.nextFire(ctx, of, now))
 		if !of.Next.IsZero() && now.Sub(of.Next) > firing.Late {
@@ -156,6 +154,27 @@ func (s *scheduleService) scheduleAt(ctx context.Context, of store.Schedule, now
 		}
 	}
 	return out, nil
+}
+
+// nameConnections adds the keys of the connections of a schedule, of which it has the ids.
+func (s *scheduleService) nameConnections(ctx context.Context, of store.Schedule, out *schedulesv1.Schedule) error {
+	ids := []job.ID{of.Connection}
+	callback := out.GetJobTemplate().GetCallback()
+	if callback != "" {
+		to, err := job.ParseID(callback)
+		if err != nil {
+			return fmt.Errorf("read the stored callback of schedule %s: %w", of.ID, err)
+		}
+		ids = append(ids, to)
+	}
+	keys, err := s.keys.keys(ctx, of.Project, ids, nil)
+	if err != nil {
+		return err
+	}
+	if out.ConnectionKey = keys[of.Connection]; callback != "" {
+		out.JobTemplate.Callback = keys[ids[1]]
+	}
+	return nil
 }
 
 // nextFire is when the next firing of an ACTIVE schedule that is not skipped is due; zero: not

@@ -34,11 +34,11 @@ func (s *Server) callbackTo(ctx context.Context, project, key string, dry bool) 
 	if key == "" {
 		return job.ID{}, nil
 	}
-	missing := refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, fmt.Sprintf("no connection with idempotency key %q", key), "callback", key)
-	id, err := s.connections.id(ctx, project, key)
+	id, err := s.callbackID(ctx, project, key)
 	if err != nil {
-		return id, notFoundAs(fmt.Errorf("read the connection: %w", err), missing)
+		return id, err
 	}
+	missing := noCallback(key)
 	if dry {
 		return id, notFoundAs(wrapped("callback", s.checkCallbacks(ctx, project, id)), missing)
 	}
@@ -46,6 +46,20 @@ func (s *Server) callbackTo(ctx context.Context, project, key string, dry bool) 
 		return true, s.keepCallbacks(ctx, project, id)
 	})
 	return id, notFoundAs(wrapped("callback", err), missing)
+}
+
+// callbackID returns the id of the connection that a callback names.
+func (s *Server) callbackID(ctx context.Context, project, key string) (job.ID, error) {
+	id, err := s.connections.id(ctx, project, key)
+	if err != nil {
+		return id, notFoundAs(fmt.Errorf("read the connection: %w", err), noCallback(key))
+	}
+	return id, nil
+}
+
+// noCallback is the fault for a callback that names no connection.
+func noCallback(key string) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, fmt.Sprintf("no connection with idempotency key %q", key), "callback", key)
 }
 
 // checkCallbacks refuses a connection that callbacks cannot be sent by.

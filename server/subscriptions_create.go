@@ -56,8 +56,8 @@ func (s *subscriptionService) CreateSubscription(
 	if fresh.Spec, err = notice.EncodeSpec(d.stated); err != nil {
 		return nil, err
 	}
-	if req.GetRules().GetSilence() != nil {
-		fresh.Next = s.cfg.Now() // its wait begins without an event
+	if f, r := req.GetFilter(), req.GetRules(); f.GetHolds() || r.GetSilence() != nil {
+		fresh.Next = s.cfg.Now() // its first step needs no event
 	}
 	if len(fresh.Spec) > store.MaxSubscriptionSpec {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE, "the filter and the rules are too large")
@@ -101,6 +101,13 @@ func (s *subscriptionService) check(ctx context.Context, id job.ID, named store.
 	}
 	if err := s.filterByID(ctx, who.project, stated); err != nil {
 		return err
+	}
+	switch r := stated.GetRules(); {
+	case !stated.GetFilter().GetHolds():
+	case !proto.Equal(r, &subscriptionsv1.NoticeRules{}) && r != nil:
+		return badField("rules", "notice_filter.holds", "must be empty with filter.holds")
+	case notice.ReportsItself(stated, id):
+		return cannotCarry(id, errors.New("a connection that is on hold cannot report that: name another one to send by"))
 	}
 	conn, err := s.connections.connection(ctx, who.project, id)
 	if err != nil {

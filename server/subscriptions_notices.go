@@ -1,9 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/notice"
 	"github.com/fireonce/fireonce/store"
@@ -37,6 +40,38 @@ func (s *Server) NoticeCursor(project string, incarnation, position int64) strin
 
 // NoticeCause implements notice.Wire.
 func (*Server) NoticeCause(c job.Cause) fireoncev1.EventCause { return causeToWire(c) }
+
+// NoticeConnections implements notice.Wire.
+func (s *Server) NoticeConnections(
+	ctx context.Context, project string, ids []job.ID, content bool,
+) ([]*subscriptionsv1.ConnectionChange, error) {
+	page, err := s.store.ListConnections(ctx, store.ConnectionQuery{Project: project, Deleted: true, Connections: ids, Limit: len(ids)})
+	if err != nil {
+		return nil, fmt.Errorf("read the connections of a notice: %w", err)
+	}
+	var out []*subscriptionsv1.ConnectionChange
+	for _, c := range page.Connections {
+		wire, err := connectionToWire(c, s.cfg.Now(), s.credentialRequired)
+		if err != nil {
+			return nil, err
+		}
+		if !content {
+			if withholdRefusal(wire); wire.GetContentWithheld() {
+				wire.StateReason = ""
+			}
+		}
+		change := &subscriptionsv1.ConnectionChange{
+			ConnectionKey: wire.GetIdempotencyKey(), DisplayName: wire.GetDisplayName(), AccountIdentity: wire.GetAccountIdentity(),
+			Cause: wire.GetStateCause(), Reason: wire.GetStateReason(), ConnectionId: wire.GetConnectionId(),
+			StartTime: cmp.Or(wire.GetAuthHoldTime(), wire.GetPauseTime()),
+		}
+		if !c.CredentialRenews {
+			change.CredentialExpireTime = wire.GetCredentialExpireTime()
+		}
+		out = append(out, change)
+	}
+	return out, nil
+}
 
 // ConnectionKeys implements notice.Wire.
 func (s *Server) ConnectionKeys(ctx context.Context, project string, ids []job.ID) (map[job.ID]string, error) {

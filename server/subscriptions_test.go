@@ -2,16 +2,19 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/schedulesv1"
 	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
@@ -256,5 +259,137 @@ func TestSilenceNeedsNoEvent(t *testing.T) {
 		})
 		f.must(err)
 		due("resumed")
+	})
+}
+
+// TestHolds: a subscription to holds is due immediately, and reports how its connections are, with the words of the
+// platform only with content.
+func TestHolds(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		ctx := t.Context()
+		told := f.told(ctx, c, "told", "https://told.example/x")
+		of := func(conns ...string) func(*createSubscriptionRequest) {
+			return func(r *createSubscriptionRequest) {
+				r.Filter = &subscriptionsv1.NoticeFilter{Holds: true, ConnectionIds: conns}
+			}
+		}
+		for what, try := range map[string]struct {
+			edit []func(*createSubscriptionRequest)
+			want fireoncev1.ErrorReason
+		}{
+			"no connection": {[]func(*createSubscriptionRequest){of()}, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID},
+			"a state beside it": {[]func(*createSubscriptionRequest){of(f.conn), func(r *createSubscriptionRequest) {
+				r.Filter.States = []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_FAILED}
+			}}, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID},
+			"a rule beside it": {[]func(*createSubscriptionRequest){of(f.conn), func(r *createSubscriptionRequest) {
+				r.Rules = &subscriptionsv1.NoticeRules{Recovered: true}
+			}}, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID},
+			"of the connection that reports": {[]func(*createSubscriptionRequest){of(f.conn, told)}, fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_CONNECTION},
+		} {
+			_, err := askWith[subscriptionsv1.CreateSubscriptionResponse](ctx, c, subsPath+"CreateSubscription", newSubscription(told, "s", try.edit...))
+			if err == nil {
+				t.Errorf("%s: it was taken", what)
+				continue
+			}
+			wantReason(t, err, try.want)
+		}
+		s := f.newSubscriptionAt(ctx, c, newSubscription(told, "s", of(f.conn)))
+		due, _, err := f.store.DueSubscriptions(ctx, job.ID{}, 10, time.Minute)
+		f.must(err)
+		if len(due) != 1 || due[0].Subscription.ID != f.id(s.GetSubscriptionId()) {
+			t.Errorf("due: %v", due)
+		}
+		_, err = askWith[subscriptionsv1.UpdateSubscriptionResponse](ctx, c, subsPath+"UpdateSubscription", &subscriptionsv1.UpdateSubscriptionRequest{
+			Subscription: &subscriptionsv1.UpdateSubscriptionRequest_SubscriptionId{SubscriptionId: s.GetSubscriptionId()},
+			UpdateMask:   &fieldmaskpb.FieldMask{Paths: []string{"filter"}}, Filter: &subscriptionsv1.NoticeFilter{ConnectionIds: []string{f.conn}},
+		})
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID)
+		is := func(content bool) *subscriptionsv1.ConnectionChange {
+			t.Helper()
+			all, err := f.server.NoticeConnections(ctx, server.DefaultProject, []job.ID{f.id(f.conn)}, content)
+			f.must(err)
+			if len(all) != 1 {
+				t.Fatalf("%d connections", len(all))
+			}
+			return all[0]
+		}
+		if got := is(false); got.GetCause() != 0 || got.GetConnectionId() != f.conn {
+			t.Errorf("it sends: %v", got)
+		}
+		f.schedule(f.request("k"))
+		f.clock.advance(time.Minute)
+		f.learn(f.claim().ID, job.Deferred{Kind: job.FailAuth, Message: canary})
+		quiet, full := is(false), is(true)
+		if full.GetReason() != canary || quiet.GetReason() != "" || quiet.GetCause() == 0 || quiet.GetStartTime() == nil {
+			t.Errorf("on hold: %v, with content %v", quiet, full)
+		}
+	})
+}
+
+// TestCallbackOfASchedule: each job of a schedule has the callback that its template names by a key, which
+// answers show again; what cannot take callbacks is refused as for a job.
+func TestCallbackOfASchedule(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		ctx := t.Context()
+		f.told(ctx, c, "plain", "")
+		conn := f.told(ctx, c, "told", "https://told.example/x")
+		to := func(key string) func(*createScheduleRequest) {
+			return func(r *createScheduleRequest) { r.JobTemplate.Callback = key }
+		}
+		create := func(r *createScheduleRequest) (*schedulesv1.CreateScheduleResponse, error) {
+			return askWith[schedulesv1.CreateScheduleResponse](ctx, c, schedsPath+"CreateSchedule", r)
+		}
+		for key, want := range map[string]fireoncev1.ErrorReason{
+			"none": fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, "plain": fireoncev1.ErrorReason_ERROR_REASON_SUBSCRIPTION_CONNECTION,
+		} {
+			_, err := create(f.newSchedule("s", to(key)))
+			wantReason(t, err, want)
+		}
+		kept := store.Ref{Project: server.DefaultProject, Key: job.ReservedKeyPrefix + "callbacks/" + conn}
+		dry, err := create(f.newSchedule("s", to("told"), func(r *createScheduleRequest) { r.ValidateOnly = true }))
+		f.must(err)
+		if _, err := f.store.Subscription(ctx, kept); !errors.Is(err, store.ErrNotFound) || dry.GetSchedule().GetJobTemplate().GetCallback() != "told" {
+			t.Errorf("a dry run: %v, and %v is kept", dry.GetSchedule().GetJobTemplate(), err)
+		}
+		made, err := create(f.newSchedule("s", to("told")))
+		f.must(err)
+		again, err := create(f.newSchedule("s", to("told")))
+		f.must(err)
+		if again.GetCreated() || again.GetSchedule().GetJobTemplate().GetCallback() != "told" {
+			t.Errorf("repeated: %v", again)
+		}
+		_, err = create(f.newSchedule("s"))
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
+		if s, err := f.store.Subscription(ctx, kept); err != nil || !s.Callbacks {
+			t.Errorf("kept: %+v, %v", s, err)
+		}
+		callback := func(key, want string) {
+			t.Helper()
+			fired, err := f.trigger(c, made.GetSchedule().GetScheduleId(), key, true)
+			f.must(err)
+			got, err := askWith[fireoncev1.GetJobResponse](ctx, c, jobsPath+"GetJob", &fireoncev1.GetJobRequest{
+				Job: &fireoncev1.GetJobRequest_JobId{JobId: fired.GetFiring().GetJobId()},
+			})
+			f.must(err)
+			if got.GetJob().GetCallback() != want {
+				t.Errorf("the job's callback is %q, not %q", got.GetJob().GetCallback(), want)
+			}
+		}
+		callback("now", "told")
+		seen := f.getSchedule(c, made.GetSchedule().GetScheduleId()).GetSchedule()
+		if seen.GetJobTemplate().GetCallback() != "told" {
+			t.Errorf("read: %v", seen.GetJobTemplate())
+		}
+		same, err := f.updateSchedule(c, seen, func(r *updateScheduleRequest) { r.JobTemplate = seen.GetJobTemplate() }, "job_template")
+		f.must(err)
+		if same.GetSchedule().GetEtag() != seen.GetEtag() {
+			t.Error("the template that was read changes the schedule")
+		}
+		_, err = f.updateSchedule(c, seen, func(r *updateScheduleRequest) {
+			r.JobTemplate = proto.CloneOf(seen.GetJobTemplate())
+			r.JobTemplate.Callback = ""
+		}, "job_template")
+		f.must(err)
+		callback("then", "")
 	})
 }

@@ -67,6 +67,9 @@ func (s *subscriptionService) updated(
 		switch path {
 		case partName:
 		case "filter":
+			if req.GetFilter().GetHolds() != spec.Stated.GetFilter().GetHolds() {
+				return nil, badField("filter.holds", "notice_filter.holds", "cannot be changed: make another subscription")
+			}
 			out.Filter = req.GetFilter()
 		case "rules":
 			out.Rules = req.GetRules()

@@ -117,6 +117,9 @@ func schedulePrint(r *schedulesv1.CreateScheduleRequest, conn job.ID) (job.Finge
 	p.policy("job_template.delivery", t.GetDelivery())
 	p.Set("job_template.labels", labels)
 	p.duration("job_template.attempt_timeout", t.GetAttemptTimeout())
+	if to := t.GetCallback(); to != "" {
+		p.Set("job_template.callback", []byte(to))
+	}
 	p.Set("paused", paused)
 	p.alias("job_template.connection_id", t.GetConnectionKey())
 	return p.Fingerprint, p.err

@@ -77,10 +77,11 @@ type Probe struct {
 type ProbeResult struct {
 	Breaker, Token job.ID
 	Verdict        ProbeVerdict
-	// Note is the breaker's new note, if the destination is ill. Sent reports that the job was sent:
-	// the next probe waits longer, because another job may pay for it.
+	// Note is the breaker's new note, if the destination is ill.
 	Note string
-	Sent bool
+	// Asks reports that a person may have to decide about the job, because its outcome is unknown. The
+	// next probe is due after ProbeAsksWait at the earliest.
+	Asks bool
 	// Actor ends the breaker.
 	Actor string
 }
@@ -107,18 +108,18 @@ const (
 
 	firstProbeWait = 10 * time.Second
 	maxProbeWait   = time.Minute
-	// maxSentWait is the longest wait after a probe that was sent although its outcome may need a
-	// person.
-	maxSentWait = 10 * time.Minute
 )
 
-// probeWait returns the wait for the probe after some that failed, and at most as long as that.
-func probeWait(failed int, most time.Duration) time.Duration {
+// ProbeAsksWait is the wait after a probe about which a person may have to decide.
+const ProbeAsksWait = 10 * time.Minute
+
+// probeWait returns the wait for the probe after some that failed.
+func probeWait(failed int) time.Duration {
 	wait := firstProbeWait
-	for ; failed > 0 && wait < most; failed-- {
+	for ; failed > 0 && wait < maxProbeWait; failed-- {
 		wait *= 2
 	}
-	return min(wait, most)
+	return min(wait, maxProbeWait)
 }
 
 // probeAt sets when the next probe is due.
@@ -129,7 +130,7 @@ func (s *Stop) probeAt(at time.Time) { s.ProbeAt, s.End = at, at.Add(BreakerKept
 func (s *Stop) Reopen(last *Stop, now time.Time) {
 	if last.Over().Add(BreakerRemembered).After(now) {
 		s.Probes = last.Probes + 1
-		s.probeAt(now.Add(probeWait(s.Probes, maxProbeWait)))
+		s.probeAt(now.Add(probeWait(s.Probes)))
 	}
 }
 
@@ -149,19 +150,19 @@ func (s *Stop) EndProbe(r ProbeResult, now time.Time) bool {
 		return false
 	}
 	s.Prober = job.ID{}
-	most := maxProbeWait
 	switch r.Verdict {
 	case ProbeWell:
 		s.Ended, s.EndedBy = now, r.Actor
 		return true
 	case ProbeIll:
 		s.Probes, s.Note = s.Probes+1, r.Note
-		if r.Sent {
-			most = maxSentWait
-		}
 	case ProbeUndecided:
 	}
-	s.probeAt(now.Add(probeWait(s.Probes, most)))
+	wait := probeWait(s.Probes)
+	if r.Asks {
+		wait = ProbeAsksWait
+	}
+	s.probeAt(now.Add(wait))
 	return true
 }
 

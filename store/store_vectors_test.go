@@ -16,7 +16,7 @@ func TestEnumVectors(t *testing.T) {
 			EraseDone), []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 		"SubscriptionState": {numbers(SubscriptionActive, SubscriptionPaused, SubscriptionDeleted), []int{1, 2, 3}},
 		"SubscriptionPause": {numbers(SubscriptionPausedByPerson, SubscriptionPausedByFailures), []int{1, 2}},
-		"NoticeKind":        {numbers(NoticeEvents, NoticeDigest, NoticeTest, NoticeSilence, NoticeRecovered), []int{1, 2, 3, 4, 5}},
+		"NoticeKind":        {numbers(NoticeEvents, NoticeDigest, NoticeTest, NoticeSilence, NoticeRecovered, NoticeConnections), []int{1, 2, 3, 4, 5, 6}},
 		"ItemState":         {numbers(ItemWaiting, ItemUsed, ItemRemoved, ItemRefused), []int{1, 2, 3, 4}},
 		"Phase":             {numbers(PhaseEvents, PhaseJobs, PhaseKeys, PhaseObjects, PhaseFirings, PhaseDone), []int{0, 1, 2, 3, 4, 5}},
 		"Width":             {numbers(Minute, Hour, Day), []int{1, 2, 3}},

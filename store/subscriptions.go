@@ -190,6 +190,8 @@ const (
 	NoticeSilence
 	// NoticeRecovered reports that what failed succeeds again.
 	NoticeRecovered
+	// NoticeConnections reports of connections: they are on hold, or work again.
+	NoticeConnections
 )
 
 // Notice is what was sent for a subscription.

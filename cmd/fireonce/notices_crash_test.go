@@ -165,9 +165,7 @@ func TestCrashWhileTelling(t *testing.T) {
 					}
 					f.quietNotices()
 					f.stop()
-					if f.kills(at) == 0 {
-						t.Errorf("no server was killed at %s", at)
-					}
+					f.diedAt(at)
 					judgeNotices(t, url, told, jobs)
 				})
 			}
@@ -196,9 +194,7 @@ func crashWhileCallingBack(t *testing.T, d deployment, at string) {
 		}
 	}
 	f.stop()
-	if f.kills(at) == 0 {
-		t.Errorf("no server was killed at %s", at)
-	}
+	f.diedAt(at)
 	ids := make(map[string]bool)
 	for i, n := range told.order {
 		if n.Data.Number != fmt.Sprint(i+1) {
@@ -219,6 +215,16 @@ func crashWhileCallingBack(t *testing.T, d deployment, at string) {
 	if got, want := told.changes(), ended(t, s); !slices.Equal(got, want) {
 		t.Errorf("called back, in this order:\n%s\nin the log:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// diedAt fails the test if no server was killed at a place.
+func (f *fleet) diedAt(at string) {
+	f.Helper()
+	n := f.kills(at)
+	if n == 0 {
+		f.Errorf("no server was killed at %s", at)
+	}
+	f.Logf("%d servers were killed at %s", n, at)
 }
 
 // changes returns the changes that were reported, in the order in which they came.

@@ -51,7 +51,7 @@ var content = map[protoreflect.FullName]string{
 // ignored lists the strings of requests that the server sets in its answers, and ignores in
 // requests.
 var ignored = []protoreflect.FullName{
-	"Connection.connection_id", "Connection.project_id", "Connection.state_reason", "Connection.account_identity",
+	"Connection.connection_id", "Connection.project_id", "Connection.state_reason", "Connection.pause_id", "Connection.pause_reason", "Connection.account_identity",
 	"Connection.credential_fingerprint", "Connection.etag", "Connection.created_by", "Connection.updated_by", "Connection.idempotency_key",
 }
 

@@ -133,8 +133,8 @@ func isDown(err error) bool {
 // breakerProbe is an attempt's part in a breaker.
 type breakerProbe struct {
 	breaker job.ID
-	// ready reports that the job was prepared: its connection is open.
-	ready bool
+	// asks reports that the job was sent and that a person may have to decide about it.
+	asks bool
 }
 
 // takeProbe makes the attempt's job the probe of the breaker that covers it. False: it is not, and
@@ -169,7 +169,7 @@ func (a *attempt) endProbe(v store.ProbeVerdict, note string) bool {
 	a.probe = nil
 	ctx, cancel := context.WithTimeout(a.e.hard, storeTimeout)
 	defer cancel()
-	stop, counts, err := a.e.Store.EndProbe(ctx, store.ProbeResult{Breaker: p.breaker, Token: l.ClaimToken, Verdict: v, Note: note, Sent: p.ready && a.traits.Class != job.Keyed, Actor: a.e.Worker})
+	stop, counts, err := a.e.Store.EndProbe(ctx, store.ProbeResult{Breaker: p.breaker, Token: l.ClaimToken, Verdict: v, Note: note, Asks: p.asks, Actor: a.e.Worker})
 	if err != nil {
 		a.e.Log.WarnContext(a.work.Context(), "what a probe has shown could not be stored; another one follows", logged(&l.Snapshot, &l.Connection), "err", err)
 		return false
@@ -199,20 +199,26 @@ func (a *attempt) sawRefusal(ctx context.Context) {
 	}
 }
 
-// sawOpen notes that the target takes connections, and holds the probe until the answer is there.
-// False: the attempt must not go on.
+// sawOpen holds the probe until the answer is there: the target takes connections. If a person may
+// have to decide about a job that is sent, it does so for ProbeAsksWait at least, because this server
+// may end before it writes what came of it. False: the attempt must not go on.
 func (a *attempt) sawOpen(ctx context.Context) bool {
-	p := a.probe
-	if p == nil {
+	if a.probe == nil {
 		return true
 	}
 	_, answerBy := a.sendTimes()
-	p.ready = a.holdProbe(ctx, p.breaker, answerBy+2*storeTimeout)
-	return p.ready
+	span := answerBy + 2*storeTimeout
+	if a.traits.Class != job.Keyed {
+		span = max(span, store.ProbeAsksWait)
+	}
+	return a.holdProbe(ctx, a.probe.breaker, span)
 }
 
 // sawOutcome notes what an outcome says of the target.
 func (a *attempt) sawOutcome(o *job.Outcome) {
+	if a.probe != nil {
+		a.probe.asks = o.Result == job.ResultUnknown && a.traits.Class != job.Keyed
+	}
 	switch {
 	case o.Kind == job.FailRateLimited || o.Kind == job.FailAuth:
 		a.sawWell()

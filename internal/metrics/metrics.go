@@ -90,6 +90,7 @@ func New(version, worker string) *Metrics {
 	)
 	m.guarantee.begin(time.Now())
 	m.destinations.most, m.destinations.tracked = DefaultNamed, make(map[destination]*tries)
+	m.vitals.breakers = &m.destinations
 	m.zero()
 	return m
 }
@@ -291,7 +292,7 @@ func (m *Metrics) Called(procedure, code string, unary bool, took time.Duration)
 }
 
 // Watch makes scrapes measure the database. It is called once, when the store is open.
-func (m *Metrics) Watch(s store.Monitoring) {
+func (m *Metrics) Watch(s Database) {
 	if m != nil {
 		m.vitals.watch(s)
 	}

@@ -21,7 +21,7 @@ const MaxBody = 200 << 10
 // types are the names of the kinds in Notice.type.
 var types = map[store.NoticeKind]string{
 	store.NoticeEvents: "events", store.NoticeDigest: "digest", store.NoticeTest: "test",
-	store.NoticeSilence: "silence", store.NoticeRecovered: "recovered",
+	store.NoticeSilence: "silence", store.NoticeRecovered: "recovered", store.NoticeConnections: "connections",
 }
 
 // fit returns how many of the events, which are encoded in JSON, a body has room for; one at least.

@@ -44,6 +44,9 @@ type memory struct {
 	Silent  bool      `json:"silent,omitempty"`
 	// Lost: events were removed from the log before they were read.
 	Lost bool `json:"lost,omitempty"`
+	// Standing are the connections of a subscription to holds that were reported as other than
+	// working, with how.
+	Standing map[string]string `json:"standing,omitempty"`
 }
 
 func readMemory(s store.Subscription) (memory, error) {
@@ -58,7 +61,7 @@ func readMemory(s store.Subscription) (memory, error) {
 }
 
 func (m memory) encode() []byte {
-	if m.Success.IsZero() && len(m.Failing) == 0 && !m.Silent && !m.Lost {
+	if m.Success.IsZero() && len(m.Failing)+len(m.Standing) == 0 && !m.Silent && !m.Lost {
 		return nil
 	}
 	b, err := json.Marshal(m)

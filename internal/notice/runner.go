@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
@@ -53,6 +54,8 @@ type Wire interface {
 	NoticeCursor(project string, incarnation, position int64) string
 	// NoticeCause returns a cause.
 	NoticeCause(c job.Cause) fireoncev1.EventCause
+	// NoticeConnections returns how connections are, with or without content.
+	NoticeConnections(ctx context.Context, project string, ids []job.ID, content bool) ([]*subscriptionsv1.ConnectionChange, error)
 	// ConnectionKeys returns the keys of connections.
 	ConnectionKeys(ctx context.Context, project string, ids []job.ID) (map[job.ID]string, error)
 }
@@ -76,7 +79,18 @@ type Runner struct {
 	// seen has how far subscriptions were read without a write, by their ids: an event that
 	// no one is reported of should cost no write.
 	seen map[job.ID]place
+	// failing are the subscriptions whose last step failed, by their ids.
+	failing map[job.ID]putOff
 }
+
+// putOff is how often in a row the steps of a subscription failed, and until when it has no other one.
+type putOff struct {
+	failures int64
+	until    time.Time
+}
+
+// longestPutOff bounds the wait after a step that failed. The first wait is unread.
+const longestPutOff = time.Minute
 
 // place is how far a subscription was read, at a revision of it.
 type place struct {
@@ -93,7 +107,7 @@ func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Runner{cfg: c, seen: make(map[job.ID]place)}
+	return &Runner{cfg: c, seen: make(map[job.ID]place), failing: make(map[job.ID]putOff)}
 }
 
 // Run makes notices until ctx ends.
@@ -140,16 +154,24 @@ func (r *Runner) Once(ctx context.Context) (wait time.Duration, err error) {
 		}
 		for _, d := range due {
 			after = d.Subscription.ID
+			if left := r.failing[after].until.Sub(d.Now); left > 0 {
+				wait = min(wait, left)
+				continue
+			}
 			more, err := bounded(ctx, func(ctx context.Context) (bool, error) { return r.step(ctx, d) })
 			switch {
+			case err == nil:
+				delete(r.failing, after)
 			case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrNotFound):
 				more = true // it was changed or erased meanwhile
+				delete(r.failing, after)
 			case errors.Is(err, store.ErrQuarantined), errors.Is(err, store.ErrClockSuspect), errors.Is(err, store.ErrUnavailable):
 				return idle, err
-			case err != nil:
+			default:
 				// One subscription must not stop the others.
+				later := r.putOff(d)
 				r.cfg.Log.ErrorContext(ctx, "a notice cannot be made; trying again", "subscription", d.Subscription.Key,
-					"project", d.Subscription.Project, "err", err)
+					"project", d.Subscription.Project, "in", later.String(), "err", err)
 			}
 			if more {
 				wait = 0
@@ -160,6 +182,14 @@ func (r *Runner) Once(ctx context.Context) (wait time.Duration, err error) {
 			return wait, ctx.Err()
 		}
 	}
+}
+
+// putOff puts the next step of a subscription off whose step failed, and returns for how long.
+func (r *Runner) putOff(d store.DueSubscription) time.Duration {
+	f := r.failing[d.Subscription.ID]
+	wait := min(longestPutOff, unread<<min(f.failures, 10))
+	r.failing[d.Subscription.ID] = putOff{failures: f.failures + 1, until: d.Now.Add(wait)}
+	return wait
 }
 
 // bounded runs one call with a timeout.
@@ -330,6 +360,7 @@ func (r *Runner) again(d store.DueSubscription, p *store.SubscriptionStep) error
 	if d.Job == nil {
 		if d.Open.Number != 0 && d.Open.Number == s.Failed {
 			s.Position, s.Memory = d.Open.After, nil
+			s.Next = d.Now // holds and a silence are reported again without an event
 		}
 		s.Failed, s.Failures, s.Failing = 0, 0, time.Time{}
 		return nil

@@ -1,16 +1,20 @@
 package notice
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
@@ -51,6 +55,16 @@ func (plainWire) NoticeCursor(_ string, incarnation, position int64) string {
 }
 
 func (plainWire) NoticeCause(job.Cause) fireoncev1.EventCause { return 0 }
+
+// standingOf are how connections are, by their ids, as a test says.
+var standingOf = map[string]fireoncev1.ConnectionStateCause{}
+
+func (plainWire) NoticeConnections(_ context.Context, _ string, ids []job.ID, _ bool) (out []*subscriptionsv1.ConnectionChange, _ error) {
+	for _, id := range ids {
+		out = append(out, &subscriptionsv1.ConnectionChange{ConnectionId: id.String(), Cause: standingOf[id.String()]})
+	}
+	return out, nil
+}
 
 func (plainWire) ConnectionKeys(context.Context, string, []job.ID) (map[job.ID]string, error) {
 	return nil, nil
@@ -463,5 +477,180 @@ func TestWords(t *testing.T) {
 	n.Digest = &subscriptionsv1.NoticeDigest{EventCount: 1, Groups: n.GetDigest().GetGroups()[1:], Examples: []*fireoncev1.JobEvent{event("letter-1", failed)}}
 	if subject, _ = words(n, "", ""); subject != "Job letter-1 failed: connection mail" {
 		t.Errorf("the subject is %q", subject)
+	}
+}
+
+// TestHolds: a subscription to holds reports a connection that is on hold, once, and that it works again,
+// and no job.
+func TestHolds(t *testing.T) {
+	w := newWorld(t)
+	other := w.id()
+	t.Cleanup(func() { delete(standingOf, other.String()) })
+	spec, err := EncodeSpec(&subscriptionsv1.Subscription{Filter: &subscriptionsv1.NoticeFilter{Holds: true, ConnectionIds: []string{other.String()}}})
+	w.ok(err)
+	s, _, err := w.s.CreateSubscription(t.Context(), store.NewSubscription{Subscription: store.Subscription{
+		ID: w.id(), Project: "default", Key: "owner", Connection: w.conn.ID, Spec: spec, CreatedBy: "ann", Next: w.now,
+	}})
+	w.ok(err)
+	look := func() {
+		w.now = w.now.Add(holdLook)
+		w.run()
+	}
+	w.run()
+	w.fail()
+	look()
+	if got := w.read(s.ID); got.Open != 0 || got.Number != 0 {
+		t.Fatalf("a notice of a connection that works, or of a job: %+v", got)
+	}
+	standingOf[other.String()] = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED
+	look()
+	w.end(w.under(s.ID).ID, arrived)
+	w.run()
+	look()
+	if got := w.read(s.ID); got.Open != 0 || got.Number != 1 {
+		t.Fatalf("the hold is not one notice: %+v", got)
+	}
+	delete(standingOf, other.String())
+	look()
+	snap := w.under(s.ID)
+	p := new(fireoncev1.Payload)
+	w.ok(proto.Unmarshal(snap.Payload, p))
+	if body := p.GetWebhook().GetBodyText(); !strings.Contains(body, "fireonce.notice.connections") || strings.Contains(body, "CAUSE_LOGIN_ENDED") {
+		t.Errorf("the notice of a connection that works again is %s", body)
+	}
+}
+
+// TestConnectionWords: the owner of a connection reads what it is and what to do, without words of operators.
+func TestConnectionWords(t *testing.T) {
+	since := timestamppb.New(start)
+	for _, c := range []struct {
+		change  *subscriptionsv1.ConnectionChange
+		subject string
+		want    []string
+	}{
+		{
+			&subscriptionsv1.ConnectionChange{
+				ConnectionKey: "shop", AccountIdentity: "@shop@example.social", StartTime: since,
+				Cause: fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED,
+			},
+			"@shop@example.social is logged out", []string{"Log in again.", "waits", minute(start), "https://dash.example"},
+		},
+		{
+			&subscriptionsv1.ConnectionChange{ConnectionKey: "shop", CredentialExpireTime: since},
+			"shop has a login that ends at " + minute(start), []string{"Log in again before that."},
+		},
+		{&subscriptionsv1.ConnectionChange{ConnectionKey: "shop"}, "shop works again", nil},
+	} {
+		subject, text := words(&subscriptionsv1.NoticeData{
+			SubscriptionKey: "owner", ProjectId: "default", Number: 1, Kind: subscriptionsv1.NoticeKind_NOTICE_KIND_CONNECTIONS,
+			Connections: []*subscriptionsv1.ConnectionChange{c.change},
+		}, "", "https://dash.example")
+		if subject != c.subject {
+			t.Errorf("the subject is %q, not %q", subject, c.subject)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("the text lacks %q:\n%s", want, text)
+			}
+		}
+	}
+}
+
+// TestStanding: what is reported of a connection once, and what is no news.
+func TestStanding(t *testing.T) {
+	const refused, paused, limited = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED,
+		fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED
+	soon, later := timestamppb.New(start.Add(holdSoon-time.Second)), timestamppb.New(start.Add(holdSoon+time.Second))
+	m := memory{}
+	for i, c := range []struct {
+		cause  fireoncev1.ConnectionStateCause
+		end    *timestamppb.Timestamp
+		report bool
+	}{
+		{0, later, false},
+		{limited, later, false},
+		{0, soon, true},
+		{0, soon, false},
+		{0, nil, false}, // the credential was replaced
+		{refused, nil, true},
+		{refused, soon, false},
+		{paused, nil, true},
+		{0, nil, true},
+		{0, nil, false},
+		{refused, nil, true},
+		{0, soon, true}, // it works, and its credential ends
+	} {
+		out := changes(&m, []*subscriptionsv1.ConnectionChange{{ConnectionId: "one", Cause: c.cause, CredentialExpireTime: c.end}}, start)
+		if len(out) > 0 != c.report {
+			t.Errorf("step %d: reported %v, not %v", i, len(out) > 0, c.report)
+		}
+	}
+}
+
+// brokenWire fails to encode the events of one project.
+type brokenWire struct {
+	plainWire
+	broken bool
+}
+
+var errBroken = errors.New("broken")
+
+func (w *brokenWire) NoticeEvents(ctx context.Context, project string, page store.EventPage, content bool) ([]*fireoncev1.JobEvent, error) {
+	if w.broken {
+		return nil, errBroken
+	}
+	return w.plainWire.NoticeEvents(ctx, project, page, content)
+}
+
+// TestFailingStepsAreRare: the steps of a subscription that fail are made and logged less and less often, and
+// it goes on where it was.
+func TestFailingStepsAreRare(t *testing.T) {
+	w := newWorld(t)
+	var log bytes.Buffer
+	wire := &brokenWire{broken: true}
+	w.r.cfg.Wire, w.r.cfg.Log = wire, slog.New(slog.NewTextHandler(&log, nil))
+	s := w.subscribe(&subscriptionsv1.Subscription{})
+	w.fail()
+	begin := w.now
+	for w.now.Sub(begin) < 10*time.Minute {
+		wait, err := w.r.Once(t.Context())
+		w.ok(err)
+		w.now = w.now.Add(max(wait, rest))
+	}
+	if lines := strings.Count(log.String(), "a notice cannot be made"); lines < 10 || lines > 16 {
+		t.Errorf("%d lines in ten minutes", lines)
+	}
+	wire.broken = false
+	w.now = w.now.Add(longestPutOff)
+	w.run()
+	if got := w.under(s); got.State != job.Scheduled || len(w.r.failing) != 0 {
+		t.Errorf("the notice is %s, and %d subscriptions fail", got.State, len(w.r.failing))
+	}
+}
+
+// TestNoticeBeforeItsFence: a notice that waits for a person is ruled on without an error while its request may
+// still act, and is sent again.
+func TestNoticeBeforeItsFence(t *testing.T) {
+	w := newWorld(t)
+	var log bytes.Buffer
+	w.r.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s := w.subscribe(&subscriptionsv1.Subscription{})
+	w.fail()
+	w.run()
+	under := w.under(s)
+	w.end(under.ID, job.Outcome{Attempt: 1, Result: job.ResultUnknown})
+	snap, err := w.s.Job(t.Context(), store.Ref{ID: under.ID})
+	w.ok(err)
+	if !snap.Fence.After(w.now) {
+		t.Fatal("the fence has passed")
+	}
+	out, err := w.s.Apply(t.Context(), []store.Change{{Job: under.ID, Version: snap.Version, Actor: "engine", Decision: job.Decision{
+		Action: job.ActWrite, To: job.NeedsResolution, Cause: job.CauseLooked, Attempt: snap.Attempt, Round: snap.Round,
+	}}})
+	w.ok(err)
+	w.ok(out[0].Err)
+	w.run()
+	if got := w.read(s); got.Open != 0 || got.Failed != 1 || strings.Contains(log.String(), "ERROR") {
+		t.Errorf("ruled on: %+v\n%s", got, log.String())
 	}
 }

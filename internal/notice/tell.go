@@ -21,6 +21,9 @@ func (r *Runner) tell(ctx context.Context, d store.DueSubscription, p *store.Sub
 	if err != nil {
 		return false, false, err
 	}
+	if spec.Stated.GetFilter().GetHolds() {
+		return r.holds(ctx, d, p, spec)
+	}
 	spec.forPeople = forPeople(d.Connection.Connector)
 	mem, err := readMemory(d.Subscription)
 	if err != nil {

@@ -42,6 +42,10 @@ func words(n *subscriptionsv1.NoticeData, name, link string) (subject, text stri
 	case subscriptionsv1.NoticeKind_NOTICE_KIND_SILENCE:
 		subject = "No job of " + name + " was sent"
 		fmt.Fprintf(&b, "No job was sent since %s.\n", minute(n.GetSilenceStartTime().AsTime()))
+	case subscriptionsv1.NoticeKind_NOTICE_KIND_CONNECTIONS:
+		var lines string
+		subject, lines = connectionWords(n)
+		b.WriteString(lines)
 	default:
 		subject = headline(n)
 		digestWords(&b, n)

@@ -134,7 +134,13 @@ func jobWith(
 	if n := len(spec.Payload); n > job.MaxPayload {
 		return store.NewJob{}, fmt.Errorf("%w: %d", ErrTooLarge, n)
 	}
-	return store.NewJob{Spec: spec, Recipients: submit.Recipients(payload)}, nil
+	made := store.NewJob{Spec: spec, Recipients: submit.Recipients(payload)}
+	if to := template.GetCallback(); to != "" { // stored with the connection's id
+		if made.Callback, err = job.ParseID(to); err != nil {
+			return store.NewJob{}, errDamaged("callback", err)
+		}
+	}
+	return made, nil
 }
 
 // checkRules checks the request of a firing against ScheduleJob's rules: placeholders that are

@@ -13,8 +13,8 @@ var breakerTests = []test{
 	{"a breaker opens, once", breakerOpens},
 	{"nothing but the probe is armed", breakerArms},
 	{"a claim lets one job through", breakerClaims},
-	{"a probe that fails doubles the wait", breakerFails(false, time.Minute)},
-	{"a probe that was sent at a person's cost doubles the wait further", breakerFails(true, 10*time.Minute)},
+	{"a probe that fails doubles the wait", breakerFails},
+	{"a probe that may cost a person has the next one wait for long", breakerAsks},
 	{"the probe may take more time", breakerHeld},
 	{"a probe that says nothing costs no patience", breakerUndecided},
 	{"a probe that succeeds closes it", breakerCloses},
@@ -136,32 +136,54 @@ func breakerClaims(f *fixture) {
 	f.probe(b)
 }
 
-// breakerFails: probes of a kind fail, until the wait is the longest one.
-func breakerFails(sent bool, longest time.Duration) func(*fixture) {
-	return func(f *fixture) {
-		b := f.breaker()
-		one := f.submit().ID
-		f.submit()
-		wait := 10 * time.Second
-		for n := 1; n <= 9; n++ {
-			f.clock.advance(b.Rows().Sub(f.job(one).Now) - time.Microsecond)
-			f.claimed()
-			f.clock.advance(time.Microsecond)
-			l := f.probe(b)
-			var counts bool
-			var err error
-			b, counts, err = f.s.EndProbe(f.ctx, store.ProbeResult{Breaker: b.ID, Token: l.ClaimToken, Verdict: store.ProbeIll, Sent: sent, Note: "still refused", Actor: "worker"})
-			f.ok(err)
-			f.is(counts, true, "counts")
-			wait = min(2*wait, longest)
-			now := f.job(l.ID).Now
-			f.is([]any{b.ProbeAt, b.End, b.Probes, b.Note, b.Prober}, []any{now.Add(wait), now.Add(wait + store.BreakerKept), n, "still refused", job.ID{}}, "after probe %d", n)
-			_, counts = f.endProbe(b, l, store.ProbeWell)
-			f.is(counts, false, "a result that counts twice")
-			f.fails(f.armOne(f.intent(l)).Err, store.ErrStopped)
-			f.giveBack(l)
-		}
-		f.is(f.meta().Stops, int64(1), "stops")
+// breakerFails: probes fail, until the wait is the longest one.
+func breakerFails(f *fixture) {
+	b := f.breaker()
+	one := f.submit().ID
+	f.submit()
+	wait := 10 * time.Second
+	for n := 1; n <= 5; n++ {
+		f.clock.advance(b.Rows().Sub(f.job(one).Now) - time.Microsecond)
+		f.claimed()
+		f.clock.advance(time.Microsecond)
+		l := f.probe(b)
+		var counts bool
+		b, counts = f.endProbe(b, l, store.ProbeIll)
+		f.is(counts, true, "counts")
+		wait = min(2*wait, time.Minute)
+		now := f.job(l.ID).Now
+		f.is([]any{b.ProbeAt, b.End, b.Probes, b.Note, b.Prober}, []any{now.Add(wait), now.Add(wait + store.BreakerKept), n, "still refused", job.ID{}}, "after probe %d", n)
+		_, counts = f.endProbe(b, l, store.ProbeWell)
+		f.is(counts, false, "a result that counts twice")
+		f.fails(f.armOne(f.intent(l)).Err, store.ErrStopped)
+		f.giveBack(l)
+	}
+	f.is(f.meta().Stops, int64(1), "stops")
+}
+
+// breakerAsks: the first probe whose outcome is unknown has the next one wait for long, whatever it
+// says of the destination, and the one after it is as patient as usual.
+func breakerAsks(f *fixture) {
+	b := f.breaker()
+	one := f.submit().ID
+	for n, c := range []struct {
+		verdict store.ProbeVerdict
+		asks    bool
+		wait    time.Duration
+	}{
+		{store.ProbeIll, true, store.ProbeAsksWait},
+		{store.ProbeUndecided, true, store.ProbeAsksWait},
+		{store.ProbeIll, false, 40 * time.Second},
+	} {
+		f.clock.advance(b.Rows().Sub(f.job(one).Now))
+		l := f.probe(b)
+		var counts bool
+		var err error
+		b, counts, err = f.s.EndProbe(f.ctx, store.ProbeResult{Breaker: b.ID, Token: l.ClaimToken, Verdict: c.verdict, Asks: c.asks, Note: "still refused", Actor: "worker"})
+		f.ok(err)
+		now := f.job(l.ID).Now
+		f.is([]any{counts, b.ProbeAt, b.End}, []any{true, now.Add(c.wait), now.Add(c.wait + store.BreakerKept)}, "after probe %d", n+1)
+		f.giveBack(l)
 	}
 }
 

@@ -754,6 +754,9 @@ type JobTemplate struct {
 	// As ScheduleJobRequest.skip_if_present. If the connection does not support such a
 	// look, a firing is REFUSED.
 	SkipIfPresent *fireoncev1.SkipIfPresent `protobuf:"bytes,11,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
+	// As ScheduleJobRequest.callback: the webhook connection, by its key, that the end of each job is
+	// reported to. Empty: none.
+	Callback      string `protobuf:"bytes,31,opt,name=callback,proto3" json:"callback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -885,6 +888,13 @@ func (x *JobTemplate) GetSkipIfPresent() *fireoncev1.SkipIfPresent {
 		return x.SkipIfPresent
 	}
 	return nil
+}
+
+func (x *JobTemplate) GetCallback() string {
+	if x != nil {
+		return x.Callback
+	}
+	return ""
 }
 
 type isJobTemplate_Connection interface {
@@ -1808,7 +1818,7 @@ const file_fireonce_schedules_v1_schedule_proto_rawDesc = "" +
 	"\x11holiday_calendars\x18\x04 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10\x14\"\x11r\x0f\x10\x01\x18\x102\t^[A-Z-]*$R\x10holidayCalendars\"_\n" +
 	"\tDateRange\x12*\n" +
 	"\x05first\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x102\t^[0-9-]*$R\x05first\x12&\n" +
-	"\x04last\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\x102\t^[0-9-]*$R\x04last\"\x8c\a\n" +
+	"\x04last\x18\x02 \x01(\tB\x12\xbaH\x0fr\r\x18\x102\t^[0-9-]*$R\x04last\"\xac\a\n" +
 	"\vJobTemplate\x12/\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12=\n" +
 	"\x0econnection_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x120\n" +
@@ -1822,13 +1832,14 @@ const file_fireonce_schedules_v1_schedule_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x12)\n" +
 	"\x10content_withheld\x18\n" +
 	" \x01(\bR\x0fcontentWithheld\x12B\n" +
-	"\x0fskip_if_present\x18\v \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x1a9\n" +
+	"\x0fskip_if_present\x18\v \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x12.\n" +
+	"\bcallback\x18\x1f \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\bcallback\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x13\n" +
 	"\n" +
 	"connection\x12\x05\xbaH\x02\b\x01B\x10\n" +
-	"\acontent\x12\x05\xbaH\x02\b\x01J\x04\b\x1e\x10\x1fJ\x04\b\x1f\x10 R\x0eneeds_approvalR\bcallback\"\x0e\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01J\x04\b\x1e\x10\x1fR\x0eneeds_approval\"\x0e\n" +
 	"\fQueueContent\"\xb5\x04\n" +
 	"\x10SchedulePolicies\x12H\n" +
 	"\aoverlap\x18\x01 \x01(\x0e2$.fireonce.schedules.v1.OverlapPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aoverlap\x12Y\n" +

@@ -149,6 +149,8 @@ const (
 	NoticeKind_NOTICE_KIND_SILENCE NoticeKind = 4
 	// NoticeRules.recovered: what failed succeeds again.
 	NoticeKind_NOTICE_KIND_RECOVERED NoticeKind = 5
+	// NoticeFilter.holds: connections are on hold, or work again.
+	NoticeKind_NOTICE_KIND_CONNECTIONS NoticeKind = 6
 )
 
 // Enum value maps for NoticeKind.
@@ -160,6 +162,7 @@ var (
 		3: "NOTICE_KIND_TEST",
 		4: "NOTICE_KIND_SILENCE",
 		5: "NOTICE_KIND_RECOVERED",
+		6: "NOTICE_KIND_CONNECTIONS",
 	}
 	NoticeKind_value = map[string]int32{
 		"NOTICE_KIND_UNSPECIFIED": 0,
@@ -168,6 +171,7 @@ var (
 		"NOTICE_KIND_TEST":        3,
 		"NOTICE_KIND_SILENCE":     4,
 		"NOTICE_KIND_RECOVERED":   5,
+		"NOTICE_KIND_CONNECTIONS": 6,
 	}
 )
 
@@ -511,7 +515,12 @@ type NoticeFilter struct {
 	ScheduleIds []string `protobuf:"bytes,6,rep,name=schedule_ids,json=scheduleIds,proto3" json:"schedule_ids,omitempty"`
 	// One list with schedule_ids. A key of no schedule is NOT_FOUND / SCHEDULE_NOT_FOUND. Answers
 	// have ids. At most 50.
-	ScheduleKeys  []string `protobuf:"bytes,7,rep,name=schedule_keys,json=scheduleKeys,proto3" json:"schedule_keys,omitempty"`
+	ScheduleKeys []string `protobuf:"bytes,7,rep,name=schedule_keys,json=scheduleKeys,proto3" json:"schedule_keys,omitempty"`
+	// Report of the connections themselves, and of no job. That is: a connection of connection_ids is
+	// on hold for its credential, is paused or deleted, its credential ends within 7 days, or it
+	// works again. One that is on hold already is reported immediately. They are looked at every
+	// minute.
+	Holds         bool `protobuf:"varint,8,opt,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -593,6 +602,13 @@ func (x *NoticeFilter) GetScheduleKeys() []string {
 		return x.ScheduleKeys
 	}
 	return nil
+}
+
+func (x *NoticeFilter) GetHolds() bool {
+	if x != nil {
+		return x.Holds
+	}
+	return false
 }
 
 // When a subscription reports of what its filter selects, and of what else. All unset: immediately,
@@ -924,8 +940,10 @@ type NoticeData struct {
 	EventsLost bool `protobuf:"varint,10,opt,name=events_lost,json=eventsLost,proto3" json:"events_lost,omitempty"`
 	// NOTICE_KIND_SILENCE: since when no job has SUCCEEDED.
 	SilenceStartTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=silence_start_time,json=silenceStartTime,proto3" json:"silence_start_time,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// NOTICE_KIND_CONNECTIONS: the connections that changed. At most 50.
+	Connections   []*ConnectionChange `protobuf:"bytes,12,rep,name=connections,proto3" json:"connections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NoticeData) Reset() {
@@ -1035,6 +1053,120 @@ func (x *NoticeData) GetSilenceStartTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *NoticeData) GetConnections() []*ConnectionChange {
+	if x != nil {
+		return x.Connections
+	}
+	return nil
+}
+
+// A connection that is on hold, whose credential ends soon, or that works again.
+type ConnectionChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ConnectionKey string                 `protobuf:"bytes,1,opt,name=connection_key,json=connectionKey,proto3" json:"connection_key,omitempty"`
+	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// The credential's account, if the platform reports it.
+	AccountIdentity string `protobuf:"bytes,3,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
+	// Why it sends nothing. Unspecified: it sends.
+	Cause fireoncev1.ConnectionStateCause `protobuf:"varint,4,opt,name=cause,proto3,enum=fireonce.v1.ConnectionStateCause" json:"cause,omitempty"`
+	// The reason, in the words of Connection.state_reason. Without include_content it is left out
+	// where it may quote the platform.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Since when it sends nothing.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// When its credential ends, if nothing renews it.
+	CredentialExpireTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=credential_expire_time,json=credentialExpireTime,proto3" json:"credential_expire_time,omitempty"`
+	ConnectionId         string                 `protobuf:"bytes,8,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *ConnectionChange) Reset() {
+	*x = ConnectionChange{}
+	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectionChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectionChange) ProtoMessage() {}
+
+func (x *ConnectionChange) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectionChange.ProtoReflect.Descriptor instead.
+func (*ConnectionChange) Descriptor() ([]byte, []int) {
+	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ConnectionChange) GetConnectionKey() string {
+	if x != nil {
+		return x.ConnectionKey
+	}
+	return ""
+}
+
+func (x *ConnectionChange) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *ConnectionChange) GetAccountIdentity() string {
+	if x != nil {
+		return x.AccountIdentity
+	}
+	return ""
+}
+
+func (x *ConnectionChange) GetCause() fireoncev1.ConnectionStateCause {
+	if x != nil {
+		return x.Cause
+	}
+	return fireoncev1.ConnectionStateCause(0)
+}
+
+func (x *ConnectionChange) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ConnectionChange) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *ConnectionChange) GetCredentialExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CredentialExpireTime
+	}
+	return nil
+}
+
+func (x *ConnectionChange) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
 // Counts of events.
 type NoticeDigest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1051,7 +1183,7 @@ type NoticeDigest struct {
 
 func (x *NoticeDigest) Reset() {
 	*x = NoticeDigest{}
-	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[7]
+	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1195,7 @@ func (x *NoticeDigest) String() string {
 func (*NoticeDigest) ProtoMessage() {}
 
 func (x *NoticeDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[7]
+	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1208,7 @@ func (x *NoticeDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeDigest.ProtoReflect.Descriptor instead.
 func (*NoticeDigest) Descriptor() ([]byte, []int) {
-	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NoticeDigest) GetEventCount() int64 {
@@ -1128,7 +1260,7 @@ type NoticeGroup struct {
 
 func (x *NoticeGroup) Reset() {
 	*x = NoticeGroup{}
-	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[8]
+	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1272,7 @@ func (x *NoticeGroup) String() string {
 func (*NoticeGroup) ProtoMessage() {}
 
 func (x *NoticeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[8]
+	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1285,7 @@ func (x *NoticeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeGroup.ProtoReflect.Descriptor instead.
 func (*NoticeGroup) Descriptor() ([]byte, []int) {
-	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NoticeGroup) GetConnectionKey() string {
@@ -1213,7 +1345,7 @@ type SentNotice struct {
 
 func (x *SentNotice) Reset() {
 	*x = SentNotice{}
-	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[9]
+	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1357,7 @@ func (x *SentNotice) String() string {
 func (*SentNotice) ProtoMessage() {}
 
 func (x *SentNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[9]
+	mi := &file_fireonce_subscriptions_v1_subscription_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1370,7 @@ func (x *SentNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SentNotice.ProtoReflect.Descriptor instead.
 func (*SentNotice) Descriptor() ([]byte, []int) {
-	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SentNotice) GetNumber() int64 {
@@ -1347,7 +1479,7 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\acreator\x18\x1b \x01(\tR\acreator\x12\x18\n" +
 	"\aupdater\x18\x1c \x01(\tR\aupdater\x12\x12\n" +
 	"\x04etag\x18\x1d \x01(\tR\x04etag\x12)\n" +
-	"\x10content_withheld\x18\x1e \x01(\bR\x0fcontentWithheld\"\xd4\x04\n" +
+	"\x10content_withheld\x18\x1e \x01(\bR\x0fcontentWithheld\"\xb1\a\n" +
 	"\fNoticeFilter\x12B\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateB\x13\xbaH\x10\x92\x01\r\x10\x14\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12?\n" +
 	"\x06phases\x18\x02 \x03(\x0e2\x12.fireonce.v1.PhaseB\x13\xbaH\x10\x92\x01\r\x10\n" +
@@ -1356,10 +1488,12 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\x0econnection_ids\x18\x04 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12D\n" +
 	"\x0fconnection_keys\x18\x05 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x122\n" +
 	"\fschedule_ids\x18\x06 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\vscheduleIds\x12@\n" +
-	"\rschedule_keys\x18\a \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\fscheduleKeys\x1a9\n" +
+	"\rschedule_keys\x18\a \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\fscheduleKeys\x12\x14\n" +
+	"\x05holds\x18\b \x01(\bR\x05holds\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xc4\x02\xbaH\xc0\x02\x1a\xbd\x02\n" +
+	"\x13notice_filter.holds\x12cholds goes with connection_ids and connection_keys, of which one is required, and with nothing else\x1a\xc0\x01!this.holds || size(this.connection_ids) + size(this.connection_keys) > 0 && size(this.states) + size(this.phases) + size(this.labels) + size(this.schedule_ids) + size(this.schedule_keys) == 0\"\x92\x04\n" +
 	"\vNoticeRules\x12C\n" +
 	"\acollect\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\acollect\x12>\n" +
 	"\x05quiet\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
@@ -1381,7 +1515,7 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\x06Notice\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x128\n" +
 	"\ttimestamp\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\x129\n" +
-	"\x04data\x18\x03 \x01(\v2%.fireonce.subscriptions.v1.NoticeDataR\x04data\"\xe8\x03\n" +
+	"\x04data\x18\x03 \x01(\v2%.fireonce.subscriptions.v1.NoticeDataR\x04data\"\xb7\x04\n" +
 	"\n" +
 	"NoticeData\x12)\n" +
 	"\x10subscription_key\x18\x01 \x01(\tR\x0fsubscriptionKey\x12'\n" +
@@ -1397,7 +1531,18 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\vevents_lost\x18\n" +
 	" \x01(\bR\n" +
 	"eventsLost\x12H\n" +
-	"\x12silence_start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x10silenceStartTime\"\xac\x02\n" +
+	"\x12silence_start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x10silenceStartTime\x12M\n" +
+	"\vconnections\x18\f \x03(\v2+.fireonce.subscriptions.v1.ConnectionChangeR\vconnections\"\x8a\x03\n" +
+	"\x10ConnectionChange\x12%\n" +
+	"\x0econnection_key\x18\x01 \x01(\tR\rconnectionKey\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12)\n" +
+	"\x10account_identity\x18\x03 \x01(\tR\x0faccountIdentity\x127\n" +
+	"\x05cause\x18\x04 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x05cause\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x129\n" +
+	"\n" +
+	"start_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12P\n" +
+	"\x16credential_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x14credentialExpireTime\x12#\n" +
+	"\rconnection_id\x18\b \x01(\tR\fconnectionId\"\xac\x02\n" +
 	"\fNoticeDigest\x12\x1f\n" +
 	"\vevent_count\x18\x01 \x01(\x03R\n" +
 	"eventCount\x12D\n" +
@@ -1433,7 +1578,7 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\x16SubscriptionPauseCause\x12(\n" +
 	"$SUBSCRIPTION_PAUSE_CAUSE_UNSPECIFIED\x10\x00\x12$\n" +
 	" SUBSCRIPTION_PAUSE_CAUSE_REQUEST\x10\x01\x12%\n" +
-	"!SUBSCRIPTION_PAUSE_CAUSE_FAILURES\x10\x02*\xa3\x01\n" +
+	"!SUBSCRIPTION_PAUSE_CAUSE_FAILURES\x10\x02*\xc0\x01\n" +
 	"\n" +
 	"NoticeKind\x12\x1b\n" +
 	"\x17NOTICE_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -1441,7 +1586,8 @@ const file_fireonce_subscriptions_v1_subscription_proto_rawDesc = "" +
 	"\x12NOTICE_KIND_DIGEST\x10\x02\x12\x14\n" +
 	"\x10NOTICE_KIND_TEST\x10\x03\x12\x17\n" +
 	"\x13NOTICE_KIND_SILENCE\x10\x04\x12\x19\n" +
-	"\x15NOTICE_KIND_RECOVERED\x10\x05B\xcf\x01\n" +
+	"\x15NOTICE_KIND_RECOVERED\x10\x05\x12\x1b\n" +
+	"\x17NOTICE_KIND_CONNECTIONS\x10\x06B\xcf\x01\n" +
 	"#io.github.fireonce.subscriptions.v1B\x11SubscriptionProtoP\x01Z7github.com/fireonce/fireonce/clients/go/subscriptionsv1\xa2\x02\x03FOT\xaa\x02\x19Fireonce.Subscriptions.V1\xca\x02\x19Fireonce\\Subscriptions\\V1\xea\x02\x1bFireonce::Subscriptions::V1b\x06proto3"
 
 var (
@@ -1457,28 +1603,30 @@ func file_fireonce_subscriptions_v1_subscription_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_subscriptions_v1_subscription_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fireonce_subscriptions_v1_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_fireonce_subscriptions_v1_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_fireonce_subscriptions_v1_subscription_proto_goTypes = []any{
-	(SubscriptionState)(0),        // 0: fireonce.subscriptions.v1.SubscriptionState
-	(SubscriptionPauseCause)(0),   // 1: fireonce.subscriptions.v1.SubscriptionPauseCause
-	(NoticeKind)(0),               // 2: fireonce.subscriptions.v1.NoticeKind
-	(*Subscription)(nil),          // 3: fireonce.subscriptions.v1.Subscription
-	(*NoticeFilter)(nil),          // 4: fireonce.subscriptions.v1.NoticeFilter
-	(*NoticeRules)(nil),           // 5: fireonce.subscriptions.v1.NoticeRules
-	(*NoticeTarget)(nil),          // 6: fireonce.subscriptions.v1.NoticeTarget
-	(*EmailTarget)(nil),           // 7: fireonce.subscriptions.v1.EmailTarget
-	(*Notice)(nil),                // 8: fireonce.subscriptions.v1.Notice
-	(*NoticeData)(nil),            // 9: fireonce.subscriptions.v1.NoticeData
-	(*NoticeDigest)(nil),          // 10: fireonce.subscriptions.v1.NoticeDigest
-	(*NoticeGroup)(nil),           // 11: fireonce.subscriptions.v1.NoticeGroup
-	(*SentNotice)(nil),            // 12: fireonce.subscriptions.v1.SentNotice
-	nil,                           // 13: fireonce.subscriptions.v1.NoticeFilter.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(fireoncev1.JobState)(0),      // 15: fireonce.v1.JobState
-	(fireoncev1.Phase)(0),         // 16: fireonce.v1.Phase
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
-	(*fireoncev1.JobEvent)(nil),   // 18: fireonce.v1.JobEvent
-	(fireoncev1.EventCause)(0),    // 19: fireonce.v1.EventCause
+	(SubscriptionState)(0),               // 0: fireonce.subscriptions.v1.SubscriptionState
+	(SubscriptionPauseCause)(0),          // 1: fireonce.subscriptions.v1.SubscriptionPauseCause
+	(NoticeKind)(0),                      // 2: fireonce.subscriptions.v1.NoticeKind
+	(*Subscription)(nil),                 // 3: fireonce.subscriptions.v1.Subscription
+	(*NoticeFilter)(nil),                 // 4: fireonce.subscriptions.v1.NoticeFilter
+	(*NoticeRules)(nil),                  // 5: fireonce.subscriptions.v1.NoticeRules
+	(*NoticeTarget)(nil),                 // 6: fireonce.subscriptions.v1.NoticeTarget
+	(*EmailTarget)(nil),                  // 7: fireonce.subscriptions.v1.EmailTarget
+	(*Notice)(nil),                       // 8: fireonce.subscriptions.v1.Notice
+	(*NoticeData)(nil),                   // 9: fireonce.subscriptions.v1.NoticeData
+	(*ConnectionChange)(nil),             // 10: fireonce.subscriptions.v1.ConnectionChange
+	(*NoticeDigest)(nil),                 // 11: fireonce.subscriptions.v1.NoticeDigest
+	(*NoticeGroup)(nil),                  // 12: fireonce.subscriptions.v1.NoticeGroup
+	(*SentNotice)(nil),                   // 13: fireonce.subscriptions.v1.SentNotice
+	nil,                                  // 14: fireonce.subscriptions.v1.NoticeFilter.LabelsEntry
+	(*timestamppb.Timestamp)(nil),        // 15: google.protobuf.Timestamp
+	(fireoncev1.JobState)(0),             // 16: fireonce.v1.JobState
+	(fireoncev1.Phase)(0),                // 17: fireonce.v1.Phase
+	(*durationpb.Duration)(nil),          // 18: google.protobuf.Duration
+	(*fireoncev1.JobEvent)(nil),          // 19: fireonce.v1.JobEvent
+	(fireoncev1.ConnectionStateCause)(0), // 20: fireonce.v1.ConnectionStateCause
+	(fireoncev1.EventCause)(0),           // 21: fireonce.v1.EventCause
 }
 var file_fireonce_subscriptions_v1_subscription_proto_depIdxs = []int32{
 	0,  // 0: fireonce.subscriptions.v1.Subscription.state:type_name -> fireonce.subscriptions.v1.SubscriptionState
@@ -1486,42 +1634,46 @@ var file_fireonce_subscriptions_v1_subscription_proto_depIdxs = []int32{
 	4,  // 2: fireonce.subscriptions.v1.Subscription.filter:type_name -> fireonce.subscriptions.v1.NoticeFilter
 	5,  // 3: fireonce.subscriptions.v1.Subscription.rules:type_name -> fireonce.subscriptions.v1.NoticeRules
 	6,  // 4: fireonce.subscriptions.v1.Subscription.target:type_name -> fireonce.subscriptions.v1.NoticeTarget
-	14, // 5: fireonce.subscriptions.v1.Subscription.delivery_time:type_name -> google.protobuf.Timestamp
-	14, // 6: fireonce.subscriptions.v1.Subscription.failure_start_time:type_name -> google.protobuf.Timestamp
-	14, // 7: fireonce.subscriptions.v1.Subscription.next_time:type_name -> google.protobuf.Timestamp
-	14, // 8: fireonce.subscriptions.v1.Subscription.create_time:type_name -> google.protobuf.Timestamp
-	14, // 9: fireonce.subscriptions.v1.Subscription.update_time:type_name -> google.protobuf.Timestamp
-	14, // 10: fireonce.subscriptions.v1.Subscription.pause_time:type_name -> google.protobuf.Timestamp
-	14, // 11: fireonce.subscriptions.v1.Subscription.delete_time:type_name -> google.protobuf.Timestamp
-	15, // 12: fireonce.subscriptions.v1.NoticeFilter.states:type_name -> fireonce.v1.JobState
-	16, // 13: fireonce.subscriptions.v1.NoticeFilter.phases:type_name -> fireonce.v1.Phase
-	13, // 14: fireonce.subscriptions.v1.NoticeFilter.labels:type_name -> fireonce.subscriptions.v1.NoticeFilter.LabelsEntry
-	17, // 15: fireonce.subscriptions.v1.NoticeRules.collect:type_name -> google.protobuf.Duration
-	17, // 16: fireonce.subscriptions.v1.NoticeRules.quiet:type_name -> google.protobuf.Duration
-	17, // 17: fireonce.subscriptions.v1.NoticeRules.threshold_window:type_name -> google.protobuf.Duration
-	17, // 18: fireonce.subscriptions.v1.NoticeRules.silence:type_name -> google.protobuf.Duration
+	15, // 5: fireonce.subscriptions.v1.Subscription.delivery_time:type_name -> google.protobuf.Timestamp
+	15, // 6: fireonce.subscriptions.v1.Subscription.failure_start_time:type_name -> google.protobuf.Timestamp
+	15, // 7: fireonce.subscriptions.v1.Subscription.next_time:type_name -> google.protobuf.Timestamp
+	15, // 8: fireonce.subscriptions.v1.Subscription.create_time:type_name -> google.protobuf.Timestamp
+	15, // 9: fireonce.subscriptions.v1.Subscription.update_time:type_name -> google.protobuf.Timestamp
+	15, // 10: fireonce.subscriptions.v1.Subscription.pause_time:type_name -> google.protobuf.Timestamp
+	15, // 11: fireonce.subscriptions.v1.Subscription.delete_time:type_name -> google.protobuf.Timestamp
+	16, // 12: fireonce.subscriptions.v1.NoticeFilter.states:type_name -> fireonce.v1.JobState
+	17, // 13: fireonce.subscriptions.v1.NoticeFilter.phases:type_name -> fireonce.v1.Phase
+	14, // 14: fireonce.subscriptions.v1.NoticeFilter.labels:type_name -> fireonce.subscriptions.v1.NoticeFilter.LabelsEntry
+	18, // 15: fireonce.subscriptions.v1.NoticeRules.collect:type_name -> google.protobuf.Duration
+	18, // 16: fireonce.subscriptions.v1.NoticeRules.quiet:type_name -> google.protobuf.Duration
+	18, // 17: fireonce.subscriptions.v1.NoticeRules.threshold_window:type_name -> google.protobuf.Duration
+	18, // 18: fireonce.subscriptions.v1.NoticeRules.silence:type_name -> google.protobuf.Duration
 	7,  // 19: fireonce.subscriptions.v1.NoticeTarget.email:type_name -> fireonce.subscriptions.v1.EmailTarget
-	14, // 20: fireonce.subscriptions.v1.Notice.timestamp:type_name -> google.protobuf.Timestamp
+	15, // 20: fireonce.subscriptions.v1.Notice.timestamp:type_name -> google.protobuf.Timestamp
 	9,  // 21: fireonce.subscriptions.v1.Notice.data:type_name -> fireonce.subscriptions.v1.NoticeData
 	2,  // 22: fireonce.subscriptions.v1.NoticeData.kind:type_name -> fireonce.subscriptions.v1.NoticeKind
-	18, // 23: fireonce.subscriptions.v1.NoticeData.events:type_name -> fireonce.v1.JobEvent
-	10, // 24: fireonce.subscriptions.v1.NoticeData.digest:type_name -> fireonce.subscriptions.v1.NoticeDigest
-	14, // 25: fireonce.subscriptions.v1.NoticeData.silence_start_time:type_name -> google.protobuf.Timestamp
-	14, // 26: fireonce.subscriptions.v1.NoticeDigest.first_event_time:type_name -> google.protobuf.Timestamp
-	14, // 27: fireonce.subscriptions.v1.NoticeDigest.last_event_time:type_name -> google.protobuf.Timestamp
-	11, // 28: fireonce.subscriptions.v1.NoticeDigest.groups:type_name -> fireonce.subscriptions.v1.NoticeGroup
-	18, // 29: fireonce.subscriptions.v1.NoticeDigest.examples:type_name -> fireonce.v1.JobEvent
-	15, // 30: fireonce.subscriptions.v1.NoticeGroup.new_state:type_name -> fireonce.v1.JobState
-	19, // 31: fireonce.subscriptions.v1.NoticeGroup.cause:type_name -> fireonce.v1.EventCause
-	2,  // 32: fireonce.subscriptions.v1.SentNotice.kind:type_name -> fireonce.subscriptions.v1.NoticeKind
-	15, // 33: fireonce.subscriptions.v1.SentNotice.outcome:type_name -> fireonce.v1.JobState
-	14, // 34: fireonce.subscriptions.v1.SentNotice.create_time:type_name -> google.protobuf.Timestamp
-	14, // 35: fireonce.subscriptions.v1.SentNotice.end_time:type_name -> google.protobuf.Timestamp
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	19, // 23: fireonce.subscriptions.v1.NoticeData.events:type_name -> fireonce.v1.JobEvent
+	11, // 24: fireonce.subscriptions.v1.NoticeData.digest:type_name -> fireonce.subscriptions.v1.NoticeDigest
+	15, // 25: fireonce.subscriptions.v1.NoticeData.silence_start_time:type_name -> google.protobuf.Timestamp
+	10, // 26: fireonce.subscriptions.v1.NoticeData.connections:type_name -> fireonce.subscriptions.v1.ConnectionChange
+	20, // 27: fireonce.subscriptions.v1.ConnectionChange.cause:type_name -> fireonce.v1.ConnectionStateCause
+	15, // 28: fireonce.subscriptions.v1.ConnectionChange.start_time:type_name -> google.protobuf.Timestamp
+	15, // 29: fireonce.subscriptions.v1.ConnectionChange.credential_expire_time:type_name -> google.protobuf.Timestamp
+	15, // 30: fireonce.subscriptions.v1.NoticeDigest.first_event_time:type_name -> google.protobuf.Timestamp
+	15, // 31: fireonce.subscriptions.v1.NoticeDigest.last_event_time:type_name -> google.protobuf.Timestamp
+	12, // 32: fireonce.subscriptions.v1.NoticeDigest.groups:type_name -> fireonce.subscriptions.v1.NoticeGroup
+	19, // 33: fireonce.subscriptions.v1.NoticeDigest.examples:type_name -> fireonce.v1.JobEvent
+	16, // 34: fireonce.subscriptions.v1.NoticeGroup.new_state:type_name -> fireonce.v1.JobState
+	21, // 35: fireonce.subscriptions.v1.NoticeGroup.cause:type_name -> fireonce.v1.EventCause
+	2,  // 36: fireonce.subscriptions.v1.SentNotice.kind:type_name -> fireonce.subscriptions.v1.NoticeKind
+	16, // 37: fireonce.subscriptions.v1.SentNotice.outcome:type_name -> fireonce.v1.JobState
+	15, // 38: fireonce.subscriptions.v1.SentNotice.create_time:type_name -> google.protobuf.Timestamp
+	15, // 39: fireonce.subscriptions.v1.SentNotice.end_time:type_name -> google.protobuf.Timestamp
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_subscriptions_v1_subscription_proto_init() }
@@ -1539,7 +1691,7 @@ func file_fireonce_subscriptions_v1_subscription_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_subscriptions_v1_subscription_proto_rawDesc), len(file_fireonce_subscriptions_v1_subscription_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

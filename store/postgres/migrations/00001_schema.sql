@@ -1463,7 +1463,7 @@ CREATE TABLE job_callbacks (
 CREATE TABLE notices (
     subscription_id uuid        NOT NULL REFERENCES subscriptions (id),
     number          bigint      NOT NULL CHECK (number >= 1),
-    -- store.NoticeKind: 1 EVENTS, 2 DIGEST, 3 TEST, 4 SILENCE, 5 RECOVERED.
+    -- store.NoticeKind: 1 EVENTS, 2 DIGEST, 3 TEST, 4 SILENCE, 5 RECOVERED, 6 CONNECTIONS.
     kind            smallint    NOT NULL CHECK (kind BETWEEN 1 AND 7),
     -- It reports the events after one position, up to another one.
     after_position  bigint      NOT NULL,

@@ -1222,7 +1222,7 @@ CREATE TABLE job_callbacks (
 CREATE TABLE notices (
     subscription_id BLOB    NOT NULL REFERENCES subscriptions (id),
     number          INTEGER NOT NULL CHECK (number >= 1),
-    -- store.NoticeKind: 1 EVENTS, 2 DIGEST, 3 TEST, 4 SILENCE, 5 RECOVERED.
+    -- store.NoticeKind: 1 EVENTS, 2 DIGEST, 3 TEST, 4 SILENCE, 5 RECOVERED, 6 CONNECTIONS.
     kind            INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 7),
     -- It reports the events after one position, up to another one.
     after_position  INTEGER NOT NULL,

@@ -30,6 +30,7 @@ func (p *printer) schedule(s *schedulesv1.Schedule) {
 		"Until", stamp(s.GetSpec().GetEndTime()),
 		"Connection", connectionName(s),
 		"Content", contentSource(s.GetJobTemplate()),
+		"Callback", s.GetJobTemplate().GetCallback(),
 		"Overlap", word(terms.GetOverlap())+unlessSame(terms),
 		"Catch up", word(terms.GetCatchUp())+within(terms.GetCatchUpWindow()),
 		"Next", stamp(s.GetNextFireTime())+away(s.GetNextFireTime()),

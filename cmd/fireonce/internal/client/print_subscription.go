@@ -87,6 +87,9 @@ func noticeFilterLine(f *subscriptionsv1.NoticeFilter) string {
 	for _, p := range f.GetPhases() {
 		parts = append(parts, "phase "+word(p))
 	}
+	if f.GetHolds() {
+		parts = []string{"holds"}
+	}
 	if len(parts) == 0 {
 		parts = []string{"what went wrong"}
 	}

@@ -87,7 +87,7 @@ var (
 	policyFields = below("policies", "overlap:POLICY=overlap while-unresolved:POLICY=while_unresolved catch-up:POLICY=catch_up catch_up_window max_per_day pause_after_failures "+
 		"pause_on_auth_hold cool_down")
 	templateFields = below("job_template", "connection=connection_id window=start_window delivery job-label=labels attempt_timeout "+
-		"skip-if-present=skip_if_present.max_age")
+		"skip-if-present=skip_if_present.max_age callback:CONNECTION=callback")
 	templateRetry = below("job_template.retry_policy", retryFields)
 )
 

@@ -63,7 +63,7 @@ func subscriptionsCommand() *cli.Command {
 
 // The words of a subscription's flags: what it reports, when, and where.
 var (
-	noticeFilterFields = below("filter", "states phases labels connection=connection_ids schedule=schedule_ids")
+	noticeFilterFields = below("filter", "states phases labels connection=connection_ids schedule=schedule_ids holds")
 	noticeRuleFields   = below("rules", "collect quiet threshold threshold_window recovered silence digest")
 	noticeTargetFields = below("target", "channel=slack_channel sender:ADDRESS=email.sender to:ADDRESS=email.to")
 

@@ -151,6 +151,15 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
+// TestNoticeIsWhole: a notice is not cut.
+func TestNoticeIsWhole(t *testing.T) {
+	url, printed := start(t, &receiver{keys: newMemory(2)})
+	notice := noticeBegins + `events","data":"` + strings.Repeat("y", 3*shownBody) + `"}`
+	if send(t, url, notice, nil); !strings.Contains(printed.String(), notice) {
+		t.Error("a notice was cut")
+	}
+}
+
 // TestLimits checks that bodies, their shown parts, and keys are bounded.
 func TestLimits(t *testing.T) {
 	rc := &receiver{keys: newMemory(2)}

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,8 +16,10 @@ import (
 )
 
 const (
-	// shownBody is how much of a body is shown, in bytes.
+	// shownBody is how much of a body is shown, in bytes. A notice is shown whole: it is JSON for programs, too.
 	shownBody = 1 << 10
+	// noticeBegins is how the body of a notice begins.
+	noticeBegins = `{"type":"fireonce.notice.`
 	// shownText is how much of a path or a key is shown, in characters.
 	shownText = 200
 )
@@ -109,7 +112,7 @@ func beginning(body []byte) string {
 	if !utf8.Valid(body) {
 		return ""
 	}
-	if len(body) <= shownBody {
+	if len(body) <= shownBody || bytes.HasPrefix(body, []byte(noticeBegins)) {
 		return string(body)
 	}
 	cut := shownBody

@@ -6,7 +6,7 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { EventCause, JobEvent } from "../../v1/event_pb.js";
 import { file_fireonce_v1_event } from "../../v1/event_pb.js";
-import type { JobState, Phase } from "../../v1/job_pb.js";
+import type { ConnectionStateCause, JobState, Phase } from "../../v1/job_pb.js";
 import { file_fireonce_v1_job } from "../../v1/job_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/subscriptions/v1/subscription.proto.
  */
 export const file_fireonce_subscriptions_v1_subscription: GenFile = /*@__PURE__*/
-  fileDesc("CixmaXJlb25jZS9zdWJzY3JpcHRpb25zL3YxL3N1YnNjcmlwdGlvbi5wcm90bxIZZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MSKdCAoMU3Vic2NyaXB0aW9uEhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSOwoFc3RhdGUYAyABKA4yLC5maXJlb25jZS5zdWJzY3JpcHRpb25zLnYxLlN1YnNjcmlwdGlvblN0YXRlEkYKC3BhdXNlX2NhdXNlGAQgASgOMjEuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5TdWJzY3JpcHRpb25QYXVzZUNhdXNlEgwKBG5vdGUYBSABKAkSFgoOY29ubmVjdGlvbl9rZXkYBiABKAkSNwoGZmlsdGVyGAcgASgLMicuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VGaWx0ZXISNQoFcnVsZXMYCCABKAsyJi5maXJlb25jZS5zdWJzY3JpcHRpb25zLnYxLk5vdGljZVJ1bGVzEjcKBnRhcmdldBgJIAEoCzInLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlVGFyZ2V0EhcKD2luY2x1ZGVfY29udGVudBgKIAEoCBIaChJsYXN0X25vdGljZV9udW1iZXIYCyABKAMSEQoJdW5kZXJfd2F5GAwgASgIEjEKDWRlbGl2ZXJ5X3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEmZhaWx1cmVfc3RhcnRfdGltZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoUZmFpbGVkX25vdGljZV9udW1iZXIYDyABKAMSFQoNZmFpbHVyZV9jb3VudBgQIAEoBRISCgpsYXN0X2Vycm9yGBEgASgJEi0KCW5leHRfdGltZRgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGY3Vyc29yGBMgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgUIAEoCRISCgpwcm9qZWN0X2lkGBUgASgJEhUKDWNvbm5lY3Rpb25faWQYFiABKAkSLwoLY3JlYXRlX3RpbWUYFyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGBggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwYXVzZV90aW1lGBkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtkZWxldGVfdGltZRgaIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHY3JlYXRvchgbIAEoCRIPCgd1cGRhdGVyGBwgASgJEgwKBGV0YWcYHSABKAkSGAoQY29udGVudF93aXRoaGVsZBgeIAEoCCKrAgoMTm90aWNlRmlsdGVyEiUKBnN0YXRlcxgBIAMoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiIKBnBoYXNlcxgCIAMoDjISLmZpcmVvbmNlLnYxLlBoYXNlEkMKBmxhYmVscxgDIAMoCzIzLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRmlsdGVyLkxhYmVsc0VudHJ5EhYKDmNvbm5lY3Rpb25faWRzGAQgAygJEhcKD2Nvbm5lY3Rpb25fa2V5cxgFIAMoCRIUCgxzY2hlZHVsZV9pZHMYBiADKAkSFQoNc2NoZWR1bGVfa2V5cxgHIAMoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIvoBCgtOb3RpY2VSdWxlcxIqCgdjb2xsZWN0GAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBXF1aWV0GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXRocmVzaG9sZBgDIAEoBRIzChB0aHJlc2hvbGRfd2luZG93GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXJlY292ZXJlZBgFIAEoCBIqCgdzaWxlbmNlGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmRpZ2VzdBgHIAEoCCJoCgxOb3RpY2VUYXJnZXQSFwoNc2xhY2tfY2hhbm5lbBgBIAEoCUgAEjcKBWVtYWlsGAIgASgLMiYuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5FbWFpbFRhcmdldEgAQgYKBGtpbmQiKQoLRW1haWxUYXJnZXQSDgoGc2VuZGVyGAEgASgJEgoKAnRvGAIgAygJInoKBk5vdGljZRIMCgR0eXBlGAEgASgJEi0KCXRpbWVzdGFtcBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoEZGF0YRgDIAEoCzIlLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRGF0YSLrAgoKTm90aWNlRGF0YRIYChBzdWJzY3JpcHRpb25fa2V5GAEgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgCIAEoCRISCgpwcm9qZWN0X2lkGAMgASgJEg4KBm51bWJlchgEIAEoAxIzCgRraW5kGAUgASgOMiUuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VLaW5kEiUKBmV2ZW50cxgGIAMoCzIVLmZpcmVvbmNlLnYxLkpvYkV2ZW50EjcKBmRpZ2VzdBgHIAEoCzInLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRGlnZXN0EhQKDGFmdGVyX2N1cnNvchgIIAEoCRIOCgZjdXJzb3IYCSABKAkSEwoLZXZlbnRzX2xvc3QYCiABKAgSNgoSc2lsZW5jZV9zdGFydF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLvAQoMTm90aWNlRGlnZXN0EhMKC2V2ZW50X2NvdW50GAEgASgDEjQKEGZpcnN0X2V2ZW50X3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfZXZlbnRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoGZ3JvdXBzGAQgAygLMiYuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VHcm91cBInCghleGFtcGxlcxgFIAMoCzIVLmZpcmVvbmNlLnYxLkpvYkV2ZW50IqMBCgtOb3RpY2VHcm91cBIWCg5jb25uZWN0aW9uX2tleRgBIAEoCRIoCgluZXdfc3RhdGUYAiABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRImCgVjYXVzZRgDIAEoDjIXLmZpcmVvbmNlLnYxLkV2ZW50Q2F1c2USEwoLZXZlbnRfY291bnQYBCABKAMSFQoNY29ubmVjdGlvbl9pZBgFIAEoCSKmAgoKU2VudE5vdGljZRIOCgZudW1iZXIYASABKAMSMwoEa2luZBgCIAEoDjIlLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlS2luZBITCgtldmVudF9jb3VudBgDIAEoAxIRCgl0cnlfY291bnQYBCABKAUSJgoHb3V0Y29tZRgFIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi8KC2NyZWF0ZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMYWZ0ZXJfY3Vyc29yGAggASgJEg4KBmN1cnNvchgJIAEoCSqVAQoRU3Vic2NyaXB0aW9uU3RhdGUSIgoeU1VCU0NSSVBUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASHQoZU1VCU0NSSVBUSU9OX1NUQVRFX0FDVElWRRABEh0KGVNVQlNDUklQVElPTl9TVEFURV9QQVVTRUQQAhIeChpTVUJTQ1JJUFRJT05fU1RBVEVfREVMRVRFRBADKo8BChZTdWJzY3JpcHRpb25QYXVzZUNhdXNlEigKJFNVQlNDUklQVElPTl9QQVVTRV9DQVVTRV9VTlNQRUNJRklFRBAAEiQKIFNVQlNDUklQVElPTl9QQVVTRV9DQVVTRV9SRVFVRVNUEAESJQohU1VCU0NSSVBUSU9OX1BBVVNFX0NBVVNFX0ZBSUxVUkVTEAIqowEKCk5vdGljZUtpbmQSGwoXTk9USUNFX0tJTkRfVU5TUEVDSUZJRUQQABIWChJOT1RJQ0VfS0lORF9FVkVOVFMQARIWChJOT1RJQ0VfS0lORF9ESUdFU1QQAhIUChBOT1RJQ0VfS0lORF9URVNUEAMSFwoTTk9USUNFX0tJTkRfU0lMRU5DRRAEEhkKFU5PVElDRV9LSU5EX1JFQ09WRVJFRBAFQs8BCiNpby5naXRodWIuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MUIRU3Vic2NyaXB0aW9uUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL3N1YnNjcmlwdGlvbnN2MaICA0ZPVKoCGUZpcmVvbmNlLlN1YnNjcmlwdGlvbnMuVjHKAhlGaXJlb25jZVxTdWJzY3JpcHRpb25zXFYx6gIbRmlyZW9uY2U6OlN1YnNjcmlwdGlvbnM6OlYxYgZwcm90bzM", [file_fireonce_v1_event, file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CixmaXJlb25jZS9zdWJzY3JpcHRpb25zL3YxL3N1YnNjcmlwdGlvbi5wcm90bxIZZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MSKdCAoMU3Vic2NyaXB0aW9uEhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSOwoFc3RhdGUYAyABKA4yLC5maXJlb25jZS5zdWJzY3JpcHRpb25zLnYxLlN1YnNjcmlwdGlvblN0YXRlEkYKC3BhdXNlX2NhdXNlGAQgASgOMjEuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5TdWJzY3JpcHRpb25QYXVzZUNhdXNlEgwKBG5vdGUYBSABKAkSFgoOY29ubmVjdGlvbl9rZXkYBiABKAkSNwoGZmlsdGVyGAcgASgLMicuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VGaWx0ZXISNQoFcnVsZXMYCCABKAsyJi5maXJlb25jZS5zdWJzY3JpcHRpb25zLnYxLk5vdGljZVJ1bGVzEjcKBnRhcmdldBgJIAEoCzInLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlVGFyZ2V0EhcKD2luY2x1ZGVfY29udGVudBgKIAEoCBIaChJsYXN0X25vdGljZV9udW1iZXIYCyABKAMSEQoJdW5kZXJfd2F5GAwgASgIEjEKDWRlbGl2ZXJ5X3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEmZhaWx1cmVfc3RhcnRfdGltZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoUZmFpbGVkX25vdGljZV9udW1iZXIYDyABKAMSFQoNZmFpbHVyZV9jb3VudBgQIAEoBRISCgpsYXN0X2Vycm9yGBEgASgJEi0KCW5leHRfdGltZRgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGY3Vyc29yGBMgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgUIAEoCRISCgpwcm9qZWN0X2lkGBUgASgJEhUKDWNvbm5lY3Rpb25faWQYFiABKAkSLwoLY3JlYXRlX3RpbWUYFyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGBggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwYXVzZV90aW1lGBkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtkZWxldGVfdGltZRgaIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHY3JlYXRvchgbIAEoCRIPCgd1cGRhdGVyGBwgASgJEgwKBGV0YWcYHSABKAkSGAoQY29udGVudF93aXRoaGVsZBgeIAEoCCK6AgoMTm90aWNlRmlsdGVyEiUKBnN0YXRlcxgBIAMoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiIKBnBoYXNlcxgCIAMoDjISLmZpcmVvbmNlLnYxLlBoYXNlEkMKBmxhYmVscxgDIAMoCzIzLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRmlsdGVyLkxhYmVsc0VudHJ5EhYKDmNvbm5lY3Rpb25faWRzGAQgAygJEhcKD2Nvbm5lY3Rpb25fa2V5cxgFIAMoCRIUCgxzY2hlZHVsZV9pZHMYBiADKAkSFQoNc2NoZWR1bGVfa2V5cxgHIAMoCRINCgVob2xkcxgIIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIvoBCgtOb3RpY2VSdWxlcxIqCgdjb2xsZWN0GAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBXF1aWV0GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXRocmVzaG9sZBgDIAEoBRIzChB0aHJlc2hvbGRfd2luZG93GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXJlY292ZXJlZBgFIAEoCBIqCgdzaWxlbmNlGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmRpZ2VzdBgHIAEoCCJoCgxOb3RpY2VUYXJnZXQSFwoNc2xhY2tfY2hhbm5lbBgBIAEoCUgAEjcKBWVtYWlsGAIgASgLMiYuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5FbWFpbFRhcmdldEgAQgYKBGtpbmQiKQoLRW1haWxUYXJnZXQSDgoGc2VuZGVyGAEgASgJEgoKAnRvGAIgAygJInoKBk5vdGljZRIMCgR0eXBlGAEgASgJEi0KCXRpbWVzdGFtcBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoEZGF0YRgDIAEoCzIlLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRGF0YSKtAwoKTm90aWNlRGF0YRIYChBzdWJzY3JpcHRpb25fa2V5GAEgASgJEhcKD3N1YnNjcmlwdGlvbl9pZBgCIAEoCRISCgpwcm9qZWN0X2lkGAMgASgJEg4KBm51bWJlchgEIAEoAxIzCgRraW5kGAUgASgOMiUuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VLaW5kEiUKBmV2ZW50cxgGIAMoCzIVLmZpcmVvbmNlLnYxLkpvYkV2ZW50EjcKBmRpZ2VzdBgHIAEoCzInLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuTm90aWNlRGlnZXN0EhQKDGFmdGVyX2N1cnNvchgIIAEoCRIOCgZjdXJzb3IYCSABKAkSEwoLZXZlbnRzX2xvc3QYCiABKAgSNgoSc2lsZW5jZV9zdGFydF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJACgtjb25uZWN0aW9ucxgMIAMoCzIrLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjEuQ29ubmVjdGlvbkNoYW5nZSKfAgoQQ29ubmVjdGlvbkNoYW5nZRIWCg5jb25uZWN0aW9uX2tleRgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSGAoQYWNjb3VudF9pZGVudGl0eRgDIAEoCRIwCgVjYXVzZRgEIAEoDjIhLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb25TdGF0ZUNhdXNlEg4KBnJlYXNvbhgFIAEoCRIuCgpzdGFydF90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI6ChZjcmVkZW50aWFsX2V4cGlyZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1jb25uZWN0aW9uX2lkGAggASgJIu8BCgxOb3RpY2VEaWdlc3QSEwoLZXZlbnRfY291bnQYASABKAMSNAoQZmlyc3RfZXZlbnRfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9ldmVudF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI2CgZncm91cHMYBCADKAsyJi5maXJlb25jZS5zdWJzY3JpcHRpb25zLnYxLk5vdGljZUdyb3VwEicKCGV4YW1wbGVzGAUgAygLMhUuZmlyZW9uY2UudjEuSm9iRXZlbnQiowEKC05vdGljZUdyb3VwEhYKDmNvbm5lY3Rpb25fa2V5GAEgASgJEigKCW5ld19zdGF0ZRgCIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEiYKBWNhdXNlGAMgASgOMhcuZmlyZW9uY2UudjEuRXZlbnRDYXVzZRITCgtldmVudF9jb3VudBgEIAEoAxIVCg1jb25uZWN0aW9uX2lkGAUgASgJIqYCCgpTZW50Tm90aWNlEg4KBm51bWJlchgBIAEoAxIzCgRraW5kGAIgASgOMiUuZmlyZW9uY2Uuc3Vic2NyaXB0aW9ucy52MS5Ob3RpY2VLaW5kEhMKC2V2ZW50X2NvdW50GAMgASgDEhEKCXRyeV9jb3VudBgEIAEoBRImCgdvdXRjb21lGAUgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxhZnRlcl9jdXJzb3IYCCABKAkSDgoGY3Vyc29yGAkgASgJKpUBChFTdWJzY3JpcHRpb25TdGF0ZRIiCh5TVUJTQ1JJUFRJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIdChlTVUJTQ1JJUFRJT05fU1RBVEVfQUNUSVZFEAESHQoZU1VCU0NSSVBUSU9OX1NUQVRFX1BBVVNFRBACEh4KGlNVQlNDUklQVElPTl9TVEFURV9ERUxFVEVEEAMqjwEKFlN1YnNjcmlwdGlvblBhdXNlQ2F1c2USKAokU1VCU0NSSVBUSU9OX1BBVVNFX0NBVVNFX1VOU1BFQ0lGSUVEEAASJAogU1VCU0NSSVBUSU9OX1BBVVNFX0NBVVNFX1JFUVVFU1QQARIlCiFTVUJTQ1JJUFRJT05fUEFVU0VfQ0FVU0VfRkFJTFVSRVMQAirAAQoKTm90aWNlS2luZBIbChdOT1RJQ0VfS0lORF9VTlNQRUNJRklFRBAAEhYKEk5PVElDRV9LSU5EX0VWRU5UUxABEhYKEk5PVElDRV9LSU5EX0RJR0VTVBACEhQKEE5PVElDRV9LSU5EX1RFU1QQAxIXChNOT1RJQ0VfS0lORF9TSUxFTkNFEAQSGQoVTk9USUNFX0tJTkRfUkVDT1ZFUkVEEAUSGwoXTk9USUNFX0tJTkRfQ09OTkVDVElPTlMQBkLPAQojaW8uZ2l0aHViLmZpcmVvbmNlLnN1YnNjcmlwdGlvbnMudjFCEVN1YnNjcmlwdGlvblByb3RvUAFaN2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9zdWJzY3JpcHRpb25zdjGiAgNGT1SqAhlGaXJlb25jZS5TdWJzY3JpcHRpb25zLlYxygIZRmlyZW9uY2VcU3Vic2NyaXB0aW9uc1xWMeoCG0ZpcmVvbmNlOjpTdWJzY3JpcHRpb25zOjpWMWIGcHJvdG8z", [file_fireonce_v1_event, file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * The events that are reported, where they go, and how delivery is going.
@@ -270,6 +270,16 @@ export type NoticeFilter = Message<"fireonce.subscriptions.v1.NoticeFilter"> & {
    * @generated from field: repeated string schedule_keys = 7;
    */
   scheduleKeys: string[];
+
+  /**
+   * Report of the connections themselves, and of no job. That is: a connection of connection_ids is
+   * on hold for its credential, is paused or deleted, its credential ends within 7 days, or it
+   * works again. One that is on hold already is reported immediately. They are looked at every
+   * minute.
+   *
+   * @generated from field: bool holds = 8;
+   */
+  holds: boolean;
 };
 
 /**
@@ -516,6 +526,13 @@ export type NoticeData = Message<"fireonce.subscriptions.v1.NoticeData"> & {
    * @generated from field: google.protobuf.Timestamp silence_start_time = 11;
    */
   silenceStartTime?: Timestamp;
+
+  /**
+   * NOTICE_KIND_CONNECTIONS: the connections that changed. At most 50.
+   *
+   * @generated from field: repeated fireonce.subscriptions.v1.ConnectionChange connections = 12;
+   */
+  connections: ConnectionChange[];
 };
 
 /**
@@ -524,6 +541,71 @@ export type NoticeData = Message<"fireonce.subscriptions.v1.NoticeData"> & {
  */
 export const NoticeDataSchema: GenMessage<NoticeData> = /*@__PURE__*/
   messageDesc(file_fireonce_subscriptions_v1_subscription, 6);
+
+/**
+ * A connection that is on hold, whose credential ends soon, or that works again.
+ *
+ * @generated from message fireonce.subscriptions.v1.ConnectionChange
+ */
+export type ConnectionChange = Message<"fireonce.subscriptions.v1.ConnectionChange"> & {
+  /**
+   * @generated from field: string connection_key = 1;
+   */
+  connectionKey: string;
+
+  /**
+   * @generated from field: string display_name = 2;
+   */
+  displayName: string;
+
+  /**
+   * The credential's account, if the platform reports it.
+   *
+   * @generated from field: string account_identity = 3;
+   */
+  accountIdentity: string;
+
+  /**
+   * Why it sends nothing. Unspecified: it sends.
+   *
+   * @generated from field: fireonce.v1.ConnectionStateCause cause = 4;
+   */
+  cause: ConnectionStateCause;
+
+  /**
+   * The reason, in the words of Connection.state_reason. Without include_content it is left out
+   * where it may quote the platform.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * Since when it sends nothing.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 6;
+   */
+  startTime?: Timestamp;
+
+  /**
+   * When its credential ends, if nothing renews it.
+   *
+   * @generated from field: google.protobuf.Timestamp credential_expire_time = 7;
+   */
+  credentialExpireTime?: Timestamp;
+
+  /**
+   * @generated from field: string connection_id = 8;
+   */
+  connectionId: string;
+};
+
+/**
+ * Describes the message fireonce.subscriptions.v1.ConnectionChange.
+ * Use `create(ConnectionChangeSchema)` to create a new message.
+ */
+export const ConnectionChangeSchema: GenMessage<ConnectionChange> = /*@__PURE__*/
+  messageDesc(file_fireonce_subscriptions_v1_subscription, 7);
 
 /**
  * Counts of events.
@@ -566,7 +648,7 @@ export type NoticeDigest = Message<"fireonce.subscriptions.v1.NoticeDigest"> & {
  * Use `create(NoticeDigestSchema)` to create a new message.
  */
 export const NoticeDigestSchema: GenMessage<NoticeDigest> = /*@__PURE__*/
-  messageDesc(file_fireonce_subscriptions_v1_subscription, 7);
+  messageDesc(file_fireonce_subscriptions_v1_subscription, 8);
 
 /**
  * The events of a digest with one connection, state and cause.
@@ -605,7 +687,7 @@ export type NoticeGroup = Message<"fireonce.subscriptions.v1.NoticeGroup"> & {
  * Use `create(NoticeGroupSchema)` to create a new message.
  */
 export const NoticeGroupSchema: GenMessage<NoticeGroup> = /*@__PURE__*/
-  messageDesc(file_fireonce_subscriptions_v1_subscription, 8);
+  messageDesc(file_fireonce_subscriptions_v1_subscription, 9);
 
 /**
  * A notice, as it was sent.
@@ -671,7 +753,7 @@ export type SentNotice = Message<"fireonce.subscriptions.v1.SentNotice"> & {
  * Use `create(SentNoticeSchema)` to create a new message.
  */
 export const SentNoticeSchema: GenMessage<SentNotice> = /*@__PURE__*/
-  messageDesc(file_fireonce_subscriptions_v1_subscription, 9);
+  messageDesc(file_fireonce_subscriptions_v1_subscription, 10);
 
 /**
  * Whether a subscription makes notices.
@@ -789,6 +871,13 @@ export enum NoticeKind {
    * @generated from enum value: NOTICE_KIND_RECOVERED = 5;
    */
   RECOVERED = 5,
+
+  /**
+   * NoticeFilter.holds: connections are on hold, or work again.
+   *
+   * @generated from enum value: NOTICE_KIND_CONNECTIONS = 6;
+   */
+  CONNECTIONS = 6,
 }
 
 /**
