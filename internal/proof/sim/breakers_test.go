@@ -210,7 +210,7 @@ func (w *simWorld) leavesAsProbe(j *simJob, number int) {
 	a := j.attempts[number]
 	for _, other := range w.jobs {
 		for n := range other.attempts {
-			if m := other.attempts[n]; m != a && m.unknown && m.probeOf == b.id && b.took.Before(m.held.Add(probeOfAPerson)) {
+			if m := other.attempts[n]; m != a && m.unknown && m.probeOf == b.id && b.took.Before(m.held.Add(probeOfAPerson-time.Microsecond)) { // the store's times are cut to whole ones
 				w.broke("ASKED_TOO_OFTEN", j, "attempt %d is a probe %v after another one of which nothing is known", number, b.took.Sub(m.held))
 			}
 		}

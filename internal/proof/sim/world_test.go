@@ -271,6 +271,9 @@ func (w *simWorld) populate() {
 	if w.few {
 		most = 3
 	}
+	if w.kind.breakers {
+		most = 30
+	}
 	for i := range 2 + w.upTo(most) {
 		at := w.upTo(len(w.targets))
 		t := w.targets[at]
