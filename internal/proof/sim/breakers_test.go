@@ -321,6 +321,10 @@ func (w *simWorld) looksGoOn() {
 		if waits := s.State == job.Sending || s.State == job.Accepted || s.State == job.Ambiguous; waits && !repeated && s.NextAt.Before(late) {
 			w.broke("LOOKS_STOPPED", j, "%s, and due since %v", s.State, s.NextAt)
 		}
+		looked := s.State == job.Ambiguous && j.target.traits.Class == job.Observable
+		if last := later(later(j.looked, w.healed), s.Fence); looked && last.Before(late) {
+			w.broke("LOOKS_STOPPED", j, "%s, and not looked at since %v", s.State, last)
+		}
 	}
 }
 

@@ -258,7 +258,7 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 	var began time.Time
 	refused := false
 	err := c.ask("Observe", o.Job, l.First.Number, ctx, func() error {
-		began = w.director.current.arrived
+		began, j.looked = w.director.current.arrived, time.Now()
 		w.lookIsSound(c.node, j, l)
 		switch {
 		case w.hit(faultPanicBefore):

@@ -137,6 +137,8 @@ type simJob struct {
 	// presence is its last look for the content, and found that it ended by it.
 	presence presence
 	found    bool
+	// looked is when the platform was last asked for its effect.
+	looked time.Time
 	// under is the claim token of the arm that was just written; zero: its claim wrote it.
 	under job.ID
 }
