@@ -236,7 +236,7 @@ func TestBreakerOverSockets(t *testing.T) {
 			w.end(got)
 		})
 		// Where the connection says that a 503 is a proxy's, which has not let the request through, it
-		// costs nobody anything.
+		// costs no one anything.
 		t.Run("OPAQUE, unacted", func(t *testing.T) {
 			t.Parallel()
 			w := newWard(t, d, &connectionsv1.WebhookSettings{

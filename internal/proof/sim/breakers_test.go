@@ -108,7 +108,7 @@ func (w *simWorld) breakerOpened(s store.Stop, created bool) {
 	}
 	w.stats.faults[faultBreaker]++
 	last := b.ended
-	if b.open { // nobody was there to be its probe
+	if b.open { // no job was there to be its probe
 		last = b.due.Add(breakerEnds)
 	}
 	failed := 0
