@@ -104,12 +104,8 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
-	if stop := t.stopOverQueue(q); stop != nil {
-		if stop.LetsThrough(t.now) {
-			at = later(at, stop.ProbeAt)
-		} else {
-			at = later(at, stop.SetAside(t.now))
-		}
+	if stop := t.stopOverQueue(q); stop != nil && !stop.LetsThrough(t.now) {
+		at = later(at, stop.SetAside(t.now))
 	}
 	for _, other := range []time.Time{q.rateLimitedUntil, q.stoppedUntil, t.pacedUntil(q.conn), q.servedAt} {
 		if other.After(at) {

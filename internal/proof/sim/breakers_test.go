@@ -13,7 +13,7 @@ import (
 // Rules of this file: targets are ill for a while, and servers open their circuit breakers. When a
 // job may pass one, and when its next probe is due, is reckoned here from docs/decisions/breakers.md.
 // A breaker holds back claims and arms, one job at a time passes as its probe, and it holds back
-// nothing else. When a target is well again, everything goes out.
+// nothing else: no look is put off. When a target is well again, everything goes out.
 
 // illness is what is wrong with a target.
 type illness int
@@ -218,6 +218,24 @@ func (w *simWorld) leavesAsProbe(j *simJob, number int) {
 	a.probeOf, a.held, a.unknown = b.id, b.held, true // until its answer is known
 }
 
+// killedProbing lets a server die when its probe was sent, before it learns what came of it.
+func (w *simWorld) killedProbing(n *node, j *simJob, number int) {
+	a := j.attempts[number]
+	if a != nil && a.probeOf != (job.ID{}) && !n.dead.Load() && w.hit(faultKilledProbing) {
+		w.crash(n)
+	}
+}
+
+// looksPass: LOOKS_STOPPED, when a look or a poll is put off by a stop, which concerns repeats alone.
+func (w *simWorld) looksPass(j *simJob, e job.Event, s job.Snapshot) {
+	if e.Cause != job.CauseNotStarted || e.Detail != job.Stopped {
+		return
+	}
+	if e.From == job.Accepted || e.From == job.Ambiguous && s.Class != job.Keyed {
+		w.broke("LOOKS_STOPPED", j, "%s, of class %s, and put off at version %d", e.From, s.Class, e.Sequence)
+	}
+}
+
 // claimedUnderBreaker: BREAKER, when a claim takes a job and no probe is due.
 func (w *simWorld) claimedUnderBreaker(j *simJob) {
 	if b, now := w.breakerOf(j.connection()), time.Now(); b.isOpen(now) && now.Before(b.due) {
@@ -355,7 +373,7 @@ var breakerThemes = []theme{
 	},
 	{
 		name: "breakers of receivers that know none", class: job.Opaque, strokes: []fault{faultCrash, faultFreeze}, nodes: 2,
-		rates: map[fault]int{faultLostAnswer: 30, faultSlowAnswer: 300, faultRejected: 100, faultLateOutcome: 100, faultLeftOpen: 50},
+		rates: map[fault]int{faultLostAnswer: 30, faultSlowAnswer: 300, faultRejected: 100, faultLateOutcome: 100, faultLeftOpen: 50, faultKilledProbing: 200},
 		set:   func(w *simWorld) { w.calm, w.close = 10*time.Minute, true },
 	},
 	{

@@ -149,6 +149,7 @@ func (w *simWorld) history(j *simJob, r memory.Record) {
 			w.stats.alarms++
 		}
 		w.connectionRules(j, e, r)
+		w.looksPass(j, e, r.Snapshot)
 		w.senderIsLost(j, e, r)
 		w.nothingInADoubt(j, e)
 		if e.To == job.NeedsResolution || e.Cause == job.CauseResolved {

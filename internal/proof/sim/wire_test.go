@@ -63,6 +63,7 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 		if out.Result != job.ResultUnknown && out.Result != 0 {
 			s.target.answered = now
 		}
+		w.killedProbing(s.node, s.job, c.Attempt)
 	}()
 	switch {
 	case s.isIll(a, answer, latest, commit, out):
