@@ -52,6 +52,27 @@ gen-check: gen ## Fail if the generated code is not what `make gen` writes, or i
 	@new=$$(git ls-files --others -- $(GEN)); \
 	if [ -n "$$new" ]; then echo "generated, but not committed:"; echo "$$new"; exit 1; fi
 
+# ---- Dashboard ------------------------------------------------------------
+# web/dist is committed, so that building and testing the program needs no Node.
+
+.PHONY: web
+web: ## Build the dashboard into web/dist, which the program embeds
+	.ci/web build
+
+.PHONY: web-check
+web-check: ## Fail if web/dist is not what the sources in web/ build to
+	.ci/web check
+
+.PHONY: test-web
+test-web: ## Use the dashboard in Chromium, against a real server and real receivers
+	go build -o .tools/bin/fireonce ./cmd/fireonce
+	.ci/web test .tools/bin/fireonce
+
+.PHONY: web-pictures
+web-pictures: ## Take pictures of each page: FOLDER=docs/dashboard
+	go build -o .tools/bin/fireonce ./cmd/fireonce
+	.ci/web pictures .tools/bin/fireonce $(abspath $(or $(FOLDER),.tools/pictures))
+
 # go.mod requires a version of clients/go that may have no tag yet, and `go mod tidy` knows no go.work.
 .PHONY: tidy
 tidy: ## Tidy each go.mod but the tools'
@@ -277,6 +298,7 @@ NEED_TEST := need-postgres need-postfix need-promtool need-sslscan clients $(PDS
 .PHONY: ready
 ready: ## Install what `make verify` needs
 	@$(MAKE) --no-print-directory -j 1 $(NEED_TEST)
+	@.ci/web ready
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".
@@ -355,30 +377,28 @@ soak-neighbors: need-postgres ## A bystander beside each attack of one other pro
 MUTANTS := inline-retry unknown-is-rejected ttl-reset
 OVERLAYS := .tools/overlays
 
+# broken runs a campaign for each mutant of $(1), with the flags $(2). Each must fail it, with a line of $(3).
+define broken
+	rm -rf $(OVERLAYS)
+	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(1))))$$'
+	@for mutant in $(1); do \
+		echo "== $$mutant"; \
+		if go run ./internal/proof/chaos -engine sqlite -jobs 300 $(2) -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
+		then echo "$$mutant was not noticed"; exit 1; fi; \
+		grep -a '$(3)' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
+	done
+endef
+
 .PHONY: chaos-platforms-mutants
 chaos-platforms-mutants: $(CHAOS_SITES) ## That with broken rules, which must be seen to duplicate; or MUTANTS="one-look no-grace"
-	rm -rf $(OVERLAYS)
-	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(MUTANTS))))$$'
-	@for mutant in $(MUTANTS); do \
-		echo "== $$mutant"; \
-		if go run ./internal/proof/chaos -platforms -engine sqlite -jobs 300 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
-		then echo "$$mutant was not noticed"; exit 1; fi; \
-		grep -a '×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
-	done
+	$(call broken,$(MUTANTS),-platforms,×)
 
 # Rules of schedules that are broken likewise.
 FIRED_MUTANTS := key-without-the-name cursor-stays
 
 .PHONY: chaos-schedules-mutants
 chaos-schedules-mutants: ## The campaign with broken rules of schedules, which must fail it; or FIRED_MUTANTS="overlap-ignored"
-	rm -rf $(OVERLAYS)
-	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(FIRED_MUTANTS))))$$'
-	@for mutant in $(FIRED_MUTANTS); do \
-		echo "== $$mutant"; \
-		if go run ./internal/proof/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
-		then echo "$$mutant was not noticed"; exit 1; fi; \
-		grep -a 'schedules: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
-	done
+	$(call broken,$(FIRED_MUTANTS),-faults 8,schedules: .* ×)
 
 .PHONY: storm
 storm: need-postgres ## Tell a subscription of 100,000 failures on each engine, and compare with no subscription; or JOBS=10000
@@ -390,14 +410,7 @@ TOLD_MUTANTS := notice-cursor-without-the-notice notice-before-the-outcome notic
 
 .PHONY: chaos-notices-mutants
 chaos-notices-mutants: ## The campaign with broken rules of notices, which must fail it; or TOLD_MUTANTS="notice-cursor-stays"
-	rm -rf $(OVERLAYS)
-	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(TOLD_MUTANTS))))$$'
-	@for mutant in $(TOLD_MUTANTS); do \
-		echo "== $$mutant"; \
-		if go run ./internal/proof/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
-		then echo "$$mutant was not noticed"; exit 1; fi; \
-		grep -a 'notices: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
-	done
+	$(call broken,$(TOLD_MUTANTS),-faults 8,notices: .* ×)
 
 .PHONY: recovery
 recovery: need-postgres ## Kill a server in mid-send, and print how long its jobs wait after the restart, for each class
@@ -504,7 +517,7 @@ release-check: ## What a release packs is there, the chart is right, go install 
 
 .PHONY: check
 check: ## What needs no test: it compiles, the generated code, the linters, what a release packs
-	$(MAKE) --no-print-directory -j 1 build gen-check lint release-check
+	$(MAKE) --no-print-directory -j 1 build gen-check web-check lint release-check
 
 # `check` and the tests, which the workflow runs side by side. Here two at a time, because each
 # waits a lot; but nothing compiles while code is generated. A failure hides no other (-k). The
@@ -513,4 +526,5 @@ check: ## What needs no test: it compiles, the generated code, the linters, what
 verify: ## Exactly what CI runs
 	$(MAKE) --no-print-directory -j 2 --output-sync=line build ready
 	$(MAKE) --no-print-directory gen-check
-	$(MAKE) --no-print-directory -k -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients release-check
+	$(MAKE) --no-print-directory web-check
+	$(MAKE) --no-print-directory -k -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients test-web release-check

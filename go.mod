@@ -6,6 +6,7 @@ go 1.26.0
 ignore (
 	./internal/proof/platforms/pds/node_modules
 	./node_modules
+	./web/node_modules
 )
 
 require (

@@ -55,12 +55,17 @@ func newAuthenticator(cfg Config, quotaLog *quotaLog, causes *causes) *authentic
 func (a *authenticator) admitted(ctx context.Context, authorization, procedure string) (caller, *fault) {
 	who, refused := a.identify(ctx, authorization)
 	if refused == nil {
-		refused = permit(who, procedure)
-	}
-	if refused == nil {
-		refused = a.callQuota(who.project)
+		refused = a.admit(who, procedure)
 	}
 	return who, refused
+}
+
+// admit refuses a caller that may not call a procedure, or not now.
+func (a *authenticator) admit(who caller, procedure string) *fault {
+	if refused := permit(who, procedure); refused != nil {
+		return refused
+	}
+	return a.callQuota(who.project)
 }
 
 // identify returns the caller that a key belongs to, or the operator where no key is required.
@@ -178,7 +183,10 @@ func (a *authenticator) keyUnread(ctx context.Context, err error) *fault {
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		who, refused := s.auth.admitted(ctx, r.Header.Get("Authorization"), r.URL.Path)
+		who, refused := s.sessions.caller(r)
+		if refused == nil {
+			refused = s.auth.admit(who, r.URL.Path)
+		}
 		if refused != nil {
 			if refused.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID {
 				w.Header().Set("WWW-Authenticate", realm)

@@ -26,7 +26,7 @@ func (s *connectionService) change(ctx context.Context, a connectionChange) (*co
 	if err != nil {
 		return nil, err
 	}
-	return s.connectionWire(ctx, conn)
+	return s.changedWire(ctx, conn)
 }
 
 func (s *connectionService) changeStored(ctx context.Context, a connectionChange) (store.Connection, error) {

@@ -60,7 +60,7 @@ func (s *connectionService) createConnection(
 	if created {
 		s.logConnectionChange(ctx, "a connection was created", stored)
 	}
-	out, err := s.connectionWire(ctx, stored)
+	out, err := s.changedWire(ctx, stored)
 	return &connectionsv1.CreateConnectionResponse{Connection: out, Created: created}, err
 }
 

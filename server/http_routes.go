@@ -73,7 +73,7 @@ func NewHTTPServer(addr string, handler http.Handler) *http.Server {
 // routes puts the parts together. From the outside in: headers, time, Host check, CORS,
 // request id, the lines of JSON; then, for the API alone, the site, the key before a byte of the body is
 // read, the message (http_message.go), and the interceptors.
-func (s *Server) routes() http.Handler {
+func (s *Server) routes() (http.Handler, error) {
 	options := []connect.HandlerOption{
 		connect.WithRecover(s.recovered),
 		connect.WithInterceptors(s.cfg.Tracer.Interceptors()...),
@@ -109,8 +109,15 @@ func (s *Server) routes() http.Handler {
 	reflector := grpcreflect.NewStaticReflector(append(services, grpchealth.HealthV1ServiceName)...)
 	probe(grpcreflect.NewHandlerV1(reflector, small, few))
 	probe(grpcreflect.NewHandlerV1Alpha(reflector, small, few))
-	mux.HandleFunc("GET /{$}", s.landing)
-	mux.Handle("/", protected(http.HandlerFunc(s.noSuchPath)))
+	dashboard, err := newDashboard(s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("GET /{$}", dashboard.orElse(http.HandlerFunc(s.landing)))
+	mux.Handle("/", dashboard.orElse(protected(http.HandlerFunc(s.noSuchPath))))
+	if dashboard != nil {
+		mux.Handle(SessionPath, protected(s.checkSite(s.sessions)))
+	}
 	if s.cfg.Try != nil && !s.auth.required {
 		mux.Handle(TryPath, protected(s.checkSite(s.cfg.Try)))
 	}
@@ -119,7 +126,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))
 	mux.HandleFunc("POST "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))
 	mux.Handle("GET "+statusPath, protected(s.checkSite(s.authenticated(http.HandlerFunc(s.status)))))
-	return limitHeaders(s.withDeadlines(s.checkHost(s.cors(withRequestID(indentForPeople(mux))))))
+	return limitHeaders(s.withDeadlines(s.checkHost(s.cors(withRequestID(indentForPeople(s.below(mux))))))), nil
 }
 
 // maxRequest is the size of a request that a procedure reads.

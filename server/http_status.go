@@ -122,6 +122,8 @@ type pauseReport struct {
 	By      string     `json:"by"`
 	Begin   time.Time  `json:"begin_time"`
 	End     *time.Time `json:"end_time"`
+	// HoldWindows: windows that end in it begin again.
+	HoldWindows bool `json:"hold_windows"`
 }
 
 // maxPausesReported bounds the pauses of a report.
@@ -140,7 +142,7 @@ func (s *Server) reportPauses(ctx context.Context, meta store.Meta) ([]pauseRepo
 	for _, stop := range page.Stops {
 		r := pauseReport{
 			ID: stop.ID.String(), Of: stopName(stop), Project: stop.Project, InForce: stop.InForce(meta.Now), Note: stop.Note,
-			By: stop.CreatedBy, Begin: stop.Begin.UTC(),
+			By: stop.CreatedBy, Begin: stop.Begin.UTC(), HoldWindows: stop.HoldWindows,
 		}
 		if !stop.End.IsZero() {
 			end := stop.End.UTC()

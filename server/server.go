@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -99,6 +101,11 @@ type Config struct {
 	// AllowedHosts are names other than loopback ones that a call may be addressed
 	// to when no key is required, without port.
 	AllowedHosts []string
+	// Dashboard has the dashboard's built files, with index.html at its root; nil: there is none.
+	Dashboard fs.FS
+	// DashboardURL is where browsers see it, with the path of a proxy before it; nil: at the
+	// address of this port.
+	DashboardURL *url.URL
 	// Try answers at TryPath, unless calls need a key: a receiver for trying. Nil: nothing does.
 	Try http.Handler
 	// NewID makes ids; nil: UUIDs of version 7.
@@ -187,6 +194,7 @@ type Server struct {
 	// keepKeys is how long keys of ended jobs are honored.
 	keepKeys    store.Keep
 	auth        *authenticator
+	sessions    *sessions
 	streams     *openStreams
 	tail        *tail
 	fanout      *eventFanout
@@ -282,7 +290,12 @@ func New(cfg Config) (*Server, error) {
 		Bulk:          &bulkService{jobService: jobs}, Stats: newStatsService(s), Incidents: &incidentService{jobService: jobs}, Access: &accessService{Server: s}, Servers: &serverService{Server: s},
 		Pauses: &pauseService{Server: s},
 	}
-	s.handler = s.routes()
+	if s.sessions, err = newSessions(s); err != nil {
+		return nil, err
+	}
+	if s.handler, err = s.routes(); err != nil {
+		return nil, err
+	}
 	s.cfg.Metrics.Gauge("streams", "Event streams that are open.", nil, func() float64 { return float64(s.streams.count()) })
 	return s, nil
 }

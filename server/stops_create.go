@@ -71,6 +71,7 @@ func (s *pauseService) newStop(ctx context.Context, req *adminv1.CreatePauseRequ
 	who := callerOf(ctx)
 	stop := store.Stop{
 		ID: s.cfg.NewID(), Project: who.project, Cause: store.StoppedByPerson, Note: req.GetNote(), CreatedBy: who.actor,
+		HoldWindows: req.GetHoldWindows(),
 	}
 	var err error
 	if stop.Begin, err = timeFromWire("begin_time", req.GetBeginTime()); err != nil {
@@ -151,7 +152,7 @@ func (s *pauseService) previewOf(ctx context.Context, stop store.Stop) (*adminv1
 		if err != nil {
 			continue // it was erased meanwhile
 		}
-		if end := repeatEnd(snap, conn); !end.After(stop.PreviewEnd(snap.Now)) {
+		if end := repeatEnd(snap, conn, stop.HoldWindows); !end.After(stop.PreviewEnd(snap.Now)) {
 			out.KeyEndCount++
 			if shown && len(out.GetKeyEnds()) < maxPausePreviewed {
 				out.KeyEnds = append(out.KeyEnds, pausedJob(snap, end))
@@ -162,10 +163,11 @@ func (s *pauseService) previewOf(ctx context.Context, stop store.Stop) (*adminv1
 }
 
 // repeatEnd returns until when a job may be repeated under its key, or a little later: within half
-// of the key window, and its time to keep trying (job.View.KeyKnown has the exact rule).
-func repeatEnd(snap job.Snapshot, conn store.Connection) time.Time {
+// of the key window, and its time to keep trying unless that is held (job.View.KeyKnown has the exact
+// rule).
+func repeatEnd(snap job.Snapshot, conn store.Connection, held bool) time.Time {
 	end := snap.RoundArmed.Add(conn.KeyWindow / 2)
-	if snap.StartDeadline.Before(end) {
+	if !held && snap.StartDeadline.Before(end) {
 		return snap.StartDeadline
 	}
 	return end

@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,11 +156,50 @@ func TestPauseDryRun(t *testing.T) {
 	if got.GetCreated() || got.GetPause().GetPauseId() != "" {
 		t.Errorf("made %v", got)
 	}
+	held, err := ask[adminv1.CreatePauseResponse](t, c, createPause, &adminv1.CreatePauseRequest{Target: pauseEverything(), HoldWindows: true, DryRun: true})
+	f.must(err)
+	if !held.GetPause().GetHoldWindows() || got.GetPause().GetHoldWindows() || held.GetPreview().GetWindowEndCount() != 1 {
+		t.Errorf("a pause that holds windows: %v", held)
+	}
 	list, err := ask[adminv1.ListPausesResponse](t, c, listPauses, &adminv1.ListPausesRequest{ShowEnded: true})
 	f.must(err)
 	if len(list.GetPauses()) > 0 {
 		t.Errorf("stored %v", list)
 	}
+}
+
+// TestPauseHoldsWindows: a pause that holds windows is beside one that does not, and says so
+// wherever it is shown.
+func TestPauseHoldsWindows(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		shown := func(p *adminv1.Pause) bool { return p.GetHoldWindows() }
+		made := make(map[bool]*adminv1.Pause)
+		for _, hold := range []bool{false, true} {
+			got, err := ask[adminv1.CreatePauseResponse](t, c, createPause, &adminv1.CreatePauseRequest{Target: pauseEverything(), HoldWindows: hold})
+			f.must(err)
+			if !got.GetCreated() || shown(got.GetPause()) != hold {
+				t.Errorf("hold_windows %v: made %v", hold, got)
+			}
+			again, err := ask[adminv1.CreatePauseResponse](t, c, createPause, &adminv1.CreatePauseRequest{Target: pauseEverything(), HoldWindows: hold})
+			f.must(err)
+			if made[hold] = got.GetPause(); again.GetCreated() || again.GetPause().GetPauseId() != made[hold].GetPauseId() {
+				t.Errorf("hold_windows %v: made again %v", hold, again)
+			}
+		}
+		list, err := ask[adminv1.ListPausesResponse](t, c, listPauses, &adminv1.ListPausesRequest{})
+		f.must(err)
+		if p := list.GetPauses(); len(p) != 2 || shown(p[0]) == shown(p[1]) {
+			t.Errorf("listed %v", p)
+		}
+		if _, text := f.do(http.MethodGet, "/status", "", nil); strings.Count(text, `"hold_windows":true`) != 1 {
+			t.Errorf("GET /status: %s", text)
+		}
+		ended, err := ask[adminv1.EndPauseResponse](t, c, endPause, &adminv1.EndPauseRequest{PauseId: made[true].GetPauseId()})
+		f.must(err)
+		if !shown(ended.GetPause()) {
+			t.Errorf("ended %v", ended)
+		}
+	})
 }
 
 // TestPausesShowWhatTheyHoldBack: a list has what ends in a pause from now on, and a connection has
@@ -187,6 +228,54 @@ func TestPausesShowWhatTheyHoldBack(t *testing.T) {
 	if len(conns.GetConnections()) == 0 {
 		t.Error("no connection")
 	}
+}
+
+// TestPausesThatCannotBeRead: a connection is not shown without them, and the answer to a change that
+// is stored does not fail for them.
+func TestPausesThatCannotBeRead(t *testing.T) {
+	var away atomic.Bool
+	f := start(t, func(c *server.Config) { c.Store = stopless{c.Store, &away} })
+	overEvery := &adminv1.CreatePauseRequest{Target: pauseEverything()}
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			away.Store(false)
+			c := dial(f)
+			made, err := ask[adminv1.CreatePauseResponse](t, c, createPause, overEvery)
+			f.must(err)
+			away.Store(true)
+			of := &connectionsv1.GetConnectionRequest{Connection: &connectionsv1.GetConnectionRequest_ConnectionId{ConnectionId: f.conn}}
+			_, err = ask[connectionsv1.GetConnectionResponse](t, c, connsPath+"GetConnection", of)
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
+			_, err = ask[connectionsv1.ListConnectionsResponse](t, c, connsPath+"ListConnections", &connectionsv1.ListConnectionsRequest{})
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
+			changed, err := ask[connectionsv1.PauseConnectionResponse](t, c, connsPath+"PauseConnection", &connectionsv1.PauseConnectionRequest{
+				Connection: &connectionsv1.PauseConnectionRequest_ConnectionId{ConnectionId: f.conn}, Reason: name,
+			})
+			f.must(err)
+			if changed.GetConnection().GetPauseTime() == nil || changed.GetConnection().GetPauseId() != "" {
+				t.Errorf("changed: %v", changed)
+			}
+			away.Store(false)
+			got, err := ask[connectionsv1.GetConnectionResponse](t, c, connsPath+"GetConnection", of)
+			f.must(err)
+			if got.GetConnection().GetPauseId() != made.GetPause().GetPauseId() {
+				t.Errorf("read: %v", got)
+			}
+		})
+	}
+}
+
+// stopless is a store that cannot read what stops cover while away is set.
+type stopless struct {
+	server.Store
+	away *atomic.Bool
+}
+
+func (s stopless) StopsOver(ctx context.Context, targets []store.StopTarget) ([]*store.Stop, error) {
+	if s.away.Load() {
+		return nil, store.ErrUnavailable
+	}
+	return s.Store.StopsOver(ctx, targets)
 }
 
 // TestPausesOfOthers: a key pauses its own project alone, and ends no pause of the operator's.

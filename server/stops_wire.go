@@ -24,6 +24,7 @@ func pauseToWire(s store.Stop, now time.Time) *adminv1.Pause {
 		PauseId: idToWire(s.ID), State: pauseState(s, now), Cause: adminv1.PauseCause_PAUSE_CAUSE_CALLER, Note: text(s.Note),
 		BeginTime: timeToWire(s.Begin), EndTime: timeToWire(s.End), CreateTime: timeToWire(s.Created), CreatedBy: text(s.CreatedBy),
 		EndedTime: timeToWire(s.Ended), EndedBy: text(s.EndedBy), ProjectId: s.Project, Target: &adminv1.PauseTarget{},
+		HoldWindows: s.HoldWindows,
 	}
 	if s.Breaker() {
 		out.Cause, out.NextProbeTime, out.FailedProbeCount = adminv1.PauseCause_PAUSE_CAUSE_BREAKER, timeToWire(s.ProbeAt), int32(min(s.Probes, math.MaxInt32))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
@@ -49,8 +50,16 @@ func (s *Server) NoticeConnections(
 	if err != nil {
 		return nil, fmt.Errorf("read the connections of a notice: %w", err)
 	}
+	targets := make([]store.StopTarget, len(page.Connections))
+	for i, c := range page.Connections {
+		targets[i] = store.StopTarget{Project: c.Project, Connector: c.Connector, Connection: c.ID}
+	}
+	over, err := s.store.StopsOver(ctx, targets)
+	if err != nil {
+		return nil, fmt.Errorf("read the pauses over the connections of a notice: %w", err)
+	}
 	var out []*subscriptionsv1.ConnectionChange
-	for _, c := range page.Connections {
+	for i, c := range page.Connections {
 		wire, err := connectionToWire(c, s.cfg.Now(), s.credentialRequired)
 		if err != nil {
 			return nil, err
@@ -64,6 +73,13 @@ func (s *Server) NoticeConnections(
 			ConnectionKey: wire.GetIdempotencyKey(), DisplayName: wire.GetDisplayName(), AccountIdentity: wire.GetAccountIdentity(),
 			Cause: wire.GetStateCause(), Reason: wire.GetStateReason(), ConnectionId: wire.GetConnectionId(),
 			StartTime: cmp.Or(wire.GetAuthHoldTime(), wire.GetPauseTime()),
+		}
+		if change.GetCause() == 0 && over[i] != nil {
+			change.Cause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED
+			change.StartTime = timeToWire(over[i].Begin)
+			if !over[i].End.IsZero() {
+				change.Reason = "Paused until " + over[i].End.UTC().Format(time.RFC3339) + "."
+			}
 		}
 		if !c.CredentialRenews {
 			change.CredentialExpireTime = wire.GetCredentialExpireTime()

@@ -316,6 +316,21 @@ func TestHolds(t *testing.T) {
 		if got := is(false); got.GetCause() != 0 || got.GetConnectionId() != f.conn {
 			t.Errorf("it sends: %v", got)
 		}
+		now := f.clock.Now()
+		stop, _, err := f.store.CreateStop(ctx, store.NewStop{Stop: store.Stop{
+			ID: job.ID{1}, Scope: store.StopProject, Project: server.DefaultProject, Cause: store.StoppedByPerson, CreatedBy: "ann",
+			Note: "an internal note", End: now.Add(time.Hour),
+		}})
+		f.must(err)
+		if got := is(false); got.GetCause() != fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED || !got.GetStartTime().AsTime().Equal(now) ||
+			got.GetReason() != "Paused until "+now.Add(time.Hour).Format(time.RFC3339)+"." {
+			t.Errorf("its project is paused: %v", got)
+		}
+		_, err = f.store.EndStop(ctx, server.DefaultProject, stop.ID, "ann")
+		f.must(err)
+		if got := is(false); got.GetCause() != 0 || got.GetReason() != "" {
+			t.Errorf("the pause has ended: %v", got)
+		}
 		f.schedule(f.request("k"))
 		f.clock.advance(time.Minute)
 		f.learn(f.claim().ID, job.Deferred{Kind: job.FailAuth, Message: canary})

@@ -82,29 +82,65 @@ func (s *Server) connectionWire(ctx context.Context, c store.Connection) (*conne
 	return out[0], nil
 }
 
-// connectionWires converts connections, with the pauses over them. Pauses that cannot be read are
-// left out.
+// changedWire converts a connection whose change is stored. The answer must not fail because the
+// pauses over it cannot be read: it leaves them out then.
+func (s *Server) changedWire(ctx context.Context, c store.Connection) (*connectionsv1.Connection, error) {
+	out, err := connectionToWire(c, s.cfg.Now(), s.credentialRequired)
+	if err != nil {
+		return nil, err
+	}
+	over, err := s.pausesOver(ctx, []store.Connection{c})
+	if err != nil {
+		s.log.WarnContext(ctx, "an answer leaves out the pauses over a connection that was changed", "connection_id", c.ID.String(), "err", err)
+	}
+	for _, stop := range over {
+		showPause(out, &c, stop)
+	}
+	return out, nil
+}
+
+// connectionWires converts connections, with the pauses over them.
 func (s *Server) connectionWires(ctx context.Context, list []store.Connection) ([]*connectionsv1.Connection, error) {
+	over, err := s.pausesOver(ctx, list)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]*connectionsv1.Connection, len(list))
-	targets := make([]store.StopTarget, len(list))
 	for i, c := range list {
-		var err error
 		if out[i], err = connectionToWire(c, s.cfg.Now(), s.credentialRequired); err != nil {
 			return nil, err
 		}
-		targets[i] = store.StopTarget{Project: c.Project, Connector: c.Connector, Connection: c.ID}
-	}
-	meta, err := s.meta(ctx)
-	if err != nil || meta.Stops == 0 || len(list) == 0 {
-		return out, nil //nolint:nilerr // what is said of jobs does not depend on it
-	}
-	over, err := s.store.StopsOver(ctx, targets)
-	for i, c := range list {
-		if err == nil && i < len(over) && over[i] != nil && c.Deleted.IsZero() {
-			out[i].PauseId, out[i].PauseReason = over[i].ID.String(), stopWords(*over[i])
+		if i < len(over) {
+			showPause(out[i], &c, over[i])
 		}
 	}
 	return out, nil
+}
+
+// pausesOver returns the pause that is in force over each connection; none if there is no pause at all.
+func (s *Server) pausesOver(ctx context.Context, list []store.Connection) ([]*store.Stop, error) {
+	meta, err := s.meta(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("pauses over connections: %w", err)
+	}
+	if meta.Stops == 0 || len(list) == 0 {
+		return nil, nil
+	}
+	targets := make([]store.StopTarget, len(list))
+	for i, c := range list {
+		targets[i] = store.StopTarget{Project: c.Project, Connector: c.Connector, Connection: c.ID}
+	}
+	over, err := s.store.StopsOver(ctx, targets)
+	if err != nil {
+		return nil, fmt.Errorf("pauses over connections: %w", err)
+	}
+	return over, nil
+}
+
+func showPause(out *connectionsv1.Connection, c *store.Connection, over *store.Stop) {
+	if over != nil && c.Deleted.IsZero() {
+		out.PauseId, out.PauseReason = over.ID.String(), stopWords(*over)
+	}
 }
 
 func limitsFromWire(l *connectionsv1.ConnectionLimits) store.ConnectionLimits {

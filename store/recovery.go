@@ -12,7 +12,8 @@ type Recovery interface {
 	// Overdue reads jobs whose time is over: CLAIMED past the lease, SENDING past the fence,
 	// SCHEDULED, RETRYING or CLAIMED past the start deadline, held or not. A quarantined
 	// database returns only jobs past their fence: a job that it believes unsent may have
-	// been sent, so it must not expire as one without an effect.
+	// been sent, so it must not expire as one without an effect. Jobs whose window is over have
+	// Snapshot.WindowHeld if it begins again.
 	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
 
 	// Orphans reads jobs of workers that are enlisted neither here nor by any other live

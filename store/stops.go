@@ -29,8 +29,7 @@ const StopsKept = 30 * 24 * time.Hour
 // transaction begins after the stop is durable: the transaction that writes an intent reads the
 // stops itself. A quarantine and a suspect clock are stronger and are reported first.
 type Stops interface {
-	// CreateStop stores a stop. If a stop of the same cause for the same target and with the
-	// same stated times has not ended, that one gets the new note, keeps the rest, and is returned
+	// CreateStop stores a stop. If the same one has not ended (see Stop.Same), that one gets the new note, keeps the rest, and is returned
 	// with created=false. ErrNotFound: no such connection in the project. ErrQuota: there are as many as may be.
 	// ErrIllegal: the target or the times contradict themselves.
 	CreateStop(ctx context.Context, n NewStop) (stop Stop, created bool, err error)
@@ -239,6 +238,13 @@ const StopHeadStart = 5 * time.Second
 // stop makes it due earlier.
 const StopSetAside = 10 * time.Minute
 
+// StopNoticeLook bounds that for work with a notice under way that passes the stop: it may be due
+// again at any time.
+const StopNoticeLook = 5 * time.Second
+
+// WindowsHeldAfter is for how long after a stop that holds windows a window still begins again.
+const WindowsHeldAfter = time.Hour
+
 // StopScope is what a stop covers.
 type StopScope int
 
@@ -247,7 +253,8 @@ const (
 	_ StopScope = iota
 	// StopEverything covers every job of every project.
 	StopEverything
-	// StopProject covers a project.
+	// StopProject covers a project, and not its notices: they report what a person does not see
+	// while it is paused.
 	StopProject
 	// StopConnector covers the jobs of one connector, of a project or of all.
 	StopConnector
@@ -304,9 +311,11 @@ type Stop struct {
 	// End is when it ends by itself; zero: when EndStop ends it.
 	End time.Time
 	// Planned reports whether a caller stated Begin or End.
-	Planned   bool
-	Created   time.Time
-	CreatedBy string
+	Planned bool
+	// HoldWindows: windows that end in it begin again (see WindowHeld).
+	HoldWindows bool
+	Created     time.Time
+	CreatedBy   string
 	// Ended is when EndStop ended it; zero: it has not.
 	Ended   time.Time
 	EndedBy string
@@ -319,8 +328,8 @@ type Stop struct {
 	Probes int
 }
 
-// NewStop is a stop to store. Its ID, scope, target, cause, note and CreatedBy are used, and
-// Begin and End, if they are set: they are stated times.
+// NewStop is a stop to store. Its ID, scope, target, cause, note, HoldWindows and CreatedBy are
+// used, and Begin and End, if they are set: they are stated times.
 type NewStop struct {
 	Stop
 }
@@ -377,14 +386,17 @@ func (s *Stop) Open(now time.Time) bool {
 }
 
 // Covers reports whether the stop is about a target. A stop of a label covers jobs, and no
-// hold key as a whole. A stop of a project, or of what is in it, covers the project's notices.
+// hold key as a whole. A stop of what is in a project covers the project's notices, too.
 func (s *Stop) Covers(t *StopTarget) bool {
-	if owner, _ := job.NoticesOf(t.Project); s.Project != "" && s.Project != owner {
+	owner, notices := job.NoticesOf(t.Project)
+	if s.Project != "" && s.Project != owner {
 		return false
 	}
 	switch s.Scope {
-	case StopEverything, StopProject:
+	case StopEverything:
 		return true
+	case StopProject:
+		return !notices
 	case StopConnector:
 		return s.Connector == t.Connector
 	case StopConnection:
@@ -399,10 +411,11 @@ func (s *Stop) Covers(t *StopTarget) bool {
 	}
 }
 
-// Same reports whether two stops have one target, one cause and the same stated times.
+// Same reports whether two stops have one target, one cause, the same stated times and the same
+// rule for windows.
 func (s *Stop) Same(o *Stop) bool {
 	return s.Scope == o.Scope && s.Project == o.Project && s.Connector == o.Connector && s.Connection == o.Connection &&
-		s.Destination == o.Destination && s.Label == o.Label && s.Value == o.Value && s.Cause == o.Cause &&
+		s.Destination == o.Destination && s.Label == o.Label && s.Value == o.Value && s.Cause == o.Cause && s.HoldWindows == o.HoldWindows &&
 		s.Planned == o.Planned && (!s.Planned || s.Begin.Equal(o.Begin) && s.End.Equal(o.End))
 }
 
@@ -439,7 +452,7 @@ func (n NewStop) At(now time.Time) (Stop, error) {
 	s.Planned = !s.Begin.IsZero() || !s.End.IsZero()
 	s.ProbeAt, s.Prober, s.Probes = time.Time{}, job.ID{}, 0
 	if s.Breaker() {
-		s.Begin, s.Planned = time.Time{}, false
+		s.Begin, s.Planned, s.HoldWindows = time.Time{}, false, false
 		s.probeAt(now.Add(firstProbeWait))
 	}
 	if s.Begin.IsZero() {
@@ -473,6 +486,34 @@ func StopOver(stops []Stop, t StopTarget, now time.Time) *Stop {
 	return &out
 }
 
+// WindowHeld reports whether the window of a job that is over begins again, because a stop that
+// holds windows covers the job: the window ended while that was in force, or it began before the
+// stop's end and ended in the hour after it. The stop counts from its creation, if it was to begin
+// earlier. Once a window is over, no later stop and no end of a stop changes the answer.
+//
+// It is the one rule of windows that a stop holds. Recovery.Overdue asks it about jobs that wait to
+// start, and Work.ClaimLooks about those that have.
+func WindowHeld(stops []Stop, t StopTarget, j *job.Job) bool {
+	return slices.ContainsFunc(stops, func(s Stop) bool {
+		return s.HoldWindows && s.Covers(&t) && s.holds(j.WindowBegan(), j.StartDeadline)
+	})
+}
+
+func (s *Stop) holds(begin, end time.Time) bool {
+	from, over := s.Begin, s.Over()
+	if s.Planned && s.Created.After(from) {
+		from = s.Created
+	}
+	switch {
+	case !end.After(from):
+		return false
+	case over.IsZero():
+		return true
+	default:
+		return over.After(from) && begin.Before(over) && !end.After(over.Add(WindowsHeldAfter))
+	}
+}
+
 // outlasts reports whether a stop ends after another one, or began before it if both end at the same
 // time. Every other stop outlasts a breaker: none lets a probe pass.
 func (s *Stop) outlasts(o *Stop) bool {
@@ -503,6 +544,71 @@ func (s *Stop) SetAside(now time.Time) time.Time {
 		return s.End
 	}
 	return until
+}
+
+// RowStops are the stops that are in force over all jobs of a connection under a hold key, and over the
+// notices among them; nil: none is. What covers the notices covers the others, too.
+type RowStops struct{ All, Notices *Stop }
+
+// StopsOverRow returns the stops over a target without labels.
+func StopsOverRow(stops []Stop, t StopTarget, now time.Time) (s RowStops) {
+	if s.All = StopOver(stops, t, now); s.All != nil {
+		t.Project = job.NoticeProject(t.Project)
+		s.Notices = StopOver(stops, t, now)
+	}
+	return s
+}
+
+// Lets returns how many of n jobs of the row a claim may take, and whether notices alone.
+//
+// It is the one rule of what passes the stops of a row. A breaker lets one job through as its probe. While
+// its project is paused, that is a notice: no job would pass the pause, and the notices would wait
+// for the breaker until the pause ends.
+func (s RowStops) Lets(n int64, now time.Time) (most int64, notices bool) {
+	switch {
+	case s.All == nil:
+		return n, false
+	case s.All.LetsThrough(now):
+		return min(n, 1), false
+	case s.Notices == nil:
+		return n, true
+	case s.Notices.LetsThrough(now):
+		return min(n, 1), true
+	default:
+		return 0, false
+	}
+}
+
+// Passed reports whether notices pass the stops, and no other jobs do.
+func (s RowStops) Passed(now time.Time) bool {
+	_, notices := s.Lets(1, now)
+	return notices
+}
+
+// Probed reports whether what passes the stops may become the probe of a breaker.
+func (s RowStops) Probed(now time.Time) bool {
+	return s.All != nil && s.All.LetsThrough(now) || s.Notices != nil && s.Notices.LetsThrough(now)
+}
+
+// SetAside returns until when a claim at now leaves the row alone, if there is a stop. notices reports
+// whether one is under way.
+func (s RowStops) SetAside(now time.Time, notices bool) time.Time {
+	until := s.All.SetAside(now)
+	switch {
+	case s.Notices != nil && !s.Passed(now):
+		return earlier(until, s.Notices.SetAside(now))
+	case notices:
+		return earlier(until, now.Add(StopNoticeLook))
+	default:
+		return until
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // StopTargetOf returns a job as stops see it.

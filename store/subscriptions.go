@@ -76,7 +76,7 @@ const (
 	SubscriptionActive SubscriptionState = iota + 1
 	// SubscriptionPaused makes no notices of events. A notice under way goes on.
 	SubscriptionPaused
-	// SubscriptionDeleted is left by no change.
+	// SubscriptionDeleted is left by no change. Its step cancels a notice under way.
 	SubscriptionDeleted
 )
 
@@ -271,6 +271,7 @@ func (p SubscriptionStep) Stepped(was Subscription, now time.Time) (next Subscri
 	}
 	next.Revision++
 	next.Project, next.Key, next.Fingerprint, next.Callbacks = was.Project, was.Key, was.Fingerprint, was.Callbacks
+	next.Connection = was.Connection // claims find the notice under way by it
 	next.Created, next.CreatedBy, next.Updated, next.Next = was.Created, was.CreatedBy, was.Updated, micros(next.Next)
 	if next.Version != was.Version {
 		next.Updated = now

@@ -51,6 +51,13 @@ type Vitals struct {
 	Schedules int64
 	// PausedSchedules count those that paused themselves, by the cause.
 	PausedSchedules map[PauseCause]int64
+	// Subscriptions are those that are not deleted, those for callbacks included; at most VitalsWaiting.
+	// FailingSubscriptions are ACTIVE and have a notice whose jobs have failed; PausedSubscriptions
+	// paused themselves for that.
+	Subscriptions, FailingSubscriptions, PausedSubscriptions int64
+	// OldestNotice is how long the subscription that waits longest for its next step has been due:
+	// an event is to be reported, or it is time. Zero: none waits. A notice under way does not count.
+	OldestNotice time.Duration
 	// Connections count the connections that are not deleted, by connector; at most
 	// VitalsWaiting of each.
 	Connections map[string]int64

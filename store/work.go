@@ -21,7 +21,8 @@ type Work interface {
 
 	// ClaimLooks leases AMBIGUOUS and ACCEPTED jobs whose look or poll is due, so that one
 	// reconciler works on each. The state, the version and the events stay as they are; only
-	// the token and the due time (now plus Lease) change. ErrQuarantined, ErrClockSuspect.
+	// the token and the due time (now plus Lease) change, and StartDeadline if the time to keep
+	// trying is over and begins again (WindowHeld). ErrQuarantined, ErrClockSuspect.
 	ClaimLooks(ctx context.Context, p ClaimParams) ([]Leased, error)
 
 	// Renew moves the end of leases that are still held under their token to now plus lease,

@@ -14,9 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/fireonce/fireonce/clients/go/adminv1"
+	"github.com/fireonce/fireonce/clients/go/connectionsv1"
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 	"github.com/fireonce/fireonce/clients/go/schedulesv1"
+	"github.com/fireonce/fireonce/clients/go/subscriptionsv1"
 )
 
 const (
@@ -237,6 +241,23 @@ func newNight(t *testing.T) night {
 		t.Fatal(err)
 	}
 	n.named["SCHEDULE"] = made.GetSchedule().GetScheduleId()
+	told, err := api.Connections.CreateConnection(waiting(t), &connectionsv1.CreateConnectionRequest{
+		IdempotencyKey: "told",
+		Connection: &connectionsv1.Connection{Connector: "webhook", Settings: &connectionsv1.Connection_Webhook{Webhook: &connectionsv1.WebhookSettings{
+			ReceiverDedupes: connectionsv1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(48 * time.Hour), CallbackUrl: target.URL,
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pager, err := api.Subscriptions.CreateSubscription(waiting(t), &subscriptionsv1.CreateSubscriptionRequest{
+		IdempotencyKey: "pager",
+		Connection:     &subscriptionsv1.CreateSubscriptionRequest_ConnectionId{ConnectionId: told.GetConnection().GetConnectionId()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.named["SUBSCRIPTION"] = pager.GetSubscription().GetSubscriptionId()
 	if err := os.WriteFile(filepath.Join(n.dir, "secret"), []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,9 @@ const (
 	toldRuns     marker = "told_test.go runs this block"
 	toldCompares marker = "told_test.go compares this output"
 	toldFinds    marker = "told_test.go finds each line in what the server prints"
+	toldLinks    marker = "told_test.go starts this in its place, with a Slack and a mail relay of its own"
+	toldPeople   marker = "told_test.go runs this block with that Slack and that relay"
+	toldReads    marker = "told_test.go finds each line in the channel and in the mailbox"
 
 	receiveGo         marker = "receive_test.go starts this in Go"
 	receivePython     marker = "receive_test.go starts this in Python"
@@ -75,7 +78,7 @@ var consumed = map[string][]marker{
 	givingUpPage:   {readmeRuns},
 	comingFromPage: {readmeStarts, readmeRuns},
 	productionPage: {productionRuns, productionRunsOn, productionSettings, productionStarts, productionCompares, productionChecks},
-	toldPage:       {toldStarts, toldRestarts, toldRuns, toldCompares, toldFinds},
+	toldPage:       {toldStarts, toldRestarts, toldRuns, toldCompares, toldFinds, toldLinks, toldPeople, toldReads},
 	upgradePage:    {upgradeSQLite, upgradePostgres, upgradeCompares, rollbackSQLite, rollbackPostgres},
 	receivePage: {
 		receiveGo, receivePython, receiveTypeScript, receiveSecrets, receiveRuns, receiveCompares,
@@ -97,9 +100,7 @@ var notRun = map[string][]string{
 		"CGO_ENABLED=0 go build -o /usr/bin/fireonce ./cmd/fireonce", "chown root:fireonce /etc/fireonce/*",
 		"make snapshot && .ci/image dist/image",
 	},
-	toldPage: {
-		"git clone https://github.com/fireonce/fireonce && cd fireonce", "fireonce serve --notice-link https://wiki.example.org/fireonce",
-	},
+	toldPage:     {"git clone https://github.com/fireonce/fireonce && cd fireonce"},
 	accountsPage: {"Valid. Nothing was stored; the platform and the credential were not asked."},
 }
 

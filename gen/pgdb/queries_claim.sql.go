@@ -548,6 +548,141 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, 
 	return items, nil
 }
 
+const lockNotices = `-- name: LockNotices :many
+SELECT
+    d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
+    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.keep_trying, d.class, d.cancel_asked_at,
+    d.error_kind, d.error_message, d.error_status, d.error_at, coalesce(d.resolution_id, 0)::bigint AS resolution_id,
+    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
+FROM (
+    SELECT
+        s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
+        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
+        s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
+    FROM job_state AS s
+    WHERE s.job_id = ANY ($1::uuid[]) AND +s.state IN (1, 6) AND s.waits_for IS NULL
+        AND s.next_at <= $2 AND s.start_deadline > $2 AND s.position < $3
+    ORDER BY s.next_at FOR NO KEY UPDATE SKIP LOCKED
+) AS d JOIN jobs AS j ON j.id = d.job_id
+JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version
+`
+
+type LockNoticesParams struct {
+	Jobs []job.ID
+	Now  time.Time
+	Base int64
+}
+
+type LockNoticesRow struct {
+	JobID          job.ID
+	Project        string
+	ConnectionID   job.ID
+	ScheduleID     column.OptionalID
+	HoldKey        string
+	State          job.State
+	Version        int64
+	Attempt        int
+	Round          int
+	Failures       int
+	Claims         int
+	Looks          int
+	Negatives      int
+	Misses         int
+	ScheduleTime   time.Time
+	Unasked        bool
+	StartWindow    column.Micros
+	WaitWindow     column.Micros
+	StartDeadline  time.Time
+	KeepTrying     column.Micros
+	Class          job.Class
+	CancelAskedAt  time.Time
+	ErrorKind      job.FailureKind
+	ErrorMessage   string
+	ErrorStatus    int
+	ErrorAt        time.Time
+	ResolutionID   int64
+	IdemKey        string
+	PayloadKind    string
+	Retry          string
+	AttemptTimeout column.Micros
+	Delivery       job.Delivery
+	Labels         column.Labels
+	TimeZone       string
+	ReplyTo        column.OptionalID
+	Fingerprint    []byte
+	CreatedAt      time.Time
+	Payload        []byte
+	OwnEffectKey   string
+	CoolDown       column.Micros
+	SkipIfPresent  column.Micros
+	Trace          string
+}
+
+// As LockDue, of these jobs. The sign keeps the planner from the index of all runnable jobs.
+func (q *Queries) LockNotices(ctx context.Context, arg LockNoticesParams) ([]LockNoticesRow, error) {
+	rows, err := q.db.Query(ctx, lockNotices, arg.Jobs, arg.Now, arg.Base)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockNoticesRow
+	for rows.Next() {
+		var i LockNoticesRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Project,
+			&i.ConnectionID,
+			&i.ScheduleID,
+			&i.HoldKey,
+			&i.State,
+			&i.Version,
+			&i.Attempt,
+			&i.Round,
+			&i.Failures,
+			&i.Claims,
+			&i.Looks,
+			&i.Negatives,
+			&i.Misses,
+			&i.ScheduleTime,
+			&i.Unasked,
+			&i.StartWindow,
+			&i.WaitWindow,
+			&i.StartDeadline,
+			&i.KeepTrying,
+			&i.Class,
+			&i.CancelAskedAt,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+			&i.ResolutionID,
+			&i.IdemKey,
+			&i.PayloadKind,
+			&i.Retry,
+			&i.AttemptTimeout,
+			&i.Delivery,
+			&i.Labels,
+			&i.TimeZone,
+			&i.ReplyTo,
+			&i.Fingerprint,
+			&i.CreatedAt,
+			&i.Payload,
+			&i.OwnEffectKey,
+			&i.CoolDown,
+			&i.SkipIfPresent,
+			&i.Trace,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockRunnable = `-- name: LockRunnable :exec
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id AND u.hold_key = r.hold_key

@@ -352,6 +352,7 @@ type Stop struct {
 	CreatedBy    string
 	EndedAt      time.Time
 	EndedBy      string
+	HoldWindows  bool
 	ProbeAt      time.Time
 	Prober       column.OptionalID
 	Probes       int

@@ -342,6 +342,50 @@ func (q *Queries) Observations(ctx context.Context, arg ObservationsParams) ([]O
 	return items, nil
 }
 
+const openNotices = `-- name: OpenNotices :many
+SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.next_at, s.start_deadline
+FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
+WHERE n.connection_id = ANY ($1::uuid[]) AND n.open_job IS NOT NULL AND s.state < 7
+ORDER BY s.next_at
+`
+
+type OpenNoticesRow struct {
+	JobID         job.ID
+	ConnectionID  job.ID
+	HoldKey       string
+	State         job.State
+	NextAt        time.Time
+	StartDeadline time.Time
+}
+
+// The notices under way by connections, those that are due first before others.
+func (q *Queries) OpenNotices(ctx context.Context, connections []job.ID) ([]OpenNoticesRow, error) {
+	rows, err := q.db.Query(ctx, openNotices, connections)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenNoticesRow
+	for rows.Next() {
+		var i OpenNoticesRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.ConnectionID,
+			&i.HoldKey,
+			&i.State,
+			&i.NextAt,
+			&i.StartDeadline,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const projectOf = `-- name: ProjectOf :one
 SELECT project FROM job_state WHERE job_id = $1
 `

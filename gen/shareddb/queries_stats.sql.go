@@ -318,6 +318,58 @@ func (q *Queries) StartPages(ctx context.Context, arg StartPagesParams) ([]Start
 	return items, nil
 }
 
+const subscriptionVitals = `-- name: SubscriptionVitals :one
+SELECT
+    (SELECT count(*) FROM (SELECT s.state FROM subscriptions AS s WHERE s.state < 3 LIMIT $1) AS o)::bigint AS subscriptions,
+    (SELECT count(*) FROM (
+        SELECT s.state FROM subscriptions AS s WHERE s.state < 3 AND s.state = 1 AND s.pause_cause = 0 AND s.failed_number > 0 LIMIT $2
+    ) AS f)::bigint AS failing,
+    (SELECT count(*) FROM (
+        SELECT s.state FROM subscriptions AS s WHERE s.state < 3 AND s.state = 2 AND s.pause_cause = 2 LIMIT $2
+    ) AS p)::bigint AS paused,
+    (SELECT min(d.since) FROM (
+        SELECT t.since FROM (
+            SELECT s.next_at AS since FROM subscriptions AS s WHERE s.state = 1 AND s.open_number = 0 AND s.next_at <= $3 LIMIT $2
+        ) AS t
+        UNION ALL
+        SELECT e.since FROM (
+            SELECT (
+                SELECT p.at FROM event_pages AS p WHERE p.project = s.project AND p.position > s.position ORDER BY p.position LIMIT 1
+            ) AS since
+            FROM subscriptions AS s
+            WHERE s.state = 1 AND s.open_number = 0 AND s.failed_number = 0
+                AND (NOT s.only_then OR s.callbacks AND s.last_error <> '') LIMIT $2
+        ) AS e
+    ) AS d)::timestamptz AS oldest_due
+`
+
+type SubscriptionVitalsParams struct {
+	MostWaiting int32
+	Most        int32
+	Now         time.Time
+}
+
+type SubscriptionVitalsRow struct {
+	Subscriptions int64
+	Failing       int64
+	Paused        int64
+	OldestDue     time.Time
+}
+
+// oldest_due is since when a step has been due that is not made. What a subscription collects, or compares
+// once in a while, is due then alone; what callbacks that can make no notice are to report, since it happened.
+func (q *Queries) SubscriptionVitals(ctx context.Context, arg SubscriptionVitalsParams) (SubscriptionVitalsRow, error) {
+	row := q.db.QueryRow(ctx, subscriptionVitals, arg.MostWaiting, arg.Most, arg.Now)
+	var i SubscriptionVitalsRow
+	err := row.Scan(
+		&i.Subscriptions,
+		&i.Failing,
+		&i.Paused,
+		&i.OldestDue,
+	)
+	return i, err
+}
+
 const vitals = `-- name: Vitals :one
 SELECT
     (SELECT count(*) FROM (

@@ -14,8 +14,23 @@ import (
 	"github.com/fireonce/fireonce/store/column"
 )
 
+const beginWindow = `-- name: BeginWindow :exec
+UPDATE /* SQLite: UPDATE OR FAIL */ job_state SET start_deadline = $1 WHERE job_id = $2
+`
+
+type BeginWindowParams struct {
+	StartDeadline time.Time
+	JobID         job.ID
+}
+
+// No change of the job: no version, no event.
+func (q *Queries) BeginWindow(ctx context.Context, arg BeginWindowParams) error {
+	_, err := q.db.Exec(ctx, beginWindow, arg.StartDeadline, arg.JobID)
+	return err
+}
+
 const breakerOf = `-- name: BreakerOf :one
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE cause = 2 AND connection_id = $1::uuid AND hold_key = $2
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE cause = 2 AND connection_id = $1::uuid AND hold_key = $2
 `
 
 type BreakerOfParams struct {
@@ -44,6 +59,7 @@ func (q *Queries) BreakerOf(ctx context.Context, arg BreakerOfParams) (Stop, err
 		&i.CreatedBy,
 		&i.EndedAt,
 		&i.EndedBy,
+		&i.HoldWindows,
 		&i.ProbeAt,
 		&i.Prober,
 		&i.Probes,
@@ -94,13 +110,71 @@ func (q *Queries) EndSetAside(ctx context.Context, arg EndSetAsideParams) error 
 	return err
 }
 
+const holdingStops = `-- name: HoldingStops :many
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops
+WHERE hold_windows AND (ended_at IS NULL OR ended_at >= $1::timestamptz) AND (end_at IS NULL OR end_at >= $1)
+    AND (
+        scope NOT IN (4, 5) OR scope = 4 AND connection_id = ANY ($2::uuid[])
+        OR scope = 5 AND hold_key = ANY ($3::text[])
+    )
+`
+
+type HoldingStopsParams struct {
+	Since       time.Time
+	Connections []job.ID
+	HoldKeys    []string
+}
+
+// Those that hold windows, may be over these connections and hold keys, and had not ended at @since.
+func (q *Queries) HoldingStops(ctx context.Context, arg HoldingStopsParams) ([]Stop, error) {
+	rows, err := q.db.Query(ctx, holdingStops, arg.Since, arg.Connections, arg.HoldKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Stop
+	for rows.Next() {
+		var i Stop
+		if err := rows.Scan(
+			&i.ID,
+			&i.Scope,
+			&i.Project,
+			&i.Connector,
+			&i.ConnectionID,
+			&i.HoldKey,
+			&i.Label,
+			&i.Value,
+			&i.Cause,
+			&i.Note,
+			&i.BeginAt,
+			&i.EndAt,
+			&i.Planned,
+			&i.CreatedAt,
+			&i.CreatedBy,
+			&i.EndedAt,
+			&i.EndedBy,
+			&i.HoldWindows,
+			&i.ProbeAt,
+			&i.Prober,
+			&i.Probes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertStop = `-- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by, probe_at, probes
+    begin_at, end_at, planned, created_at, created_by, hold_windows, probe_at, probes
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-    $11, $12, $13, $14, $15, $16, $17
+    $11, $12, $13, $14, $15, $16, $17, $18
 )
 ON CONFLICT (id) DO NOTHING
 `
@@ -121,6 +195,7 @@ type InsertStopParams struct {
 	Planned      bool
 	CreatedAt    time.Time
 	CreatedBy    string
+	HoldWindows  bool
 	ProbeAt      time.Time
 	Probes       int
 }
@@ -142,6 +217,7 @@ func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, 
 		arg.Planned,
 		arg.CreatedAt,
 		arg.CreatedBy,
+		arg.HoldWindows,
 		arg.ProbeAt,
 		arg.Probes,
 	)
@@ -152,7 +228,7 @@ func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, 
 }
 
 const listStops = `-- name: ListStops :many
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops
 WHERE (created_at, id) < ($1::timestamptz, $2::uuid)
     AND ($3::text = '' OR project = '' OR project = $3)
     AND ($4::boolean OR ended_at IS NULL AND (end_at IS NULL OR end_at > $5::timestamptz))
@@ -202,6 +278,7 @@ func (q *Queries) ListStops(ctx context.Context, arg ListStopsParams) ([]Stop, e
 			&i.CreatedBy,
 			&i.EndedAt,
 			&i.EndedBy,
+			&i.HoldWindows,
 			&i.ProbeAt,
 			&i.Prober,
 			&i.Probes,
@@ -217,7 +294,7 @@ func (q *Queries) ListStops(ctx context.Context, arg ListStopsParams) ([]Stop, e
 }
 
 const lockStop = `-- name: LockStop :one
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE id = $1 FOR UPDATE
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE id = $1 FOR UPDATE
 `
 
 // Waits for claims that set work aside by it.
@@ -242,6 +319,7 @@ func (q *Queries) LockStop(ctx context.Context, id job.ID) (Stop, error) {
 		&i.CreatedBy,
 		&i.EndedAt,
 		&i.EndedBy,
+		&i.HoldWindows,
 		&i.ProbeAt,
 		&i.Prober,
 		&i.Probes,
@@ -252,12 +330,13 @@ func (q *Queries) LockStop(ctx context.Context, id job.ID) (Stop, error) {
 const previewRepeats = `-- name: PreviewRepeats :many
 SELECT s.job_id FROM (
     SELECT w.job_id, w.next_at, w.project, w.connection_id, w.hold_key FROM job_state AS w
-    WHERE w.state IN (4, 5) AND w.state = 5 AND w.class = 1 AND w.cancel_asked_at IS NULL
+    WHERE w.state IN (4, 5) AND w.state = 5 AND w.next_at > 'epoch' AND w.class = 1 AND w.cancel_asked_at IS NULL
     ORDER BY w.next_at LIMIT $1
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE ($2::text = '' OR s.project = $2) AND ($3::text = '' OR c.connector = $3)
+) AS s
+WHERE ($2::text = '' OR s.project = $2)
+    AND ($3::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $3))
     AND ($4::boolean OR s.connection_id = $5::uuid) AND ($6::text = '' OR s.hold_key = $6)
-    AND j.labels @> $7::text::jsonb
+    AND ($7::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> $7::text::jsonb))
 ORDER BY s.next_at LIMIT $8
 `
 
@@ -272,7 +351,8 @@ type PreviewRepeatsParams struct {
 	MaxRows       int32
 }
 
-// Jobs that wait to be repeated under their keys: class 1 is KEYED.
+// Jobs that wait to be repeated under their keys: class 1 is KEYED. Every look is after the epoch: the condition is
+// for the planner, which takes the index of looks for it.
 func (q *Queries) PreviewRepeats(ctx context.Context, arg PreviewRepeatsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, previewRepeats,
 		arg.Most,
@@ -305,11 +385,11 @@ func (q *Queries) PreviewRepeats(ctx context.Context, arg PreviewRepeatsParams) 
 const previewUnderWay = `-- name: PreviewUnderWay :one
 SELECT count(*) FROM (
     SELECT s.job_id FROM job_state AS s
-    JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
     WHERE s.state IN (2, 3) AND s.state = 3
-        AND ($1::text = '' OR s.project = $1) AND ($2::text = '' OR c.connector = $2)
+        AND ($1::text = '' OR s.project = $1)
+        AND ($2::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $2))
         AND ($3::boolean OR s.connection_id = $4::uuid) AND ($5::text = '' OR s.hold_key = $5)
-        AND j.labels @> $6::text::jsonb
+        AND ($6::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> $6::text::jsonb))
     LIMIT $7
 ) AS u
 `
@@ -324,7 +404,8 @@ type PreviewUnderWayParams struct {
 	Most          int32
 }
 
-// Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none.
+// Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none. The
+// first condition is that of the index on jobs under way, which SQLite uses only if it is stated.
 func (q *Queries) PreviewUnderWay(ctx context.Context, arg PreviewUnderWayParams) (int64, error) {
 	row := q.db.QueryRow(ctx, previewUnderWay,
 		arg.Project,
@@ -345,8 +426,9 @@ SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w
     WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity'
         AND w.waits_for IS NULL LIMIT $1
-) AS s JOIN connections AS c ON c.id = s.connection_id
-WHERE ($2::text = '' OR c.connector = $2) AND ($3::text = '' OR s.hold_key = $3)
+) AS s
+WHERE ($2::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $2))
+    AND ($3::text = '' OR s.hold_key = $3)
 `
 
 type PreviewWaitingParams struct {
@@ -387,9 +469,10 @@ SELECT count(*) FROM (
     SELECT w.job_id, w.connection_id, w.hold_key FROM job_state AS w
     WHERE w.project = $1 AND w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6)
         AND w.waits_for IS NULL LIMIT $2
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE ($3::text = '' OR c.connector = $3) AND ($4::text = '' OR s.hold_key = $4)
-    AND j.labels @> $5::text::jsonb
+) AS s
+WHERE ($3::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $3))
+    AND ($4::text = '' OR s.hold_key = $4)
+    AND ($5::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> $5::text::jsonb))
 `
 
 type PreviewWaitingOfProjectParams struct {
@@ -420,10 +503,11 @@ SELECT s.job_id FROM (
     WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity'
         AND w.start_deadline > $1 AND w.start_deadline <= $2
     ORDER BY w.start_deadline LIMIT $3
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE ($4::text = '' OR s.project = $4) AND ($5::text = '' OR c.connector = $5)
+) AS s
+WHERE ($4::text = '' OR s.project = $4)
+    AND ($5::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = $5))
     AND ($6::boolean OR s.connection_id = $7::uuid) AND ($8::text = '' OR s.hold_key = $8)
-    AND j.labels @> $9::text::jsonb
+    AND ($9::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> $9::text::jsonb))
 ORDER BY s.start_deadline LIMIT $10
 `
 
@@ -440,7 +524,8 @@ type PreviewWindowsParams struct {
 	MaxRows       int32
 }
 
-// Of the jobs whose windows end first, those that a stop would cover.
+// Of the jobs whose windows end first, those that a stop would cover. EXISTS after OR is looked up job by job; a
+// plan of a join that was made when the tables were empty reads all jobs for each.
 func (q *Queries) PreviewWindows(ctx context.Context, arg PreviewWindowsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, previewWindows,
 		arg.Now,
@@ -667,13 +752,13 @@ func (q *Queries) StoppedJobs(ctx context.Context, arg StoppedJobsParams) ([]Sto
 
 const stopsFor = `-- name: StopsFor :many
 
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 5 AND cause <> 2 AND hold_key = ANY ($2::text[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 5 AND cause <> 2 AND hold_key = ANY ($2::text[])
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND cause = 2
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND cause = 2
     AND connection_id = ANY ($1::uuid[]) AND hold_key = ANY ($2::text[])
 `
 
@@ -712,6 +797,7 @@ func (q *Queries) StopsFor(ctx context.Context, arg StopsForParams) ([]Stop, err
 			&i.CreatedBy,
 			&i.EndedAt,
 			&i.EndedBy,
+			&i.HoldWindows,
 			&i.ProbeAt,
 			&i.Prober,
 			&i.Probes,

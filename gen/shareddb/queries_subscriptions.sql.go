@@ -30,7 +30,10 @@ SELECT s.id FROM subscriptions AS s
 WHERE s.id > $1::uuid AND (s.state = 1 OR s.open_job IS NOT NULL OR s.asked <> 0)
     AND (SELECT q.quarantined FROM meta AS q WHERE q.id = 1) = ''
     AND CASE WHEN s.open_job IS NOT NULL
-        THEN NOT EXISTS (SELECT 1 FROM job_state AS j WHERE j.job_id = s.open_job AND j.state < 7)
+        THEN NOT EXISTS (
+            SELECT 1 FROM job_state AS j
+            WHERE j.job_id = s.open_job AND j.state < 7 AND (s.state <> 3 OR j.cancel_asked_at IS NOT NULL)
+        )
         ELSE s.asked <> 0 OR s.state = 1 AND (
             s.next_at <= $2::timestamptz
             OR NOT s.only_then AND (
@@ -49,8 +52,9 @@ type DueSubscriptionsParams struct {
 }
 
 // Those that have a step to make, after an id: the notice under way has ended or needs a
-// person, who is not asked; something was asked for; or, while active, it is time or the log
-// has an event that was not read. None in a quarantine.
+// person, who is not asked, or its subscription is deleted and its cancel was not asked for;
+// something was asked for; or, while active, it is time or the log has an event that was not
+// read. None in a quarantine.
 func (q *Queries) DueSubscriptions(ctx context.Context, arg DueSubscriptionsParams) ([]job.ID, error) {
 	rows, err := q.db.Query(ctx, dueSubscriptions, arg.AfterID, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -733,4 +737,28 @@ func (q *Queries) TakeNoticePlace(ctx context.Context, arg TakeNoticePlaceParams
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const wakeNotice = `-- name: WakeNotice :exec
+UPDATE connection_ready SET stopped_until = $1::timestamptz
+WHERE connection_id = $2 AND hold_key = $3 AND stopped_until > $4::timestamptz
+`
+
+type WakeNoticeParams struct {
+	Now          time.Time
+	ConnectionID job.ID
+	HoldKey      string
+	Later        time.Time
+}
+
+// A row that a stop has set aside is looked at again: the notice may pass the stop. Those that wait
+// only for the head start of repeats go on waiting.
+func (q *Queries) WakeNotice(ctx context.Context, arg WakeNoticeParams) error {
+	_, err := q.db.Exec(ctx, wakeNotice,
+		arg.Now,
+		arg.ConnectionID,
+		arg.HoldKey,
+		arg.Later,
+	)
+	return err
 }

@@ -178,8 +178,7 @@ func (a *attempt) armRefused(why error) {
 		}
 	case errors.Is(why, store.ErrWindowOver):
 		if l.State == job.Claimed {
-			a.settleLeased(job.WindowOver{})
-			return
+			return // the sweep ends it, unless a stop holds its window
 		}
 	case errors.Is(why, errNotArmed):
 		// The store failed, not the job: waiting for the lease to run out would count as a

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/store"
@@ -160,11 +159,10 @@ func (a *attempt) holdProbe(ctx context.Context, breaker job.ID, span time.Durat
 }
 
 // endProbe writes what the attempt has shown as a probe, if it is one and has not said it before.
-// It reports whether that counted.
-func (a *attempt) endProbe(v store.ProbeVerdict, note string) bool {
+func (a *attempt) endProbe(v store.ProbeVerdict, note string) {
 	p, l := a.probe, a.leased
 	if p == nil {
-		return false
+		return
 	}
 	a.probe = nil
 	ctx, cancel := context.WithTimeout(a.e.hard, storeTimeout)
@@ -172,10 +170,10 @@ func (a *attempt) endProbe(v store.ProbeVerdict, note string) bool {
 	stop, counts, err := a.e.Store.EndProbe(ctx, store.ProbeResult{Breaker: p.breaker, Token: l.ClaimToken, Verdict: v, Note: note, Asks: p.asks, Actor: a.e.Worker})
 	if err != nil {
 		a.e.Log.WarnContext(a.work.Context(), "what a probe has shown could not be stored; another one follows", logged(&l.Snapshot, &l.Connection), "err", err)
-		return false
+		return
 	}
 	if !counts {
-		return false
+		return
 	}
 	attrs := []any{"project", l.Project, "destination", l.HoldKey, "pause", stop.ID.String()}
 	switch v {
@@ -189,7 +187,6 @@ func (a *attempt) endProbe(v store.ProbeVerdict, note string) bool {
 			append(attrs, "why", note, "failed", stop.Probes, "next_probe", stop.ProbeAt.UTC().Format(time.RFC3339))...)
 	case store.ProbeUndecided:
 	}
-	return true
 }
 
 // sawRefusal notes that the attempt could not be prepared.
@@ -223,7 +220,7 @@ func (a *attempt) sawOutcome(o *job.Outcome) {
 	case o.Kind == job.FailRateLimited || o.Kind == job.FailAuth:
 		a.sawWell()
 	case o.Down && o.HTTPStatus > 0:
-		a.sawIll("it answered " + transport.StatusText(o.HTTPStatus))
+		a.sawIll("it answered " + strconv.Itoa(o.HTTPStatus))
 	case o.Down:
 		a.sawIll("it gave no answer")
 	case o.HTTPStatus > 0, o.Result == job.ResultSucceeded, o.Result == job.ResultAccepted, o.Result == job.ResultRejected:

@@ -22,6 +22,8 @@ type View struct {
 	Open []int
 	// WindowLeft is the time until StartDeadline; negative when over.
 	WindowLeft time.Duration
+	// WindowHeld reports that a window that is over begins again, because a stop holds windows.
+	WindowHeld bool
 	// FenceLeft is the time until the last attempt's fence (answer deadline plus
 	// grace); zero or negative once passed, or when nothing was armed.
 	FenceLeft time.Duration
@@ -160,6 +162,8 @@ type Decision struct {
 	// NewWindow restarts the start window at the time when the job is next due: the job has
 	// not begun.
 	NewWindow bool
+	// WindowAgain begins the window again now, of whichever kind it is (Job.WindowAgain).
+	WindowAgain bool
 	// KeepTrying, if not zero, is how long the job is tried, from when it began (Job.Tried).
 	KeepTrying time.Duration
 	// StartAt is the instant that a client asked for. The job is due then, but not
@@ -326,13 +330,16 @@ func others(v *View, n int) []int {
 
 // decideWindowOver ends jobs that wait for an attempt and have run out of time: as EXPIRED if
 // they have not begun, and otherwise as FAILED. A job that is being sent, or whose outcome is
-// open, is ended by its outcome.
+// open, is ended by its outcome. A window that a stop holds begins again instead.
 func decideWindowOver(v *View) Decision {
 	if v.State != Scheduled && v.State != Retrying && v.State != Claimed {
 		return nothing
 	}
 	if v.WindowLeft > 0 {
 		return nothing // the job was moved to a later window meanwhile
+	}
+	if v.WindowHeld {
+		return windowAgain(v)
 	}
 	if v.KeepTrying > 0 {
 		d := keep(v, Failed, CauseWindowOver)
@@ -347,6 +354,19 @@ func decideWindowOver(v *View) Decision {
 		}
 		d.LastError = &Failure{Kind: FailWindowOver, Message: msg}
 	}
+	return d
+}
+
+// windowAgain begins a window again. A claimed job goes back: its worker has judged the window that
+// is over.
+func windowAgain(v *View) Decision {
+	d := same(v, CauseWindowOver)
+	if v.State == Claimed {
+		d.To, d.Delay = origin(v), 0
+		d.Blocked = ""
+	}
+	d.WindowAgain = true
+	d.Detail = "the window ended in a pause that holds windows: it begins again"
 	return d
 }
 

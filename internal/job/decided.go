@@ -26,6 +26,9 @@ func (j Job) Decided(d Decision, now time.Time) Job {
 		j.CancelAsked = time.Time{}
 	}
 	j.moveDue(from, d, now)
+	if d.WindowAgain {
+		j = j.WindowAgain(now)
+	}
 	if d.KeepTrying > 0 {
 		j = j.Tried(d.KeepTrying, now)
 	}
@@ -77,6 +80,30 @@ func (j Job) Tried(keep time.Duration, now time.Time) Job {
 	j.KeepTrying = max(keep.Truncate(time.Microsecond), time.Microsecond)
 	j.StartDeadline = Micros(began.Add(j.KeepTrying))
 	return j
+}
+
+// LeastAgain is the shortest window that begins again. It bounds the writes of a stop that holds
+// windows, and covers the time for which a claim leaves stopped work alone.
+const LeastAgain = 10 * time.Minute
+
+// WindowAgain returns a job whose window begins again at now: the wait window, the start window or,
+// if it has begun, the time to keep trying.
+func (j Job) WindowAgain(now time.Time) Job {
+	if j.KeepTrying == 0 {
+		j.Unasked = true
+	}
+	j.StartDeadline = Micros(now.Add(max(j.windowLength(), LeastAgain)))
+	return j
+}
+
+// WindowBegan returns when the window began that ends at StartDeadline.
+func (j Job) WindowBegan() time.Time { return j.StartDeadline.Add(-j.windowLength()) }
+
+func (j Job) windowLength() time.Duration {
+	if j.KeepTrying > 0 {
+		return j.KeepTrying
+	}
+	return j.Deadline(time.Time{}).Sub(time.Time{})
 }
 
 // Deadline returns when a job that is due at the given time ends as EXPIRED, unless it has

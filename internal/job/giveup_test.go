@@ -60,6 +60,42 @@ func TestAJobThatHasBegunFails(t *testing.T) {
 	}
 }
 
+// TestAHeldWindowBeginsAgain checks that a window that a stop holds ends no job, and costs none
+// anything.
+func TestAHeldWindowBeginsAgain(t *testing.T) {
+	for _, s := range []State{Scheduled, Retrying, Claimed} {
+		for _, keep := range []time.Duration{0, time.Hour, time.Minute} {
+			j := Job{Spec: Spec{StartWindow: 3 * time.Hour}, Status: Status{
+				State: s, NextAt: viewNow.Add(time.Minute), StartDeadline: viewNow, KeepTrying: keep,
+				Failures: 2, Claims: 1, Misses: 3, ClaimToken: ID{1},
+			}}
+			snap := Snapshot{Job: j, Now: viewNow.Add(time.Second), WindowHeld: true}
+			d := must(t, snap.View(Traits{}, 0), WindowOver{})
+			got := j.Decided(d, snap.Now)
+			want, length := s, max(keep, LeastAgain)
+			if keep == 0 {
+				length = 3 * time.Hour
+			}
+			if s == Claimed {
+				want = Retrying
+				if !got.ClaimToken.IsZero() || !got.NextAt.Equal(snap.Now) {
+					t.Errorf("%s goes back: %+v", s, got.Status)
+				}
+			} else if !got.NextAt.Equal(j.NextAt) {
+				t.Errorf("%s: due %v", s, got.NextAt)
+			}
+			if got.State != want || got.Failures != 2 || got.Claims != 1 || got.KeepTrying != keep || got.LastError != nil ||
+				!got.StartDeadline.Equal(snap.Now.Add(length)) || got.Unasked != (keep == 0) {
+				t.Errorf("%s, tried for %v: %+v", s, keep, got.Status)
+			}
+			snap.StartDeadline = snap.Now.Add(time.Microsecond)
+			if d := must(t, snap.View(Traits{}, 0), WindowOver{}); d.Action != ActNothing {
+				t.Errorf("%s, in time: %+v", s, d)
+			}
+		}
+	}
+}
+
 // TestNoWaitInVain checks that a job ends when its next attempt would come too late.
 func TestNoWaitInVain(t *testing.T) {
 	v := sending(Opaque, OnceOrAsk)

@@ -8,6 +8,9 @@ type Snapshot struct {
 	Job
 	// Now is the store's clock at the read.
 	Now time.Time
+	// WindowHeld reports that the window that is over (StartDeadline) begins again, because a stop
+	// holds windows. Only a read of what is overdue sets it.
+	WindowHeld bool
 	// Open lists the attempts whose outcome is unknown or not yet recorded.
 	Open []int
 	// Fence is when the last attempt can no longer act: its answer deadline plus
@@ -50,7 +53,7 @@ func (s Snapshot) Of(before Spec) Snapshot {
 // View returns the snapshot as Decide takes it. jitter is in [0,1).
 func (s Snapshot) View(t Traits, jitter float64) View {
 	v := View{
-		Job: s.Job, Now: s.Now, Open: s.Open, WindowLeft: s.StartDeadline.Sub(s.Now),
+		Job: s.Job, Now: s.Now, Open: s.Open, WindowLeft: s.StartDeadline.Sub(s.Now), WindowHeld: s.WindowHeld,
 		Handle: s.Handle, PeerEnded: s.PeerEnded, Traits: t, Jitter: jitter,
 	}
 	if !s.Fence.IsZero() {

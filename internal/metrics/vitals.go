@@ -155,6 +155,10 @@ var (
 	held       = desc("connections_held", "Connections whose jobs are held back. Counted up to 10,000.", "connector", "cause")
 	firingAge  = desc("schedules_due_oldest_age_seconds", "How long the schedule that waits longest has been due; 0: there is none.")
 	refusedNow = desc("schedules_refused", "Schedules of which at least two decisions in a row were refused; they do not fire. Counted up to 10,000.")
+	subs       = desc("subscriptions", "Subscriptions that are not deleted, those for callbacks included. Counted up to 100,000.")
+	subsFail   = desc("subscriptions_failing", "Active subscriptions with a notice that could not be sent and is sent again. Counted up to 10,000.")
+	subsPaused = desc("subscriptions_paused", "Subscriptions that paused themselves: a notice could not be sent. Counted up to 10,000.")
+	noticeAge  = desc("notices_due_oldest_age_seconds", "How long the subscription that waits longest for its next notice to be made has been due; 0: none waits.")
 	eventLag   = desc("event_lag_seconds", "How far the end of the event log is behind: streams cannot read newer events.")
 	pauses     = desc("pauses", "Pauses that have not ended, announced ones included.")
 	quarantine = desc("quarantined", "1 if the database is quarantined and nothing is sent.")
@@ -162,7 +166,8 @@ var (
 	stands     = desc("clock_stands", "1 if the clock is doubted and nothing is sent.")
 
 	vitalDescs = []*prometheus.Desc{
-		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, askedAge, conns, expiring, schedules, paused, held, firingAge, refusedNow, eventLag, quarantine, pauses, clockDoubt, stands,
+		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, askedAge, conns, expiring, schedules, paused, held, firingAge, refusedNow,
+		subs, subsFail, subsPaused, noticeAge, eventLag, quarantine, pauses, clockDoubt, stands,
 	}
 )
 
@@ -214,6 +219,10 @@ func (v *vitals) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(firingAge, r.OldestFiring.Seconds())
 	gauge(refusedNow, float64(r.RefusedSchedules))
+	gauge(subs, float64(r.Subscriptions))
+	gauge(subsFail, float64(r.FailingSubscriptions))
+	gauge(subsPaused, float64(r.PausedSubscriptions))
+	gauge(noticeAge, r.OldestNotice.Seconds())
 	gauge(eventLag, r.Meta.EventLag.Seconds())
 	gauge(quarantine, flag(r.Meta.Quarantined != ""))
 	gauge(pauses, float64(r.Meta.Stops))

@@ -281,19 +281,20 @@ func (r *Runner) pause(ctx context.Context, d store.DueSubscription, why string)
 	return err
 }
 
-// end notes how the notice under way has ended. done is false if its job was ruled on first.
+// end notes how the notice under way has ended. done is false if its job was ruled on first, or was to be
+// canceled, because its subscription is deleted.
 func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.SubscriptionStep) (done bool, err error) {
 	s := &p.Subscription
 	p.Ended = job.Canceled // its job was removed
 	if d.Job != nil {
 		p.Ended = d.Job.State
 	}
-	if p.Ended == job.NeedsResolution {
-		return false, r.rule(ctx, d)
+	if !p.Ended.Terminal() {
+		return false, r.endJob(ctx, d)
 	}
 	if p.Ended == job.Succeeded {
 		s.Delivered = d.Now
-		if s.Failed == d.Subscription.Open {
+		if s.Failed == 0 || s.Failed == d.Subscription.Open {
 			s.Failed, s.Failures, s.Failing, s.LastError = 0, 0, time.Time{}, ""
 			s.Next, s.OnlyThen = time.Time{}, false
 		}
@@ -316,6 +317,21 @@ func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.Subs
 	return true, nil
 }
 
+// endJob rules on the job of a notice under way that waits for a person, or cancels it if its subscription is
+// deleted. Another one goes on since it was found due.
+func (r *Runner) endJob(ctx context.Context, d store.DueSubscription) error {
+	switch {
+	case d.Job.State == job.NeedsResolution: // no person is asked about a notice
+		return r.decide(ctx, d, job.Resolved{
+			Ruling: job.RuleNotSent, Actor: store.NoticeActor(d.Subscription.ID), Note: "a notice is sent again",
+		})
+	case d.Subscription.State == store.SubscriptionDeleted && d.Job.CancelAsked.IsZero():
+		return r.decide(ctx, d, job.CancelAsked{})
+	default:
+		return nil
+	}
+}
+
 const (
 	// GiveUp is how long a notice fails until its subscription pauses itself; callbacks never do.
 	GiveUp = 72 * time.Hour
@@ -335,13 +351,11 @@ func lastError(j *job.Snapshot, state job.State) string {
 	return "the notice's job ended as " + state.String()
 }
 
-// rule ends a job that waits for a person: no person is asked about a notice.
-func (r *Runner) rule(ctx context.Context, d store.DueSubscription) error {
-	decision, err := job.Decide(d.Job.View(job.Traits{Class: d.Job.Class}, 0), job.Resolved{
-		Ruling: job.RuleNotSent, Actor: store.NoticeActor(d.Subscription.ID), Note: "a notice is sent again",
-	})
+// decide decides about the job of the notice under way.
+func (r *Runner) decide(ctx context.Context, d store.DueSubscription, e job.Evidence) error {
+	decision, err := job.Decide(d.Job.View(job.Traits{Class: d.Job.Class}, 0), e)
 	if err != nil {
-		return fmt.Errorf("rule on a notice: %w", err)
+		return fmt.Errorf("decide about a notice: %w", err)
 	}
 	out, err := r.cfg.Store.Apply(ctx, []store.Change{{
 		Job: d.Job.ID, Version: d.Job.Version, Decision: decision, Actor: store.NoticeActor(d.Subscription.ID),

@@ -452,6 +452,54 @@ func TestNoPersonIsAsked(t *testing.T) {
 	}
 }
 
+// TestDeletedIsCanceled: the notice under way of a subscription that is deleted, as the erasure of a project
+// does it, is not sent; one whose request is under way ends with it.
+func TestDeletedIsCanceled(t *testing.T) {
+	for name, sending := range map[string]bool{"waits": false, "is sent": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.subscribe(&subscriptionsv1.Subscription{})
+			w.fail()
+			w.run()
+			snap := w.under(id)
+			if sending {
+				w.arm(snap.ID)
+			}
+			s := w.read(id)
+			s.State, s.UpdatedBy = store.SubscriptionDeleted, "ann"
+			_, err := w.s.ChangeSubscription(t.Context(), s)
+			w.ok(err)
+			w.run()
+			if sending {
+				if got := w.under(id); got.State != job.Sending || got.CancelAsked.IsZero() {
+					t.Errorf("the notice is %s, its cancel was asked at %s", got.State, got.CancelAsked)
+				}
+				w.apply(snap.ID, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
+				w.run()
+			}
+			got, err := w.s.Job(t.Context(), store.Ref{ID: snap.ID})
+			w.ok(err)
+			if s := w.read(id); got.State != job.Canceled || s.Open != 0 || s.Failed != 0 {
+				t.Errorf("the notice is %s: %+v", got.State, s)
+			}
+		})
+	}
+}
+
+// TestMovedOn: a notice under way that goes on since its subscription was found due is left alone.
+func TestMovedOn(t *testing.T) {
+	w := newWorld(t)
+	id := w.subscribe(&subscriptionsv1.Subscription{})
+	w.fail()
+	w.run()
+	was := w.under(id)
+	_, err := w.r.step(t.Context(), store.DueSubscription{Subscription: w.read(id), Job: &was, Connection: w.conn, Now: w.now})
+	w.ok(err)
+	if got := w.under(id); got.Version != was.Version {
+		t.Errorf("the notice is %s, its cancel was asked at %s", got.State, got.CancelAsked)
+	}
+}
+
 // TestWords: words for people have what happened, where, how often, a job's key and the link.
 func TestWords(t *testing.T) {
 	event := func(key string, state fireoncev1.JobState) *fireoncev1.JobEvent {

@@ -1,7 +1,7 @@
 // Package seal binds secrets to their purpose: a connection's credential to the connector,
-// settings and account to which it may be sent, and the verifier of a login to the purpose
-// of the login. A change of such a row in the database makes the secret unusable, instead of
-// sending it to another target.
+// settings and account to which it may be sent, the verifier of a login to the purpose
+// of the login, and a browser's session to the installation. A change of such a row in the
+// database makes the secret unusable, instead of sending it to another target.
 package seal
 
 import (
@@ -110,4 +110,12 @@ func Login(l store.Login) vault.Binding {
 		at.Settings = append(at.Settings, field...)
 	}
 	return at
+}
+
+// sessionUse takes the connector's place in the binding of a browser's session.
+const sessionUse = "browser session"
+
+// Session returns the binding of a browser's session: the installation.
+func Session(storeID job.ID) vault.Binding {
+	return vault.Binding{Connection: storeID, Connector: sessionUse}
 }

@@ -35,7 +35,9 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		var out []job.Snapshot
 		// Neither kind may delay the other.
 		for _, r := range rules.Interleave(rules.Page(limit), ended, over, left) {
-			out = append(out, r.snapshot(t.now))
+			snap := r.snapshot(t.now)
+			snap.WindowHeld = windowed(snap.State) && t.windowHeld(&snap.Job)
+			out = append(out, snap)
 		}
 		return out, nil
 	})

@@ -26,6 +26,9 @@ func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Le
 		out := make([]store.Leased, 0, len(due))
 		for _, r := range due[:min(len(due), rules.Page(p.Limit))] {
 			next := rules.Leased(r.job, &p, t.opts.NewID(), t.now)
+			if t.windowHeld(&next) {
+				next = next.WindowAgain(t.now)
+			}
 			r.claimedAt = t.now
 			t.put(r, next)
 			out = append(out, t.leased(r))

@@ -59,6 +59,11 @@ type queue struct {
 	key  runnableKey
 	conn *connection
 	jobs []*record
+	// stops are over the row, and most is how many jobs pass them. passes reports that jobs has only the
+	// notices, which pass them.
+	stops  store.RowStops
+	most   int64
+	passes bool
 }
 
 // queues returns the runnable rows with jobs, in the order of their keys.
@@ -83,11 +88,29 @@ func (t *tx) queues() []*queue {
 	}
 	for _, q := range out {
 		slices.SortStableFunc(q.jobs, byDue)
+		t.stopQueue(q)
 	}
 	slices.SortFunc(out, func(a, b *queue) int {
 		return cmp.Or(bytes.Compare(a.key.conn[:], b.key.conn[:]), cmp.Compare(a.key.hold, b.key.hold))
 	})
 	return out
+}
+
+// stopQueue finds the stops over a queue, and leaves only the notices in it where they alone pass them,
+// if there are any.
+func (t *tx) stopQueue(q *queue) {
+	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
+	q.stops = store.StopsOverRow(t.stops, target, t.now)
+	var only bool
+	if q.most, only = q.stops.Lets(store.MaxBatch, t.now); !only {
+		return
+	}
+	notices := slices.DeleteFunc(slices.Clone(q.jobs), func(r *record) bool { return !r.job.IsNotice() })
+	if q.passes = len(notices) > 0; q.passes {
+		q.jobs = notices
+	} else {
+		q.most = 0
+	}
 }
 
 func byDue(a, b *record) int { return a.job.NextAt.Compare(b.job.NextAt) }
@@ -104,8 +127,11 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
-	if stop := t.stopOverQueue(q); stop != nil && !stop.LetsThrough(t.now) {
-		at = later(at, stop.SetAside(t.now))
+	switch {
+	case q.most == 0:
+		at = later(at, q.stops.SetAside(t.now, false))
+	case q.passes: // the others are looked at then
+		at = earlier(at, q.stops.SetAside(t.now, false))
 	}
 	for _, other := range []time.Time{q.rateLimitedUntil, q.stoppedUntil, t.pacedUntil(q.conn), q.servedAt} {
 		if other.After(at) {

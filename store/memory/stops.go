@@ -134,12 +134,6 @@ func isOf(breaker *store.Stop, conn job.ID, hold string) bool {
 	return breaker.Connection == conn && breaker.Destination == hold
 }
 
-// stopOverQueue returns the stop in force over all jobs of a queue.
-func (t *tx) stopOverQueue(q *queue) *store.Stop {
-	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
-	return store.StopOver(t.stops, target, t.now)
-}
-
 // TakeProbe implements store.Store.
 func (s *Store) TakeProbe(ctx context.Context, p store.Probe) (bool, error) {
 	return call(ctx, s, "take probe", func(t *tx) (bool, error) {
@@ -189,6 +183,11 @@ func (t *tx) awaitProbe(stop *store.Stop) {
 // stopOver returns the stop in force over a job.
 func (t *tx) stopOver(s *job.Spec) *store.Stop {
 	return store.StopOver(t.stops, store.StopTargetOf(s, t.conns[s.Connection].Connector), t.now)
+}
+
+// windowHeld reports whether the window of a job is over and begins again.
+func (t *tx) windowHeld(j *job.Job) bool {
+	return !j.StartDeadline.After(t.now) && store.WindowHeld(t.stops, store.StopTargetOf(&j.Spec, t.conns[j.Connection].Connector), j)
 }
 
 // ListStops implements store.Store.

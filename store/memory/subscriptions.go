@@ -237,7 +237,7 @@ func (s *Store) DueSubscriptions(
 func (t *tx) subscriptionDue(c *subscription) bool {
 	if c.Open != 0 {
 		r, ok := t.jobs[c.OpenJob]
-		return !ok || r.job.State >= job.NeedsResolution
+		return !ok || r.job.State >= job.NeedsResolution || c.State == store.SubscriptionDeleted && r.job.CancelAsked.IsZero()
 	}
 	if c.Asked != 0 {
 		return true

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -38,6 +39,7 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 		out.Holds = t.holds()
 		t.countConnections(&out)
 		t.countSchedules(&out)
+		t.countSubscriptions(&out)
 		return out, nil
 	})
 }
@@ -86,6 +88,33 @@ func (t *tx) countSchedules(out *store.Vitals) {
 		}
 		if c.RefusedDecisions > 1 && !c.PostponedUntil.IsZero() {
 			out.RefusedSchedules++
+		}
+	}
+}
+
+func (t *tx) countSubscriptions(out *store.Vitals) {
+	for _, c := range t.subscriptions {
+		switch {
+		case c.State == store.SubscriptionDeleted:
+			continue
+		case c.State == store.SubscriptionActive && c.Failed != 0:
+			out.FailingSubscriptions++
+		case c.PauseCause == store.SubscriptionPausedByFailures:
+			out.PausedSubscriptions++
+		}
+		out.Subscriptions++
+		if c.State != store.SubscriptionActive || c.Open != 0 {
+			continue
+		}
+		if !c.Next.IsZero() {
+			out.OldestNotice = max(out.OldestNotice, t.now.Sub(c.Next))
+		}
+		if c.Failed != 0 || c.OnlyThen && !(c.Callbacks && c.LastError != "") {
+			continue
+		}
+		behind := t.log[min(c.Position, int64(len(t.log))):]
+		if i := slices.IndexFunc(behind, func(e job.Event) bool { return e.Project == c.Project }); i >= 0 {
+			out.OldestNotice = max(out.OldestNotice, t.now.Sub(behind[i].At))
 		}
 	}
 }

@@ -24,7 +24,9 @@ import (
 //   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
 //     one: claims do not read it until that changes;
 //   - a row that a stop covers is set aside until a time, under a lock of the stop, so that its
-//     end finds the row. A breaker whose probe is due lets one job of one row through;
+//     end finds the row. Notices in it that pass the stop are claimed: the row is not set aside
+//     while one is due, and is looked at again soon while one is under way. A breaker whose probe
+//     is due lets one job of its row through;
 //   - the use of a connection's bounds is read and written under its claim lock, a row of
 //     connection_claims, which claims take if it is free. A claim that finds none free waits
 //     for one, so that no claim stays without jobs forever;
@@ -60,6 +62,9 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		}
 		active, err := c.unstopped(ctx)
 		if err != nil {
+			return nil, err
+		}
+		if err := c.passNotices(ctx); err != nil {
 			return nil, err
 		}
 		for len(active) > 0 && c.left > 0 {
@@ -130,10 +135,11 @@ type runnableRow struct {
 	runnableKey
 	lock   *claimLock
 	served bool
-	// stop is in force over all of its jobs; nil: none is. probe reports that it is a breaker that
-	// lets one of them through.
-	stop  *store.Stop
-	probe bool
+	// stops are in force over all of its jobs. notices reports that notices are under way which pass them,
+	// and due has those that are due.
+	stops   store.RowStops
+	notices bool
+	due     []job.ID
 }
 
 // claimLock is a connection, and how many more of its jobs this claim may take.
@@ -234,13 +240,93 @@ func (c *claimer) findStops(ctx context.Context, keys []runnableKey) (err error)
 
 // stopOver returns the stop that is in force over all jobs of a row; nil: none is.
 func (c *claimer) stopOver(k runnableKey) *store.Stop {
-	conn := c.conns[k.conn]
-	return store.StopOver(c.stops, store.StopTarget{
-		Project: conn.Project, Connector: conn.Connector, Connection: k.conn, HoldKey: k.hold,
-	}, c.now)
+	return store.StopOver(c.stops, c.target(k), c.now)
 }
 
-// unstopped returns the rows that no stop covers.
+// target returns the jobs of a row as stops see them.
+func (c *claimer) target(k runnableKey) store.StopTarget {
+	conn := c.conns[k.conn]
+	return store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: k.conn, HoldKey: k.hold}
+}
+
+// findNotices finds the notices under way that pass the stops of their rows.
+func (c *claimer) findNotices(ctx context.Context) error {
+	var conns []job.ID
+	for _, r := range c.rows {
+		if r.stops.Passed(c.now) {
+			conns = append(conns, r.conn)
+		}
+	}
+	if len(conns) == 0 {
+		return nil
+	}
+	if err := c.flush(ctx); err != nil {
+		return err
+	}
+	all, err := c.shared().Q.OpenNotices(ctx, distinct(conns))
+	if err != nil {
+		return fmt.Errorf("open notices: %w", err)
+	}
+	open, due := make(map[runnableKey]bool, len(all)), make(map[runnableKey][]job.ID)
+	for _, n := range all {
+		k := runnableKey{n.ConnectionID, n.HoldKey}
+		if open[k] = true; sqlstore.NoticeDue(n, c.now) {
+			due[k] = append(due[k], n.JobID)
+		}
+	}
+	for _, r := range c.rows {
+		if r.notices, r.due = false, nil; r.stops.Passed(c.now) {
+			r.notices, r.due = open[r.runnableKey], due[r.runnableKey]
+		}
+	}
+	return nil
+}
+
+// passNotices claims the notices that pass the stops of their rows, of each row no more than its share.
+func (c *claimer) passNotices(ctx context.Context) error {
+	part := rules.Share(c.left, int64(max(1, len(c.rows))))
+	want := make(map[runnableKey]int64)
+	p := pgdb.LockNoticesParams{Now: c.now, Base: c.base}
+	var conns []job.ID
+	var holds []string
+	for _, r := range c.rows {
+		n, _ := r.stops.Lets(min(part, c.left, r.lock.capacity, int64(len(r.due))), c.now)
+		if n = c.room.Left(c.conns[r.conn].Project, r.conn, n); n <= 0 {
+			continue
+		}
+		c.reserve(r, n)
+		want[r.runnableKey] = n
+		p.Jobs = append(p.Jobs, r.due[:n]...)
+		conns, holds = append(conns, r.conn), append(holds, r.hold)
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	var rows []pgdb.LockNoticesRow
+	c.queue(ctx, query("due notices", (*pgdb.Queries).LockNotices, p, &rows))
+	if err := c.flushHolds(ctx, conns, holds); err != nil {
+		return err
+	}
+	due := make([]pgdb.LockDueRow, len(rows))
+	got := make(map[runnableKey]int64)
+	for i, r := range rows {
+		due[i] = pgdb.LockDueRow(r)
+		got[runnableKey{r.ConnectionID, r.HoldKey}]++
+	}
+	for _, r := range c.rows {
+		c.reserve(r, got[r.runnableKey]-want[r.runnableKey])
+		r.served = got[r.runnableKey] > 0
+	}
+	return c.take(ctx, due)
+}
+
+// reserve counts n jobs of a row as taken; a negative n puts them back.
+func (c *claimer) reserve(r *runnableRow, n int64) {
+	c.room.Take(c.conns[r.conn].Project, r.conn, n)
+	c.left, r.lock.capacity, r.lock.took = c.left-n, r.lock.capacity-n, r.lock.took+n
+}
+
+// unstopped returns the rows that no stop covers, and those of which one job is let through.
 func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 	keys := make([]runnableKey, len(c.rows))
 	for i, r := range c.rows {
@@ -251,13 +337,12 @@ func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 	}
 	var active []*runnableRow
 	for _, r := range c.rows {
-		r.stop = c.stopOver(r.runnableKey)
-		r.probe = r.stop != nil && r.stop.LetsThrough(c.now)
-		if r.stop == nil || r.probe {
+		r.stops = store.StopsOverRow(c.stops, c.target(r.runnableKey), c.now)
+		if most, notices := r.stops.Lets(1, c.now); most > 0 && !notices {
 			active = append(active, r)
 		}
 	}
-	return active, nil
+	return active, c.findNotices(ctx)
 }
 
 // keepStops locks the stops by which rows are set aside. A row whose stop has ended meanwhile is
@@ -265,8 +350,10 @@ func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 func (c *claimer) keepStops(ctx context.Context) error {
 	var ids []job.ID
 	for _, r := range c.rows {
-		if r.stop != nil {
-			ids = append(ids, r.stop.ID)
+		for _, stop := range []*store.Stop{r.stops.All, r.stops.Notices} {
+			if stop != nil {
+				ids = append(ids, stop.ID)
+			}
 		}
 	}
 	if len(ids) == 0 {
@@ -278,10 +365,12 @@ func (c *claimer) keepStops(ctx context.Context) error {
 	}
 	in := setOf(kept)
 	for _, r := range c.rows {
-		if r.stop != nil && !in[r.stop.ID] {
-			r.stop = nil
+		if s := r.stops.Notices; s != nil && !in[s.ID] {
+			r.stops.Notices = nil
 		}
-		c.aside = c.aside || r.stop != nil
+		if s := r.stops.All; s != nil && !in[s.ID] {
+			r.stops = store.RowStops{}
+		}
 	}
 	return nil
 }
@@ -294,11 +383,8 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 	p := pgdb.LockDueParams{Now: c.now, Base: c.base}
 	for _, r := range active {
 		project := c.conns[r.conn].Project
-		n := c.room.Left(project, r.conn, min(part, left, r.lock.capacity-reserved[r.lock]))
-		if r.probe {
-			n = min(n, 1)
-		}
-		if n <= 0 {
+		n, _ := r.stops.Lets(min(part, left, r.lock.capacity-reserved[r.lock]), c.now)
+		if n = c.room.Left(project, r.conn, n); n <= 0 {
 			continue
 		}
 		c.room.Take(project, r.conn, n)
@@ -327,7 +413,7 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 		n := got[r.runnableKey]
 		c.room.Take(c.conns[r.conn].Project, r.conn, n-want[r.runnableKey])
 		r.lock.capacity, r.lock.took = r.lock.capacity-n, r.lock.took+n
-		if n == want[r.runnableKey] && !r.probe {
+		if n == want[r.runnableKey] && r.stops.All == nil {
 			more = append(more, r)
 		}
 	}
@@ -337,16 +423,21 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 // lockDue sends the writes of the round before and locks jobs.
 func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb.LockDueRow, err error) {
 	c.queue(ctx, query("due jobs", (*pgdb.Queries).LockDue, p, &due))
+	return due, c.flushHolds(ctx, p.Connections, p.HoldKeys)
+}
+
+// flushHolds reads which rows are held, if jobs may be armed, together with what is queued.
+func (c *claimer) flushHolds(ctx context.Context, conns []job.ID, holds []string) error {
 	var held []pgdb.HeldRowsRow
 	if c.p.Intent != nil {
-		keys := pgdb.HeldRowsParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
+		keys := pgdb.HeldRowsParams{Connections: conns, HoldKeys: holds}
 		c.queue(ctx, query("holds", (*pgdb.Queries).HeldRows, keys, &held))
 	}
 	if err := c.flush(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	c.holds(held)
-	return due, nil
+	return nil
 }
 
 // take leases the locked jobs, arms those that have an intent, and queues the writes.
@@ -460,28 +551,36 @@ func (c *claimer) leave(ctx context.Context) error {
 		return err
 	}
 	p := pgdb.ServedParams{Now: c.now}
+	var left []*runnableRow
 	for _, r := range c.rows {
 		paced := r.lock.capacity <= 0 && rules.Paced(r.lock.bucket, now)
-		if !r.served && !paced && !r.lock.saturated && r.stop == nil {
+		if !r.served && !paced && !r.lock.saturated && r.stops.All == nil {
 			continue
 		}
-		var until, stopped time.Time
-		if r.stop != nil {
-			stopped = r.stop.SetAside(c.now)
-		}
+		var until time.Time
 		if paced {
 			until = time.UnixMicro(r.lock.bucket.At).UTC()
 		}
+		left = append(left, r)
 		p.Connections = append(p.Connections, r.conn)
 		p.HoldKeys = append(p.HoldKeys, r.hold)
 		p.Served = append(p.Served, r.served)
 		p.Saturated = append(p.Saturated, r.lock.saturated)
 		p.PacedUntils = append(p.PacedUntils, until)
-		p.StoppedUntils = append(p.StoppedUntils, stopped)
 	}
 	lock := pgdb.LockRunnableParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
-	c.execRows(ctx, len(p.Connections), statement("runnable rows", (*pgdb.Queries).LockRunnable, lock))
-	c.execRows(ctx, len(p.Connections), statement("runnable rows", (*pgdb.Queries).Served, p))
+	c.execRows(ctx, len(left), statement("runnable rows", (*pgdb.Queries).LockRunnable, lock))
+	// A notice that was made meanwhile is found now, or it waits for this lock and then wakes the row.
+	if err := c.findNotices(ctx); err != nil {
+		return err
+	}
+	p.StoppedUntils = make([]time.Time, len(left))
+	for i, r := range left {
+		if r.stops.All != nil && (len(r.due) == 0 || r.stops.Probed(c.now)) {
+			p.StoppedUntils[i], c.aside = r.stops.SetAside(c.now, r.notices), true
+		}
+	}
+	c.execRows(ctx, len(left), statement("runnable rows", (*pgdb.Queries).Served, p))
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 var (
 	generated = regexp.MustCompile("(?s)const \\w+ = `-- name: (\\w+) :\\w+\n(.*?)`")
 	walk      = regexp.MustCompile(`Seq Scan on (\w+)`)
+	lookup    = regexp.MustCompile(`_pkey on .*\n\s+Index Cond: `)
 	byState   = regexp.MustCompile(`using job_state_by_state on .*\n\s+(.*)`)
 )
 
@@ -197,9 +198,19 @@ func TestPlansOfEmptyTables(t *testing.T) {
 		for name, index := range map[string]string{
 			"LockDue": "job_state_runnable", "Served": "job_state_runnable",
 			"DueLooks": "job_state_look", "LockEnded": "job_state_ended", "WindowOverIDs": "job_state_deadline", "OverdueIDs": "job_state_fence",
+			"PreviewUnderWay": "job_state_(fence|in_flight)", "PreviewWindows": "job_state_deadline", "PreviewRepeats": "job_state_(look|unknown)",
 		} {
-			if plan := planOf(t, conn, name, queries[name]); !strings.Contains(plan, index) {
+			if plan := planOf(t, conn, name, queries[name]); !regexp.MustCompile(index).MatchString(plan) {
 				t.Errorf("%s: %s does not use %s:\n%s", when, name, index, plan)
+			}
+		}
+		for name, text := range queries {
+			if !strings.HasPrefix(name, "Preview") {
+				continue
+			}
+			plan := planOf(t, conn, name, text)
+			if strings.Count(plan, "_pkey on ") != len(lookup.FindAllString(plan, -1)) {
+				t.Errorf("%s: %s walks a table by its key:\n%s", when, name, plan)
 			}
 		}
 	}

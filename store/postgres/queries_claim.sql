@@ -128,6 +128,26 @@ FROM want AS w CROSS JOIN LATERAL (
 ) AS d JOIN jobs AS j ON j.id = d.job_id
 JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
 
+-- name: LockNotices :many
+-- As LockDue, of these jobs. The sign keeps the planner from the index of all runnable jobs.
+SELECT
+    d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
+    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.keep_trying, d.class, d.cancel_asked_at,
+    d.error_kind, d.error_message, d.error_status, d.error_at, coalesce(d.resolution_id, 0)::bigint AS resolution_id,
+    j.idem_key, j.payload_kind, j.retry, j.attempt_timeout, j.delivery, j.labels,
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
+FROM (
+    SELECT
+        s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
+        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.keep_trying, s.class, s.cancel_asked_at,
+        s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
+    FROM job_state AS s
+    WHERE s.job_id = ANY (@jobs::uuid[]) AND +s.state IN (1, 6) AND s.waits_for IS NULL
+        AND s.next_at <= @now AND s.start_deadline > @now AND s.position < @base
+    ORDER BY s.next_at FOR NO KEY UPDATE SKIP LOCKED
+) AS d JOIN jobs AS j ON j.id = d.job_id
+JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
+
 -- name: ClaimJobs :exec
 -- The version stands for all that was due when the jobs were locked. Naming the state again
 -- would offer the planner the index of all runnable jobs.

@@ -64,7 +64,7 @@ func isUnnamedEffect(d *job.Decision) bool {
 
 // nothingElse reports whether a decision records and moves nothing but a state.
 func nothingElse(d *job.Decision) bool {
-	moves := d.Cancel || d.Uncancel || d.NewWindow || d.KeepTrying != 0 || d.Reschedule || d.Delay != 0 || d.Window != 0 || !d.StartAt.IsZero()
+	moves := d.Cancel || d.Uncancel || d.NewWindow || d.WindowAgain || d.KeepTrying != 0 || d.Reschedule || d.Delay != 0 || d.Window != 0 || !d.StartAt.IsZero()
 	records := d.LastError != nil || d.Ruling != nil || d.Hold != nil || d.Observed != nil
 	return !moves && !records && d.Detail == "" && d.Blocked == ""
 }

@@ -18,7 +18,10 @@ import (
 //     equal share, then the rows that have more jobs;
 //   - a row that was served goes behind the others, so that small claims alternate too;
 //   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
-//     one: claims do not read it until that changes.
+//     one: claims do not read it until that changes;
+//   - a row that a stop covers is set aside until a time. Notices in it that pass the stop are
+//     claimed: the row is not set aside while one is due, and is looked at again soon while one
+//     is under way.
 
 // Claim implements store.Store.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
@@ -53,11 +56,15 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 // claimer is one claim in progress.
 type claimer struct {
 	*tx
-	p     store.ClaimParams
-	left  int64
-	conns map[job.ID]*claimed
+	p    store.ClaimParams
+	left int64
+	// starts: it takes nothing but a job that was just made.
+	starts bool
+	conns  map[job.ID]*claimed
 	// aside counts the rows that were set aside by a stop.
 	aside int
+	// open has the notices under way by connections that have stopped rows.
+	open map[job.ID][]shareddb.OpenNoticesRow
 	// empty has the rows without a job to claim although they were due.
 	empty map[runnableKey]bool
 	room  *store.Room
@@ -125,15 +132,18 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 		return 0, err
 	}
 	of := store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: conn.ID, HoldKey: r.HoldKey}
-	if stop := store.StopOver(stops, of, c.now); stop != nil {
-		c.aside++
-		err := c.q.SetAside(ctx, sqlitedb.SetAsideParams{
-			ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: stop.SetAside(c.now),
-		})
-		if err != nil || !stop.LetsThrough(c.now) {
-			return 0, named("runnable row", err)
+	over := store.StopsOverRow(stops, of, c.now)
+	n, notices := over.Lets(n, c.now)
+	if over.All != nil {
+		if c.starts {
+			return 0, nil // another job may be due, a notice too
 		}
-		n = min(n, 1)
+		if n == 0 || notices {
+			return c.serveStopped(ctx, r, n, conn, stops, over)
+		}
+		if err := c.setAside(ctx, r, over, false); err != nil {
+			return 0, err
+		}
 	}
 	n = c.room.Left(conn.Project, conn.ID, min(n, conn.capacity))
 	if n <= 0 {
@@ -146,29 +156,99 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 		return 0, fmt.Errorf("due jobs: %w", err)
 	}
 	for i := range due {
-		if err := c.take(ctx, &due[i], conn, stops); err != nil {
+		h, err := c.read(ctx, &due[i])
+		if err != nil {
+			return 0, fmt.Errorf("read job: %w", err)
+		}
+		if err := c.take(ctx, h, conn, stops); err != nil {
 			return 0, err
 		}
 	}
 	took := int64(len(due))
+	return took, c.served(ctx, r, conn, took)
+}
+
+// served moves a row of which jobs were claimed behind the others, and counts them.
+func (c *claimer) served(ctx context.Context, r sqlitedb.RunnableRowsRow, conn *claimed, took int64) error {
 	c.w.served = max(c.w.served+1, c.now.UnixMicro())
-	err = c.q.Served(ctx, sqlitedb.ServedParams{
+	err := c.q.Served(ctx, sqlitedb.ServedParams{
 		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, Turn: c.w.served,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("runnable row: %w", err)
+		return fmt.Errorf("runnable row: %w", err)
 	}
 	conn.capacity -= took
 	c.room.Take(conn.Project, conn.ID, took)
-	return took, c.bound(ctx, conn, took)
+	return c.bound(ctx, conn, took)
+}
+
+// serveStopped claims up to n of the notices in a row that pass the stop over it, and sets the row aside
+// unless more are due that may be taken now.
+func (c *claimer) serveStopped(
+	ctx context.Context, r sqlitedb.RunnableRowsRow, n int64, conn *claimed, stops []store.Stop, over store.RowStops,
+) (int64, error) {
+	var open bool
+	var due []*shareddb.OpenNoticesRow
+	if over.Passed(c.now) {
+		var err error
+		if open, due, err = c.notices(ctx, r); err != nil {
+			return 0, err
+		}
+	}
+	n = max(0, c.room.Left(conn.Project, conn.ID, min(n, conn.capacity, int64(len(due)))))
+	for _, o := range due[:n] {
+		h, err := c.load(ctx, o.JobID)
+		if err != nil {
+			return 0, fmt.Errorf("read job: %w", err)
+		}
+		if err := c.take(ctx, h, conn, stops); err != nil {
+			return 0, err
+		}
+		o.State = job.Claimed
+	}
+	if n > 0 {
+		if err := c.served(ctx, r, conn, n); err != nil {
+			return n, err
+		}
+	}
+	if n < int64(len(due)) && !over.Probed(c.now) {
+		return n, nil
+	}
+	return n, c.setAside(ctx, r, over, open)
+}
+
+// setAside sets a row aside that a stop covers. open reports that notices are under way which pass it.
+func (c *claimer) setAside(ctx context.Context, r sqlitedb.RunnableRowsRow, over store.RowStops, open bool) error {
+	c.aside++
+	return named("runnable row", c.q.SetAside(ctx, sqlitedb.SetAsideParams{
+		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: over.SetAside(c.now, open),
+	}))
+}
+
+// notices reports whether a notice is under way in a row, and returns those that are due.
+func (c *claimer) notices(ctx context.Context, r sqlitedb.RunnableRowsRow) (open bool, due []*shareddb.OpenNoticesRow, err error) {
+	of, ok := c.open[r.ConnectionID]
+	if !ok {
+		if of, err = c.w.sq.OpenNotices(ctx, []job.ID{r.ConnectionID}); err != nil {
+			return false, nil, fmt.Errorf("open notices: %w", err)
+		}
+		if c.open == nil {
+			c.open = make(map[job.ID][]shareddb.OpenNoticesRow)
+		}
+		c.open[r.ConnectionID] = of
+	}
+	for i := range of {
+		if o := &of[i]; o.HoldKey == r.HoldKey {
+			if open = true; sqlstore.NoticeDue(*o, c.now) {
+				due = append(due, o)
+			}
+		}
+	}
+	return open, due, nil
 }
 
 // take leases a job, and arms it, if that is wanted and every guard of an arm holds.
-func (c *claimer) take(ctx context.Context, due *shareddb.DueJobsRow, conn *claimed, stops []store.Stop) error {
-	h, err := c.read(ctx, due)
-	if err != nil {
-		return fmt.Errorf("read job: %w", err)
-	}
+func (c *claimer) take(ctx context.Context, h *cachedJob, conn *claimed, stops []store.Stop) error {
 	from := h.State
 	h.Job, h.claimedAt = rules.Claimed(h.Job, &c.p, randomID(), c.now), c.now
 	l, err := c.leased(ctx, h.at(c.now), conn.Connection)

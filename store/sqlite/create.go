@@ -104,7 +104,7 @@ func (t *tx) start(ctx context.Context, j *job.Job, p *store.ClaimParams) (*stor
 	if len(first) == 0 || first[0].JobID != j.ID {
 		return nil, nil
 	}
-	c := &claimer{tx: t, p: *p, left: 1, conns: make(map[job.ID]*claimed)}
+	c := &claimer{tx: t, p: *p, left: 1, starts: true, conns: make(map[job.ID]*claimed)}
 	if _, err := c.serve(ctx, sqlitedb.RunnableRowsRow{ConnectionID: j.Connection, HoldKey: j.HoldKey}, 1); err != nil || len(c.out) == 0 {
 		return nil, err
 	}

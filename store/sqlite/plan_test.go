@@ -52,9 +52,9 @@ func TestPlans(t *testing.T) {
 		"ConnectionCounts": true, // its own list of connectors
 	}
 	// A connection has few holds and a job few looks, and few jobs and logins are under way; of
-	// the others DoubtfulIDs sorts one page.
+	// the others DoubtfulIDs sorts one page. A connection has few notices under way.
 	// Schedules are locked when claims begin again. Vitals sort a bounded number of rows.
-	sorts := map[string]bool{"DoubtfulIDs": true, "Connections": true, "Observations": true, "LoginKeyUse": true, "Workers": true, "WorkByWorker": true, "LockSchedules": true, "PausedSchedules": true, "ExpiringCredentials": true}
+	sorts := map[string]bool{"DoubtfulIDs": true, "OpenNotices": true, "Connections": true, "Observations": true, "LoginKeyUse": true, "Workers": true, "WorkByWorker": true, "LockSchedules": true, "PausedSchedules": true, "ExpiringCredentials": true}
 	for name, query := range queries {
 		args := slices.Repeat([]any{1}, strings.Count(query, "?")+1)
 		plan := planOf(t, db, name, query, args)

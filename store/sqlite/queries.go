@@ -24,7 +24,7 @@ var drops = map[string]drop{
 	"InsertConnection": dropConnection(0), "SetConnection": dropConnection(last), "BlankConnection": dropConnection(last),
 
 	"MakeRunnable": dropRunnable(0), "Served": dropRunnable(0), "Recount": dropRunnable(0), "SetAside": dropRunnable(1),
-	"WakeRunnable": dropRunnable(0), "EndSetAside": dropAllRunnable,
+	"WakeRunnable": dropRunnable(0), "WakeNotice": dropRunnable(1), "EndSetAside": dropAllRunnable,
 
 	"HoldAuth": dropHold(3), "HoldRate": dropHold(2), "SetRunnableOf": dropHolds, "DropRunnableOf": dropHolds,
 
@@ -32,7 +32,7 @@ var drops = map[string]drop{
 
 	"SetContent": dropJob, "SetStart": dropJob, "SaveHandle": dropJob, "NotifyReply": dropReply,
 	"SetPredecessorEnd": dropJobs, "WakeLooks": dropJobs, "WakeStopped": dropJobs, "EndClaimLeases": dropJobs, "EndLookLeases": dropJobs,
-	"RaiseFences": dropJobs, "LeaseLooks": dropJobs,
+	"RaiseFences": dropJobs, "LeaseLooks": dropJobs, "BeginWindow": dropJob,
 }
 
 // dropOf returns what a query drops, by the name that begins its text; nil: nothing.

@@ -32,7 +32,17 @@ func (r *Roles) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 			}
 			ids = rules.Interleave(most, ids, over, left)
 		}
-		return v.Snapshots(ctx, ids, true)
+		snaps, err := v.Snapshots(ctx, ids, true)
+		if err != nil || quarantined {
+			return snaps, err
+		}
+		var windowed []*job.Snapshot
+		for i := range snaps {
+			if s := &snaps[i]; s.State.Runnable() || s.State == job.Claimed {
+				windowed = append(windowed, s)
+			}
+		}
+		return snaps, v.markHeld(ctx, windowed)
 	})
 }
 

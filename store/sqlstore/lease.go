@@ -28,6 +28,9 @@ func (t Tx) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased
 	if err != nil {
 		return nil, err
 	}
+	if err := t.beginHeld(ctx, out); err != nil {
+		return nil, err
+	}
 	if open, err := t.OpenStops(ctx); err != nil || open == 0 {
 		return out, err
 	}
@@ -40,6 +43,27 @@ func (t Tx) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased
 		out[i].Stopped = over[i]
 	}
 	return out, err
+}
+
+// beginHeld begins the windows again that are over, and that a stop holds.
+func (t Tx) beginHeld(ctx context.Context, leased []store.Leased) error {
+	jobs := make([]*job.Snapshot, len(leased))
+	for i := range leased {
+		jobs[i] = &leased[i].Snapshot
+	}
+	if err := t.markHeld(ctx, jobs); err != nil {
+		return err
+	}
+	for _, s := range jobs {
+		if !s.WindowHeld {
+			continue
+		}
+		s.Job, s.WindowHeld = s.WindowAgain(t.Now), false
+		if err := t.Q.BeginWindow(ctx, shareddb.BeginWindowParams{StartDeadline: s.StartDeadline, JobID: s.ID}); err != nil {
+			return named("window", err)
+		}
+	}
+	return nil
 }
 
 // Leased reads jobs with what their preparation needs, in the order of the ids.

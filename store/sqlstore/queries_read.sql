@@ -81,3 +81,10 @@ FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
     AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at <= @now AND s.start_deadline > @now
 ORDER BY s.next_at LIMIT @max_rows;
+
+-- name: OpenNotices :many
+-- The notices under way by connections, those that are due first before others.
+SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.next_at, s.start_deadline
+FROM subscriptions AS n JOIN job_state AS s ON s.job_id = n.open_job
+WHERE n.connection_id = ANY (@connections::uuid[]) AND n.open_job IS NOT NULL AND s.state < 7
+ORDER BY s.next_at;

@@ -98,6 +98,32 @@ SELECT
     ) AS r)::bigint AS refused_schedules,
     (SELECT count(*) FROM (SELECT s.state FROM schedules AS s WHERE s.state < 3 LIMIT @most_waiting) AS o)::bigint AS schedules;
 
+-- name: SubscriptionVitals :one
+-- oldest_due is since when a step has been due that is not made. What a subscription collects, or compares
+-- once in a while, is due then alone; what callbacks that can make no notice are to report, since it happened.
+SELECT
+    (SELECT count(*) FROM (SELECT s.state FROM subscriptions AS s WHERE s.state < 3 LIMIT @most_waiting) AS o)::bigint AS subscriptions,
+    (SELECT count(*) FROM (
+        SELECT s.state FROM subscriptions AS s WHERE s.state < 3 AND s.state = 1 AND s.pause_cause = 0 AND s.failed_number > 0 LIMIT @most
+    ) AS f)::bigint AS failing,
+    (SELECT count(*) FROM (
+        SELECT s.state FROM subscriptions AS s WHERE s.state < 3 AND s.state = 2 AND s.pause_cause = 2 LIMIT @most
+    ) AS p)::bigint AS paused,
+    (SELECT min(d.since) FROM (
+        SELECT t.since FROM (
+            SELECT s.next_at AS since FROM subscriptions AS s WHERE s.state = 1 AND s.open_number = 0 AND s.next_at <= @now LIMIT @most
+        ) AS t
+        UNION ALL
+        SELECT e.since FROM (
+            SELECT (
+                SELECT p.at FROM event_pages AS p WHERE p.project = s.project AND p.position > s.position ORDER BY p.position LIMIT 1
+            ) AS since
+            FROM subscriptions AS s
+            WHERE s.state = 1 AND s.open_number = 0 AND s.failed_number = 0
+                AND (NOT s.only_then OR s.callbacks AND s.last_error <> '') LIMIT @most
+        ) AS e
+    ) AS d)::timestamptz AS oldest_due;
+
 -- name: PausedSchedules :many
 -- Those that paused themselves, by store.PauseCause.
 SELECT p.pause_cause, count(*)::bigint AS n FROM (

@@ -12,6 +12,19 @@ UNION ALL
 SELECT * FROM stops WHERE ended_at IS NULL AND cause = 2
     AND connection_id = ANY (@connections::uuid[]) AND hold_key = ANY (@hold_keys::text[]);
 
+-- name: HoldingStops :many
+-- Those that hold windows, may be over these connections and hold keys, and had not ended at @since.
+SELECT * FROM stops
+WHERE hold_windows AND (ended_at IS NULL OR ended_at >= @since::timestamptz) AND (end_at IS NULL OR end_at >= @since)
+    AND (
+        scope NOT IN (4, 5) OR scope = 4 AND connection_id = ANY (@connections::uuid[])
+        OR scope = 5 AND hold_key = ANY (@hold_keys::text[])
+    );
+
+-- name: BeginWindow :exec
+-- No change of the job: no version, no event.
+UPDATE /* SQLite: UPDATE OR FAIL */ job_state SET start_deadline = @start_deadline WHERE job_id = @job_id;
+
 -- name: StopTargets :many
 -- Jobs as stops see them.
 SELECT s.job_id, s.project, s.connection_id, s.hold_key, c.connector, j.labels
@@ -41,10 +54,10 @@ WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > @now::timestamptz) AND (s
 -- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by, probe_at, probes
+    begin_at, end_at, planned, created_at, created_by, hold_windows, probe_at, probes
 ) VALUES (
     @id, @scope, @project, @connector, @connection_id, @hold_key, @label, @value, @cause, @note,
-    @begin_at, @end_at, @planned, @created_at, @created_by, @probe_at, @probes
+    @begin_at, @end_at, @planned, @created_at, @created_by, @hold_windows, @probe_at, @probes
 )
 ON CONFLICT (id) DO NOTHING;
 
@@ -111,39 +124,44 @@ FROM (
 WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key;
 
 -- name: PreviewWindows :many
--- Of the jobs whose windows end first, those that a stop would cover.
+-- Of the jobs whose windows end first, those that a stop would cover. EXISTS after OR is looked up job by job; a
+-- plan of a join that was made when the tables were empty reads all jobs for each.
 SELECT s.job_id FROM (
     SELECT w.job_id, w.start_deadline, w.project, w.connection_id, w.hold_key FROM job_state AS w
     WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity'
         AND w.start_deadline > @now AND w.start_deadline <= @until
     ORDER BY w.start_deadline LIMIT @most
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE (@project::text = '' OR s.project = @project) AND (@connector::text = '' OR c.connector = @connector)
+) AS s
+WHERE (@project::text = '' OR s.project = @project)
+    AND (@connector::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = @connector))
     AND (@any_connection::boolean OR s.connection_id = @connection::uuid) AND (@hold_key::text = '' OR s.hold_key = @hold_key)
-    AND j.labels @> sqlc.arg('labels')::text::jsonb
+    AND (sqlc.arg('labels')::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> sqlc.arg('labels')::text::jsonb))
 ORDER BY s.start_deadline LIMIT @max_rows;
 
 -- name: PreviewRepeats :many
--- Jobs that wait to be repeated under their keys: class 1 is KEYED.
+-- Jobs that wait to be repeated under their keys: class 1 is KEYED. Every look is after the epoch: the condition is
+-- for the planner, which takes the index of looks for it.
 SELECT s.job_id FROM (
     SELECT w.job_id, w.next_at, w.project, w.connection_id, w.hold_key FROM job_state AS w
-    WHERE w.state IN (4, 5) AND w.state = 5 AND w.class = 1 AND w.cancel_asked_at IS NULL
+    WHERE w.state IN (4, 5) AND w.state = 5 AND w.next_at > 'epoch' AND w.class = 1 AND w.cancel_asked_at IS NULL
     ORDER BY w.next_at LIMIT @most
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE (@project::text = '' OR s.project = @project) AND (@connector::text = '' OR c.connector = @connector)
+) AS s
+WHERE (@project::text = '' OR s.project = @project)
+    AND (@connector::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = @connector))
     AND (@any_connection::boolean OR s.connection_id = @connection::uuid) AND (@hold_key::text = '' OR s.hold_key = @hold_key)
-    AND j.labels @> sqlc.arg('labels')::text::jsonb
+    AND (sqlc.arg('labels')::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> sqlc.arg('labels')::text::jsonb))
 ORDER BY s.next_at LIMIT @max_rows;
 
 -- name: PreviewUnderWay :one
--- Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none.
+-- Jobs that are SENDING. All of them are read: they are few, and 0 must mean that there is none. The
+-- first condition is that of the index on jobs under way, which SQLite uses only if it is stated.
 SELECT count(*) FROM (
     SELECT s.job_id FROM job_state AS s
-    JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
     WHERE s.state IN (2, 3) AND s.state = 3
-        AND (@project::text = '' OR s.project = @project) AND (@connector::text = '' OR c.connector = @connector)
+        AND (@project::text = '' OR s.project = @project)
+        AND (@connector::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = @connector))
         AND (@any_connection::boolean OR s.connection_id = @connection::uuid) AND (@hold_key::text = '' OR s.hold_key = @hold_key)
-        AND j.labels @> sqlc.arg('labels')::text::jsonb
+        AND (sqlc.arg('labels')::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> sqlc.arg('labels')::text::jsonb))
     LIMIT @most
 ) AS u;
 
@@ -153,8 +171,9 @@ SELECT count(*) FROM (
     SELECT w.job_id, w.project, w.connection_id, w.hold_key FROM job_state AS w
     WHERE w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6) AND w.start_deadline < 'infinity'
         AND w.waits_for IS NULL LIMIT @most
-) AS s JOIN connections AS c ON c.id = s.connection_id
-WHERE (@connector::text = '' OR c.connector = @connector) AND (@hold_key::text = '' OR s.hold_key = @hold_key);
+) AS s
+WHERE (@connector::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = @connector))
+    AND (@hold_key::text = '' OR s.hold_key = @hold_key);
 
 -- name: PreviewWaitingOfProject :one
 -- Of a project's jobs that wait to start, @most are read.
@@ -162,9 +181,10 @@ SELECT count(*) FROM (
     SELECT w.job_id, w.connection_id, w.hold_key FROM job_state AS w
     WHERE w.project = @project AND w.state /* SQLite: w.listed IN (1, 6) AND w.state */ IN (1, 6)
         AND w.waits_for IS NULL LIMIT @most
-) AS s JOIN connections AS c ON c.id = s.connection_id JOIN jobs AS j ON j.id = s.job_id
-WHERE (@connector::text = '' OR c.connector = @connector) AND (@hold_key::text = '' OR s.hold_key = @hold_key)
-    AND j.labels @> sqlc.arg('labels')::text::jsonb;
+) AS s
+WHERE (@connector::text = '' OR EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.connector = @connector))
+    AND (@hold_key::text = '' OR s.hold_key = @hold_key)
+    AND (sqlc.arg('labels')::text = '{}' OR EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.labels @> sqlc.arg('labels')::text::jsonb));
 
 -- name: PreviewWaitingOfConnection :one
 SELECT count(*) FROM (

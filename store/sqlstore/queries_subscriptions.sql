@@ -42,13 +42,17 @@ WHERE id = @id AND subscriptions.revision + 1 = @revision;
 
 -- name: DueSubscriptions :many
 -- Those that have a step to make, after an id: the notice under way has ended or needs a
--- person, who is not asked; something was asked for; or, while active, it is time or the log
--- has an event that was not read. None in a quarantine.
+-- person, who is not asked, or its subscription is deleted and its cancel was not asked for;
+-- something was asked for; or, while active, it is time or the log has an event that was not
+-- read. None in a quarantine.
 SELECT s.id FROM subscriptions AS s
 WHERE s.id > @after_id::uuid AND (s.state = 1 OR s.open_job IS NOT NULL OR s.asked <> 0)
     AND (SELECT q.quarantined FROM meta AS q WHERE q.id = 1) = ''
     AND CASE WHEN s.open_job IS NOT NULL
-        THEN NOT EXISTS (SELECT 1 FROM job_state AS j WHERE j.job_id = s.open_job AND j.state < 7)
+        THEN NOT EXISTS (
+            SELECT 1 FROM job_state AS j
+            WHERE j.job_id = s.open_job AND j.state < 7 AND (s.state <> 3 OR j.cancel_asked_at IS NOT NULL)
+        )
         ELSE s.asked <> 0 OR s.state = 1 AND (
             s.next_at <= @now::timestamptz
             OR NOT s.only_then AND (
@@ -78,6 +82,12 @@ WHERE subscription_id = @subscription_id AND number = @number AND ended_at IS NO
 -- name: EndNotice :execrows
 UPDATE notices SET ended_at = @ended_at::timestamptz, outcome = @outcome
 WHERE subscription_id = @subscription_id AND number = @number AND ended_at IS NULL;
+
+-- name: WakeNotice :exec
+-- A row that a stop has set aside is looked at again: the notice may pass the stop. Those that wait
+-- only for the head start of repeats go on waiting.
+UPDATE connection_ready SET stopped_until = @now::timestamptz
+WHERE connection_id = @connection_id AND hold_key = @hold_key AND stopped_until > @later::timestamptz;
 
 -- name: RemoveNotices :exec
 -- Those that are no longer kept, a few with each new one.

@@ -65,12 +65,8 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 		return made, false, err
 	}
 	for _, o := range others {
-		if o.Open(t.Now) && o.Same(&made) && made.Breaker() {
-			return o, false, nil
-		}
 		if o.Open(t.Now) && o.Same(&made) {
-			o.Note = made.Note
-			return o, false, named("note", t.Q.SetStopNote(ctx, shareddb.SetStopNoteParams{Note: made.Note, ID: o.ID}))
+			return t.sameStop(ctx, o, made.Note)
 		}
 	}
 	if made.Breaker() {
@@ -78,6 +74,20 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 			return made, false, err
 		}
 	}
+	return t.insertStop(ctx, made)
+}
+
+// sameStop returns a stop that is asked for again, with the new note. A breaker keeps its own.
+func (t Tx) sameStop(ctx context.Context, o store.Stop, note string) (store.Stop, bool, error) {
+	if o.Breaker() {
+		return o, false, nil
+	}
+	o.Note = note
+	return o, false, named("note", t.Q.SetStopNote(ctx, shareddb.SetStopNoteParams{Note: note, ID: o.ID}))
+}
+
+// insertStop stores a stop, if there is room for one more.
+func (t Tx) insertStop(ctx context.Context, made store.Stop) (store.Stop, bool, error) {
 	open, err := t.Q.CountStops(ctx, shareddb.CountStopsParams{Now: t.Now, Wide: made.Scope.Wide(), Breaker: made.Breaker()})
 	if err == nil && open >= made.MostOpen() {
 		err = fmt.Errorf("%w: %d stops have not ended", store.ErrQuota, open)
@@ -89,7 +99,7 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 		ID: made.ID, Scope: made.Scope, Project: made.Project, Connector: made.Connector,
 		ConnectionID: column.OptionalID(made.Connection), HoldKey: made.Destination, Label: made.Label, Value: made.Value,
 		Cause: made.Cause, Note: made.Note, BeginAt: made.Begin, EndAt: made.End, Planned: made.Planned,
-		CreatedAt: made.Created, CreatedBy: made.CreatedBy, ProbeAt: made.ProbeAt, Probes: made.Probes,
+		CreatedAt: made.Created, CreatedBy: made.CreatedBy, HoldWindows: made.HoldWindows, ProbeAt: made.ProbeAt, Probes: made.Probes,
 	})
 	if err == nil && stored != 1 {
 		err = fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, made.ID)
@@ -274,17 +284,9 @@ func (v View) StopsFor(ctx context.Context, conns []job.ID, holds []string) ([]s
 // StopsOverJobs returns the stop that is in force over each of these jobs, for those that have
 // one.
 func (v View) StopsOverJobs(ctx context.Context, ids []job.ID) (map[job.ID]*store.Stop, error) {
-	rows, err := v.Q.StopTargets(ctx, ids)
+	ids, targets, err := v.stopTargets(ctx, ids)
 	if err != nil {
-		return nil, fmt.Errorf("stops: %w", err)
-	}
-	targets := make([]store.StopTarget, len(rows))
-	for i, r := range rows {
-		labels, _, err := store.DecodeTerms(r.Labels, nil)
-		if err != nil {
-			return nil, fmt.Errorf("job %s: %w", r.JobID, err)
-		}
-		targets[i] = store.StopTarget{Project: r.Project, Connector: r.Connector, Connection: r.ConnectionID, HoldKey: r.HoldKey, Labels: labels}
+		return nil, err
 	}
 	over, err := v.stopsOver(ctx, targets)
 	if err != nil {
@@ -293,7 +295,7 @@ func (v View) StopsOverJobs(ctx context.Context, ids []job.ID) (map[job.ID]*stor
 	out := make(map[job.ID]*store.Stop)
 	for i, s := range over {
 		if s != nil {
-			out[rows[i].JobID] = s
+			out[ids[i]] = s
 		}
 	}
 	return out, nil
@@ -313,6 +315,58 @@ func (v View) stopsOver(ctx context.Context, targets []store.StopTarget) ([]*sto
 		out[i] = store.StopOver(stops, targets[i], v.Now)
 	}
 	return out, nil
+}
+
+// markHeld marks those of the jobs whose window is over and begins again (store.WindowHeld). Stops
+// are read only if there is one.
+func (v View) markHeld(ctx context.Context, jobs []*job.Snapshot) error {
+	var ids, conns []job.ID
+	var holds []string
+	since := v.Now
+	byID := make(map[job.ID]*job.Snapshot)
+	for _, s := range jobs {
+		if s.StartDeadline.After(v.Now) {
+			continue
+		}
+		ids, conns, holds = append(ids, s.ID), append(conns, s.Connection), append(holds, s.HoldKey)
+		byID[s.ID] = s
+		if s.StartDeadline.Before(since) {
+			since = s.StartDeadline
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := v.Q.HoldingStops(ctx, shareddb.HoldingStopsParams{
+		Since: since.Add(-store.WindowsHeldAfter), Connections: Listed(conns), HoldKeys: Listed(holds),
+	})
+	stops, err := store.Converted(rows, named("stops that hold windows", err), toStop)
+	if err != nil || len(stops) == 0 {
+		return err
+	}
+	ids, targets, err := v.stopTargets(ctx, ids)
+	for i, id := range ids {
+		byID[id].WindowHeld = store.WindowHeld(stops, targets[i], &byID[id].Job)
+	}
+	return err
+}
+
+// stopTargets returns jobs as stops see them, with their ids.
+func (v View) stopTargets(ctx context.Context, of []job.ID) ([]job.ID, []store.StopTarget, error) {
+	rows, err := v.Q.StopTargets(ctx, of)
+	if err != nil {
+		return nil, nil, fmt.Errorf("stops: %w", err)
+	}
+	ids, targets := make([]job.ID, len(rows)), make([]store.StopTarget, len(rows))
+	for i, r := range rows {
+		labels, _, err := store.DecodeTerms(r.Labels, nil)
+		if err != nil {
+			return nil, nil, fmt.Errorf("job %s: %w", r.JobID, err)
+		}
+		ids[i] = r.JobID
+		targets[i] = store.StopTarget{Project: r.Project, Connector: r.Connector, Connection: r.ConnectionID, HoldKey: r.HoldKey, Labels: labels}
+	}
+	return ids, targets, nil
 }
 
 // StopsOver implements store.Store.
@@ -409,6 +463,6 @@ func toStop(r shareddb.Stop) store.Stop {
 		ID: r.ID, Scope: r.Scope, Project: r.Project, Connector: r.Connector, Connection: job.ID(r.ConnectionID),
 		Destination: r.HoldKey, Label: r.Label, Value: r.Value, Cause: r.Cause, Note: r.Note,
 		Begin: r.BeginAt, End: r.EndAt, Planned: r.Planned, Created: r.CreatedAt, CreatedBy: r.CreatedBy,
-		Ended: r.EndedAt, EndedBy: r.EndedBy, ProbeAt: r.ProbeAt, Prober: job.ID(r.Prober), Probes: r.Probes,
+		Ended: r.EndedAt, EndedBy: r.EndedBy, HoldWindows: r.HoldWindows, ProbeAt: r.ProbeAt, Prober: job.ID(r.Prober), Probes: r.Probes,
 	}
 }

@@ -210,7 +210,9 @@ func (t Tx) carryNotice(ctx context.Context, next store.Subscription, step store
 	case !out[0].Created:
 		return fmt.Errorf("%w: the key %s is bound", store.ErrIllegal, made.Spec.Key)
 	default:
-		return nil
+		return named("runnable row", t.Q.WakeNotice(ctx, shareddb.WakeNoticeParams{
+			Now: t.Now, ConnectionID: made.Spec.Connection, HoldKey: made.Spec.HoldKey, Later: t.Now.Add(store.StopHeadStart),
+		}))
 	}
 }
 
@@ -364,4 +366,9 @@ func fromSubscription(s store.Subscription) shareddb.Subscription {
 		Failures: s.Failures, FailingAt: s.Failing, LastError: s.LastError, DeliveredAt: s.Delivered, CreatedAt: s.Created,
 		UpdatedAt: s.Updated, DeletedAt: s.Deleted, CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
 	}
+}
+
+// NoticeDue reports whether the job of a notice under way may be claimed at a time.
+func NoticeDue(n shareddb.OpenNoticesRow, now time.Time) bool {
+	return n.State.Runnable() && !n.NextAt.After(now) && n.StartDeadline.After(now)
 }

@@ -44,6 +44,12 @@ func (v View) groups(ctx context.Context, out *store.Vitals) error {
 	for _, r := range paused {
 		out.PausedSchedules[r.PauseCause] = r.N
 	}
+	s, err := v.Q.SubscriptionVitals(ctx, shareddb.SubscriptionVitalsParams{MostWaiting: store.VitalsWaiting, Most: store.VitalsCounted, Now: v.Now})
+	if err != nil {
+		return fmt.Errorf("subscriptions: %w", err)
+	}
+	out.Subscriptions, out.FailingSubscriptions, out.PausedSubscriptions = s.Subscriptions, s.Failing, s.Paused
+	out.OldestNotice = v.age(s.OldestDue)
 	connections, err := v.Q.ConnectionCounts(ctx, shareddb.ConnectionCountsParams{MostWaiting: store.VitalsWaiting, Most: store.VitalsCounted})
 	if err != nil {
 		return fmt.Errorf("connections: %w", err)

@@ -17,7 +17,12 @@ var noticeTests = []test{
 	{"who reads a project reads none", noticesUnread},
 	{"an operator's measurements have none that need a person", noticesInVitals},
 	{"a connection with a notice under way is in use", noticesInUse},
-	{"a stop holds them", noticesStopped},
+	{"a stop holds them, but for one of their project", noticesStopped},
+	{"they pass a stop of their project", noticesPass},
+	{"they are not started for a job that was just made", noticesNotStarted},
+	{"they share claims with others", noticesShare},
+	{"they keep the bounds of their connection", noticesBounded},
+	{"they pass it when another stop has ended by itself", noticesPassLater},
 }
 
 // treatment is how a method treats notices.
@@ -223,12 +228,15 @@ func noticesInUse(f *fixture) {
 	f.fails(err, store.ErrInUse)
 }
 
-// noticesStopped: a stop of a project, or of what is in it, covers notices that were claimed before
-// it. One of a label does not: a notice has none.
+// passes reports whether notices pass a stop: one of their project, and of a label, which they have not.
+func passes(s store.Stop) bool { return s.Scope == store.StopProject || s.Scope == store.StopLabel }
+
+// noticesStopped: a stop of everything, or of what is in a project, covers notices that were claimed
+// before it.
 func noticesStopped(f *fixture) {
 	l := f.leasedNotice()
 	for _, s := range f.everyScope() {
-		if s.Scope == store.StopLabel {
+		if passes(s) {
 			continue
 		}
 		stop := f.stop(s)
@@ -238,4 +246,117 @@ func noticesStopped(f *fixture) {
 	another := f.stop(store.Stop{Scope: store.StopProject, Project: "another"})
 	f.arm(l)
 	f.endStop(another)
+}
+
+// noticesPass: a stop of their project holds no try of a notice back, although it has set the row of its
+// jobs aside; any other stop does.
+func noticesPass(f *fixture) {
+	s := f.subscribe()
+	waits := f.submit()
+	stop := f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	f.is(len(f.claimN(store.MaxBatch)), 0, "claimed in the stop")
+	s = f.step(s, f.telling(f.logEnd()))
+	claimed := func(what string) store.Leased {
+		f.Helper()
+		l := f.claim()
+		f.is(l.ID, s.OpenJob, "%s", what)
+		f.is(l.Stopped == nil, true, "%s: stopped", what)
+		return l
+	}
+	a := f.arm(claimed("a notice that was made in the stop"))
+	f.applied(a.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
+	f.clock.advance(time.Minute)
+	for name, other := range f.everyScope() {
+		if passes(other) {
+			continue
+		}
+		beside := f.stop(other)
+		f.is(len(f.claimN(store.MaxBatch)), 0, "%s beside it: claimed", name)
+		f.endStop(beside)
+	}
+	f.clock.advance(store.StopNoticeLook)
+	a = f.arm(claimed("a later try"))
+	f.is(len(f.claimN(store.MaxBatch)), 0, "claimed beside it")
+	f.applied(a.Snapshot, succeeded(a.Snapshot, "object"))
+	f.endStop(stop)
+	f.clock.advance(store.StopHeadStart)
+	f.is(f.claim().ID, waits.ID, "claimed after the stop")
+}
+
+// noticesPassLater: a stop that ends by itself beside one of their project, which lasts longer, holds notices
+// no longer than it lasts.
+func noticesPassLater(f *fixture) {
+	s := f.subscribe()
+	f.submit()
+	f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	f.stop(store.Stop{Scope: store.StopConnection, Project: project, Connection: f.conn.ID, End: f.clock.now().Add(time.Minute)})
+	s = f.step(s, f.telling(f.logEnd()))
+	f.is(len(f.claimN(store.MaxBatch)), 0, "claimed in both")
+	f.clock.advance(time.Minute + store.StopHeadStart)
+	f.is(f.claim().ID, s.OpenJob, "claimed after the other")
+}
+
+// noticesNotStarted: a job that is made in a stop of its project is not started, and no notice in its place.
+func noticesNotStarted(f *fixture) {
+	s := f.subscribe()
+	f.submit()
+	sent := f.arm(f.claim())
+	f.applied(sent.Snapshot, succeeded(sent.Snapshot, "object"))
+	f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	s = f.step(s, f.telling(f.logEnd()))
+	f.notStarted(f.started(at(f.clock.now().Add(-time.Second))), "made in the stop")
+	f.is(f.claim().ID, s.OpenJob, "claimed after it")
+}
+
+// noticesShare: claims that have less room than there are notices take of each row in turn, and wait for
+// nothing between them.
+func noticesShare(f *fixture) {
+	const each = 4
+	notices := make(map[job.ID]bool)
+	other := f.connect(store.Connection{Key: "other"})
+	f.submit()
+	f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	for range each {
+		for _, conn := range []job.ID{f.conn.ID, other.ID} {
+			s := f.subscribe(func(s *store.Subscription) { s.Connection = conn })
+			notices[f.step(s, f.telling(max(s.Position, f.logEnd()))).OpenJob] = true
+		}
+	}
+	free := f.submit(on(f.connect(store.Connection{Project: "other"})), func(n *store.NewJob) { n.Spec.Project = "other" })
+	of := make(map[job.ID]int)
+	for range each {
+		for _, l := range f.claimN(3) {
+			f.is(notices[l.ID] || l.ID == free.ID, true, "claimed what passes")
+			of[l.Job.Connection]++
+		}
+	}
+	f.is([]int{of[f.conn.ID], of[other.ID], of[free.Connection]}, []int{each, each, 1}, "claimed of each connection")
+}
+
+// noticesBounded: notices that pass a stop keep the bounds and the pause of their connection, and take the room
+// of a worker. What a claim leaves waits for nothing else.
+func noticesBounded(f *fixture) {
+	conn := f.connect(store.Connection{MaxInFlight: 2})
+	f.submit(on(conn))
+	f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	for range 4 {
+		s := f.subscribe(func(s *store.Subscription) { s.Connection = conn.ID })
+		f.step(s, f.telling(max(s.Position, f.logEnd())))
+	}
+	conn = f.revise(conn, store.ConnectionChange{Pause: ptr("holiday")})
+	f.is(len(f.claimN(10)), 0, "claimed of a paused connection")
+	f.revise(conn, store.ConnectionChange{Resume: true})
+	claim := func(room store.Room) []store.Leased {
+		out, err := f.s.Claim(f.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 10, Room: &room})
+		f.ok(err)
+		return out
+	}
+	one := claim(store.Room{Connection: 1, Project: 10})
+	f.is(len(one), 1, "claimed with room for one")
+	f.is(len(claim(store.Room{Connection: 1, Project: 10, Connections: map[job.ID]int{conn.ID: 0}})), 0, "claimed without room")
+	f.is(len(f.claimN(10)), 1, "claimed up to the bound")
+	f.is(len(f.claimN(10)), 0, "claimed at the bound")
+	sent := f.arm(one[0]).Snapshot
+	f.applied(sent, succeeded(sent, "object"))
+	f.is(len(f.claimN(10)), 1, "claimed after a result")
 }

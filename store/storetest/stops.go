@@ -327,13 +327,18 @@ func stopSame(f *fixture) {
 		want.Note = "second"
 		f.is(created, false, "%s: created again", name)
 		f.is(again, want, "%s: again", name)
+		s.HoldWindows = true
+		held, created, err := f.tryStop(s)
+		f.ok(err)
+		f.is([]bool{created, held.HoldWindows}, []bool{true, true}, "%s: of another rule for windows", name)
+		f.endStop(held)
 		if s.Scope == store.StopDestination {
 			f.endStop(f.stop(store.Stop{
 				Scope: s.Scope, Project: project, Connection: f.conn.ID, Destination: s.Destination, Cause: store.StoppedByBreaker,
 			}))
 		}
 		f.endStop(stop)
-		s.Cause = 0
+		s.HoldWindows = false
 		f.endStop(f.stop(s))
 	}
 }

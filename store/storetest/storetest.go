@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"ChangeConnection", connectionChangeTests},
 		{"Wake", wakeTests},
 		{"Stops", stopTests},
+		{"HeldWindows", stopWindowTests},
 		{"Breakers", breakerTests},
 		{"Keys", keyTests},
 		{"OAuth", oauthTests},

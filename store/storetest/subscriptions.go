@@ -124,10 +124,15 @@ func (f *fixture) logEnd() int64 {
 // carry sends the job of the notice that is under way.
 func (f *fixture) carry(s store.Subscription, result job.Result) job.Snapshot {
 	f.Helper()
+	return f.applied(f.sendingNotice(s), job.Outcome{Attempt: 1, Result: result, Kind: job.FailPermanent, Message: "no"})
+}
+
+// sendingNotice arms the job of the notice that is under way.
+func (f *fixture) sendingNotice(s store.Subscription) job.Snapshot {
+	f.Helper()
 	for _, l := range f.claimN(store.MaxBatch) {
 		if l.ID == s.OpenJob {
-			armed := f.arm(l).Snapshot
-			return f.applied(armed, job.Outcome{Attempt: 1, Result: result, Kind: job.FailPermanent, Message: "no"})
+			return f.arm(l).Snapshot
 		}
 	}
 	f.Fatal("the notice's job was not claimed")
@@ -455,8 +460,14 @@ func subscriptionDeleted(f *fixture) {
 	f.is([]any{s.Spec, s.Memory, s.Deleted.IsZero(), s.Open}, []any{[]byte(nil), []byte(nil), false, int64(1)}, "deleted")
 	_, err := f.tryStep(s, func(p *store.SubscriptionStep) { p.Subscription.State = store.SubscriptionActive })
 	f.fails(err, store.ErrIllegal)
+	f.is(f.due1().Subscription, s, "due for the cancel of its notice")
 	f.submit()
-	f.carry(s, job.ResultSucceeded)
+	sending := f.sendingNotice(s)
+	due := f.due1()
+	f.is([]any{due.Subscription, due.Job.State}, []any{s, job.Sending}, "due while its notice is sent")
+	sending = f.applied(sending, job.CancelAsked{})
+	f.is(len(f.dueSubscriptions()), 0, "due once the cancel is asked for")
+	f.applied(sending, succeeded(sending, "object"))
 	f.is(f.due1().Subscription, s, "due for the end of its notice")
 	s = f.step(s, ending(job.Succeeded))
 	f.is(len(f.dueSubscriptions()), 0, "due after that")
@@ -503,7 +514,11 @@ func subscriptionErased(f *fixture) {
 	gone, err := f.s.Subscription(f.ctx, store.Ref{ID: s.ID})
 	f.ok(err)
 	f.is([]any{gone.State, gone.Spec}, []any{store.SubscriptionDeleted, []byte(nil)}, "the subscription meanwhile")
-	carried := f.carry(s, job.ResultSucceeded)
+	carried := f.applied(*f.due1().Job, job.CancelAsked{})
+	f.is(carried.State, job.Canceled, "its notice")
+	_, err = f.tryStep(gone, ending(job.Canceled))
+	f.ok(err)
+	f.is(f.eraseAll("shop", 10).Rest.Open, int64(0), "open jobs after that")
 	f.clock.advance(store.LeastKept + time.Second)
 	rest := f.eraseAll("shop", 10)
 	f.is([]any{rest.Rest, rest.Jobs}, []any{store.ProjectRest{}, 0}, "what is left, and what is counted")

@@ -15,6 +15,7 @@ var vitalsTests = []test{
 	{"holds", vitalsHolds},
 	{"schedules", vitalsFirings},
 	{"schedules that paused themselves", vitalsPaused},
+	{"subscriptions", vitalsSubscriptions},
 	{"connections by connector", vitalsConnections},
 	{"credentials that expire", vitalsExpiring},
 }
@@ -189,4 +190,52 @@ func vitalsExpiring(f *fixture) {
 	f.is(changed.CredentialRenews, false, "a credential that is not renewed")
 	f.clock.advance(90 * time.Minute)
 	f.is(f.vitals().Expiring, map[string]int64{"a": 1, "b": 2}, "later")
+}
+
+func vitalsSubscriptions(f *fixture) {
+	is := func(total, failing, paused int64, oldest time.Duration, what string) {
+		f.Helper()
+		v := f.vitals()
+		f.is([]any{v.Subscriptions, v.FailingSubscriptions, v.PausedSubscriptions, v.OldestNotice}, []any{total, failing, paused, oldest}, "%s", what)
+	}
+	s := f.subscribe()
+	is(1, 0, 0, 0, "nothing to report")
+	f.submit()
+	f.clock.advance(time.Minute)
+	is(1, 0, 0, time.Minute, "an event that nobody has read")
+	s = f.told(s)
+	is(1, 0, 0, 0, "a notice under way")
+	f.carry(s, job.ResultRejected)
+	s = f.step(s, ending(job.Failed), func(p *store.SubscriptionStep) {
+		o := &p.Subscription
+		o.Failed, o.Failures, o.Failing, o.Next, o.OnlyThen, o.LastError = 1, 1, f.clock.now().UTC(), f.clock.now().Add(time.Minute), true, "no"
+	})
+	is(1, 1, 0, 0, "a notice that is sent again later")
+	f.clock.advance(3 * time.Minute)
+	is(1, 1, 0, 2*time.Minute, "a notice that nobody sends again")
+	s = f.step(s, func(p *store.SubscriptionStep) {
+		o := &p.Subscription
+		o.State, o.PauseCause, o.Next, o.OnlyThen = store.SubscriptionPaused, store.SubscriptionPausedByFailures, time.Time{}, false
+	})
+	is(1, 0, 1, 0, "paused by failures")
+	f.step(s, func(p *store.SubscriptionStep) {
+		p.Subscription.State, p.Subscription.PauseCause = store.SubscriptionDeleted, 0
+	})
+	is(0, 0, 0, 0, "deleted")
+	collects := f.subscribe(func(s *store.Subscription) { s.Next, s.OnlyThen = f.clock.now().Add(time.Hour), true })
+	f.submit()
+	f.clock.advance(time.Minute)
+	is(1, 0, 0, 0, "an event that is collected")
+	collects = f.step(collects, func(p *store.SubscriptionStep) { p.Subscription.LastError = "a test failed" })
+	is(1, 0, 0, 0, "an event that is collected after a test that failed")
+	f.clock.advance(time.Hour)
+	is(1, 0, 0, time.Minute, "an event that was collected, and is to be reported since")
+	f.step(collects, func(p *store.SubscriptionStep) { p.Subscription.Next = f.clock.now().Add(time.Hour) })
+	f.subscribe(func(s *store.Subscription) {
+		s.Callbacks, s.Next, s.OnlyThen, s.LastError = true, f.clock.now().Add(time.Hour), true, "no callback_url"
+	})
+	is(2, 0, 0, 0, "callbacks, and no event since")
+	f.submit()
+	f.clock.advance(time.Minute)
+	is(2, 0, 0, time.Minute, "an event of which no callback can be made")
 }

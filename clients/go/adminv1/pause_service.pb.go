@@ -269,7 +269,7 @@ type PauseTarget_Everything struct {
 }
 
 type PauseTarget_Project struct {
-	// Every job of the caller's project.
+	// Every job of the caller's project. Its notices go on.
 	Project bool `protobuf:"varint,2,opt,name=project,proto3,oneof"`
 }
 
@@ -389,13 +389,15 @@ type Pause struct {
 	// With ListPausesRequest.show_preview: what it holds back, and which time ends in it from now
 	// on.
 	Preview *PausePreview `protobuf:"bytes,13,opt,name=preview,proto3" json:"preview,omitempty"`
+	// Windows that end in it begin again (CreatePauseRequest.hold_windows).
+	HoldWindows bool `protobuf:"varint,14,opt,name=hold_windows,json=holdWindows,proto3" json:"hold_windows,omitempty"`
 	// With PAUSE_CAUSE_BREAKER: from when on the next probe may be made. While one is under way, until
 	// when it may take. end_time is an hour later: no job was there to be a probe.
-	NextProbeTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=next_probe_time,json=nextProbeTime,proto3" json:"next_probe_time,omitempty"`
+	NextProbeTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=next_probe_time,json=nextProbeTime,proto3" json:"next_probe_time,omitempty"`
 	// With PAUSE_CAUSE_BREAKER: how many probes in a row have failed.
-	FailedProbeCount int32 `protobuf:"varint,15,opt,name=failed_probe_count,json=failedProbeCount,proto3" json:"failed_probe_count,omitempty"`
+	FailedProbeCount int32 `protobuf:"varint,16,opt,name=failed_probe_count,json=failedProbeCount,proto3" json:"failed_probe_count,omitempty"`
 	// With PAUSE_CAUSE_BREAKER: the connection whose jobs to the destination it holds back.
-	BreakerConnectionId string `protobuf:"bytes,16,opt,name=breaker_connection_id,json=breakerConnectionId,proto3" json:"breaker_connection_id,omitempty"`
+	BreakerConnectionId string `protobuf:"bytes,17,opt,name=breaker_connection_id,json=breakerConnectionId,proto3" json:"breaker_connection_id,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -521,6 +523,13 @@ func (x *Pause) GetPreview() *PausePreview {
 	return nil
 }
 
+func (x *Pause) GetHoldWindows() bool {
+	if x != nil {
+		return x.HoldWindows
+	}
+	return false
+}
+
 func (x *Pause) GetNextProbeTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.NextProbeTime
@@ -552,7 +561,12 @@ type CreatePauseRequest struct {
 	// Until when it is in force. Unset: until it is resumed. After begin_time and in the future.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Return what the pause would hold back, and change nothing.
-	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// A start window, wait window or time to keep trying that ends in the pause begins again then, and
+	// once more if it ends in the hour after the pause; for at least 10 minutes. So no job ends
+	// because it was paused too long, and jobs may start that much later. The time in which a key may
+	// be repeated is the target's, and counts on.
+	HoldWindows   bool `protobuf:"varint,6,opt,name=hold_windows,json=holdWindows,proto3" json:"hold_windows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -618,6 +632,13 @@ func (x *CreatePauseRequest) GetEndTime() *timestamppb.Timestamp {
 func (x *CreatePauseRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
+	}
+	return false
+}
+
+func (x *CreatePauseRequest) GetHoldWindows() bool {
+	if x != nil {
+		return x.HoldWindows
 	}
 	return false
 }
@@ -755,7 +776,8 @@ type PausePreview struct {
 	WaitingCount int64 `protobuf:"varint,1,opt,name=waiting_count,json=waitingCount,proto3" json:"waiting_count,omitempty"`
 	RepeatCount  int64 `protobuf:"varint,2,opt,name=repeat_count,json=repeatCount,proto3" json:"repeat_count,omitempty"`
 	// Jobs whose start window, or whose time to keep trying, would end before the pause does, or
-	// within 24 hours if it has no end; at most 100, the first to end first.
+	// within 24 hours if it has no end; at most 100, the first to end first. With hold_windows they
+	// begin again then.
 	WindowEnds []*PausedJob `protobuf:"bytes,3,rep,name=window_ends,json=windowEnds,proto3" json:"window_ends,omitempty"`
 	// Jobs that could no longer be repeated under their keys afterwards: a person, or their
 	// delivery, decides about them. At most 100.
@@ -1082,7 +1104,7 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\n" +
 	"PauseLabel\x123\n" +
 	"\x04name\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$R\x04name\x123\n" +
-	"\x05value\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xfc\x05\n" +
+	"\x05value\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\x9f\x06\n" +
 	"\x05Pause\x12\x19\n" +
 	"\bpause_id\x18\x01 \x01(\tR\apauseId\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.fireonce.admin.v1.PauseStateR\x05state\x126\n" +
@@ -1102,17 +1124,19 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\bended_by\x18\v \x01(\tR\aendedBy\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\f \x01(\tR\tprojectId\x129\n" +
-	"\apreview\x18\r \x01(\v2\x1f.fireonce.admin.v1.PausePreviewR\apreview\x12B\n" +
-	"\x0fnext_probe_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\rnextProbeTime\x12,\n" +
-	"\x12failed_probe_count\x18\x0f \x01(\x05R\x10failedProbeCount\x122\n" +
-	"\x15breaker_connection_id\x18\x10 \x01(\tR\x13breakerConnectionId\"\x92\x02\n" +
+	"\apreview\x18\r \x01(\v2\x1f.fireonce.admin.v1.PausePreviewR\apreview\x12!\n" +
+	"\fhold_windows\x18\x0e \x01(\bR\vholdWindows\x12B\n" +
+	"\x0fnext_probe_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\rnextProbeTime\x12,\n" +
+	"\x12failed_probe_count\x18\x10 \x01(\x05R\x10failedProbeCount\x122\n" +
+	"\x15breaker_connection_id\x18\x11 \x01(\tR\x13breakerConnectionId\"\xb5\x02\n" +
 	"\x12CreatePauseRequest\x12>\n" +
 	"\x06target\x18\x01 \x01(\v2\x1e.fireonce.admin.v1.PauseTargetB\x06\xbaH\x03\xc8\x01\x01R\x06target\x121\n" +
 	"\x04note\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x129\n" +
 	"\n" +
 	"begin_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tbeginTime\x125\n" +
 	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x17\n" +
-	"\adry_run\x18\x05 \x01(\bR\x06dryRun\"\x9a\x01\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x12!\n" +
+	"\fhold_windows\x18\x06 \x01(\bR\vholdWindows\"\x9a\x01\n" +
 	"\x13CreatePauseResponse\x12.\n" +
 	"\x05pause\x18\x01 \x01(\v2\x18.fireonce.admin.v1.PauseR\x05pause\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\bR\acreated\x129\n" +

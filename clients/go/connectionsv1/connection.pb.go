@@ -169,7 +169,8 @@ type Connection struct {
 	// for themselves. Unset: the connector's defaults.
 	RetryPolicy *fireoncev1.RetryPolicy `protobuf:"bytes,35,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
 	// The pause of everything, its project, its connector or itself that is in force and lasts
-	// longest (PauseService). Nothing starts meanwhile, whatever state is. Empty: there is none.
+	// longest (PauseService). Nothing starts meanwhile, whatever state is. Empty: there is none; in
+	// the answer to a change, also if it could not be read.
 	PauseId string `protobuf:"bytes,36,opt,name=pause_id,json=pauseId,proto3" json:"pause_id,omitempty"`
 	// What is paused, since when, who paused it and why, in words for a user.
 	PauseReason   string `protobuf:"bytes,37,opt,name=pause_reason,json=pauseReason,proto3" json:"pause_reason,omitempty"`

@@ -62,7 +62,8 @@ const (
 	// No outcome came until the time from which the request can no longer act: SENDING became
 	// AMBIGUOUS.
 	EventCause_EVENT_CAUSE_ANSWER_OVERDUE EventCause = 302
-	// The start window passed.
+	// The start window, or the time to keep trying, passed. If a pause holds it
+	// (Pause.hold_windows), it begins again and the job does not end.
 	EventCause_EVENT_CAUSE_WINDOW_OVER EventCause = 303
 	// The job that this one replies to ended without success (FAILED, CANCELED or EXPIRED):
 	// this one is CANCELED. RetryJob revives it once that job goes on.

@@ -1001,7 +1001,8 @@ type Job struct {
 	SkipIfPresent *SkipIfPresent `protobuf:"bytes,24,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
 	// A job that has not begun by then becomes EXPIRED. Unset once it has begun, and until the
 	// job that it replies to has succeeded: the start window counts from the end of that job,
-	// or from this job's own time if that is later.
+	// or from this job's own time if that is later. If a pause with hold_windows is in force then,
+	// this time, keep_trying_time and wait_deadline move on, and the job does not end.
 	StartDeadline *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`
 	// Until when a job that has begun is tried: it began this much later than
 	// retry_policy.keep_trying before. Then it is FAILED, or not repeated any more. Unset

@@ -15,13 +15,13 @@
 //  2. Nine of ten jobs are at rest: all faults are over. Every time of a schedule must be
 //     decided, every job come to rest, and the last notice be delivered in bounded time.
 //  3. Every job, firing and event is read over the API, and weighed against what the
-//     clients were answered, when schedules should have fired, what the platform logged, and
-//     what its receivers of notices got.
+//     clients were answered, when schedules should have fired, and what the platform logged,
+//     its receivers of notices included.
 //
-// It fails if there is a duplicate, a lost job, a false verdict or a gap in the
-// events; if a notice is lost, told without an event, or out of order; if too much was left undone, or nothing came forward for long; and if faults
-// did not arrive or the naive client or scheduler made no duplicates, for then a zero would prove
-// nothing.
+// It fails if there is a duplicate, a lost job, a false verdict or a gap in the events; if a notice
+// is lost, has no event, or is out of order; if too much was left undone, or nothing came forward
+// for long; and if faults did not arrive or the naive client or scheduler made no duplicates, for
+// then a zero would prove nothing.
 package main
 
 import (

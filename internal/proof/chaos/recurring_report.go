@@ -56,7 +56,7 @@ func (out *recurringOutcome) wrong() []string {
 	if out.Control.Duplicates == 0 {
 		why = append(why, "the naive scheduler made no duplicate: the faults do not bite")
 	}
-	// What did not take place proves nothing.
+	// Zero violations prove nothing about what never happened.
 	for what, n := range map[string]int{
 		"firing made a job": out.Firings[judge.OutcomeFired], "trigger was answered twice": out.TriggerAnswers - out.Triggers,
 		"item was used": out.Used, "schedule was paused": out.Pauses, "firing was kept by an earlier job": out.Firings[judge.OutcomeSkipped],

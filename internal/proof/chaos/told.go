@@ -362,7 +362,10 @@ func (t *telling) selections(finals []judge.Final) map[string]func(judge.Event) 
 	}
 	return map[string]func(judge.Event) bool{
 		toldAll: end, toldDigests: end,
-		toldFailures:   func(e judge.Event) bool { return of(e, job.Failed, job.Expired, job.NeedsResolution) },
+		toldFailures: func(e judge.Event) bool {
+			// A second effect that comes to light goes wrong without another state.
+			return of(e, job.Failed, job.Expired, job.NeedsResolution) || e.Cause == job.CauseDuplicateEffect.String() || e.Cause == job.CauseEffectShared.String()
+		},
 		toldLabeled:    func(e judge.Event) bool { return end(e) && labeled[e.JobID] },
 		toldConnection: func(e judge.Event) bool { return end(e) && there[e.JobID] },
 		toldCallback:   func(e judge.Event) bool { return end(e) && called[e.JobID] },
@@ -498,7 +501,7 @@ func wrongTold(out *judge.ToldReport) []string {
 	if out.Total > 0 {
 		why = append(why, fmt.Sprintf("%d violations of subscriptions", out.Total))
 	}
-	// What did not take place proves nothing.
+	// Zero violations prove nothing about what never happened.
 	for what, n := range map[string]int{
 		"event was told": out.Told, "notice came twice": out.Repeats, "event was counted": out.Counted, "notice met a fault": sum(out.Faults),
 		"notice was asked for again": out.Again, "subscription was paused": out.Pauses,

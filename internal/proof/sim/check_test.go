@@ -152,6 +152,7 @@ func (w *simWorld) history(j *simJob, r memory.Record) {
 		w.looksPass(j, e, r.Snapshot)
 		w.senderIsLost(j, e, r)
 		w.nothingInADoubt(j, e)
+		w.windowIsHeld(j, e, r.Snapshot)
 		if e.To == job.NeedsResolution || e.Cause == job.CauseResolved {
 			j.doubted = true
 		}

@@ -165,6 +165,7 @@ type simStats struct {
 	outside, breaches                              int // runs that leave the assumptions, and what broke there
 	alarms, swapped, renewals                      int
 	lost, early, both                              int // senders that were taken for gone, repeats before their fence, and while they still send
+	held                                           int // windows that began again, because a stop holds them
 	released                                       int // claims of servers that were taken for gone
 	fired, caughtUp, skipped, cooled, present      int // firings with a job, caught up, without one; arms in a cool-down; contents that were there
 	presentLater, lookedAgain                      int // of the contents that were there, before a later attempt; arms refused because another came after the look
@@ -198,6 +199,7 @@ func (s *simStats) add(o simStats) {
 	s.early += o.early
 	s.both += o.both
 	s.released += o.released
+	s.held += o.held
 	s.fired += o.fired
 	s.caughtUp += o.caughtUp
 	s.skipped += o.skipped
@@ -223,8 +225,8 @@ func (s *simStats) add(o simStats) {
 // line returns what was tried, in one line.
 func (s *simStats) line(took time.Duration) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d (%d by their claim, of %d intents), requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d, logins renewed %d, claims released %d, senders lost %d, repeats before the fence %d, while the first still sends %d",
-		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.fused, s.intents, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms, s.renewals, s.released, s.lost, s.early, s.both)
+	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d (%d by their claim, of %d intents), requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d, logins renewed %d, claims released %d, senders lost %d, repeats before the fence %d, while the first still sends %d, windows held %d",
+		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.fused, s.intents, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms, s.renewals, s.released, s.lost, s.early, s.both, s.held)
 	if s.outside > 0 {
 		fmt.Fprintf(&b, ", outside the assumptions %d times, %d checks broken", s.outside, s.breaches)
 	}

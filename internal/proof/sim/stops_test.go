@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -12,6 +15,8 @@ import (
 type halt struct {
 	id     job.ID
 	covers func(j *simJob) bool
+	// When it began, and was ended; zero: it was not.
+	begin, ended time.Time
 }
 
 // halt stops everything, or what a target's jobs have in common.
@@ -35,14 +40,18 @@ func (w *simWorld) halt(t *target) {
 		s.Scope, s.Destination = store.StopDestination, of.spec.Spec.HoldKey
 		h.covers = func(j *simJob) bool { return j.spec.Spec.HoldKey == of.spec.Spec.HoldKey }
 	}
+	s.HoldWindows = s.ID[len(s.ID)-1]%2 == 1 // no draw of its own
 	made, created, err := w.store.CreateStop(context.Background(), store.NewStop{Stop: s})
 	if err != nil {
 		w.t.Error(err)
 		return
 	}
 	if created {
-		h.id = made.ID
+		h.id, h.begin = made.ID, made.Begin
 		w.halts = append(w.halts, h)
+		if s.HoldWindows {
+			w.holding = append(w.holding, h)
+		}
 	}
 }
 
@@ -50,8 +59,45 @@ func (w *simWorld) halt(t *target) {
 func (w *simWorld) endHalt(i int) {
 	id := w.halts[i].id
 	w.halts = slices.Delete(w.halts, i, i+1)
-	if _, err := w.store.EndStop(context.Background(), "", id, "a person"); err != nil {
+	stop, err := w.store.EndStop(context.Background(), "", id, "a person")
+	if err != nil {
 		w.t.Error(err)
+	}
+	for i := range w.holding {
+		if w.holding[i].id == id {
+			w.holding[i].ended = stop.Ended
+		}
+	}
+}
+
+// windowIsHeld: HELD_WINDOW. A window that ends while a stop that holds windows is in force, or that
+// began before the stop's end and ends in the hour after it, begins again, and no other does.
+func (w *simWorld) windowIsHeld(j *simJob, e job.Event, is job.Snapshot) {
+	missed := strings.Contains(e.Detail, "fell due while its connection was paused")
+	if e.Cause != job.CauseWindowOver || missed || w.clockJumps || w.stats.stood > 0 {
+		return
+	}
+	was, length := j.last, cmp.Or(j.last.StartWindow, 2*time.Hour)
+	if !was.WaitsFor.IsZero() {
+		length = cmp.Or(was.WaitWindow, 72*time.Hour)
+	}
+	if was.KeepTrying > 0 {
+		length = was.KeepTrying
+	}
+	end := was.StartDeadline
+	held := slices.ContainsFunc(w.holding, func(h halt) bool {
+		in := h.ended.IsZero() || h.ended.After(h.begin) && end.Add(-length).Before(h.ended) && !end.After(h.ended.Add(time.Hour))
+		return in && end.After(h.begin) && h.covers(j)
+	})
+	switch again := e.To.Runnable(); {
+	case held != again:
+		w.broke("HELD_WINDOW", j, "its window ended at %v; a stop holds it: %v; %s -> %s", end, held, e.From, e.To)
+	case again:
+		w.stats.held++
+		j.begunAgain = true
+		if want := e.At.Add(max(length, 10*time.Minute)); !is.StartDeadline.Equal(want) || is.KeepTrying != was.KeepTrying {
+			w.broke("HELD_WINDOW", j, "it begins again and ends at %v, and not %v", is.StartDeadline, want)
+		}
 	}
 }
 

@@ -19,11 +19,11 @@ func waitOf(i int) time.Duration {
 // waitsAsLong: while a reply waits, its wait counts from its own time; from then on its
 // start window counts from its predecessor's end, or from its own time if that is later.
 // One whose wait was over by then keeps that end, until a sweep expires it. After a retry it
-// has windows of its own.
+// has windows of its own, and after a window that a stop held.
 func (w *simWorld) waitsAsLong(j *simJob) {
 	s := j.last
 	parent := w.byID[s.ReplyTo]
-	if parent == nil || s.State != job.Scheduled || j.retried || w.clockJumps {
+	if parent == nil || s.State != job.Scheduled || j.retried || j.begunAgain || w.clockJumps {
 		return
 	}
 	from, window, what := s.ScheduleTime, cmp.Or(s.WaitWindow, 72*time.Hour), "wait"

@@ -30,6 +30,7 @@ type simWorld struct {
 	seen     uint64 // the store's version up to which all was checked
 	targets  []*target
 	halts    []halt // that have not ended
+	holding  []halt // that hold windows, the ended ones too
 	// breakers are those of connections, and breakAfter how many tries open one; 0: none does.
 	breakers   []*simBreaker
 	breakAfter int
@@ -103,10 +104,12 @@ type simJob struct {
 	// have been wrong.
 	ruled    int
 	wronged  bool
-	moved    bool       // rescheduled
-	canceled bool       // a client asked for that
-	retried  bool       // a client had it start again after an end
-	ruling   job.Ruling // the last one
+	moved    bool // rescheduled
+	canceled bool // a client asked for that
+	retried  bool // a client had it start again after an end
+	// A stop held its window, which began again.
+	begunAgain bool
+	ruling     job.Ruling // the last one
 	// permanent: the platform has refused it for good at some time.
 	permanent bool
 	// asked is how long the platform's last refusal asked to wait.

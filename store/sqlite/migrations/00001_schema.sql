@@ -1197,6 +1197,10 @@ CREATE UNIQUE INDEX subscriptions_key ON subscriptions (key_digest);
 CREATE INDEX subscriptions_list ON subscriptions (project, created_at, id);
 -- Those that may have a step to make.
 CREATE INDEX subscriptions_live ON subscriptions (id) WHERE state = 1 OR open_job IS NOT NULL OR asked <> 0;
+-- Counts of those that are not deleted (store.Vitals).
+CREATE INDEX subscriptions_counted ON subscriptions (state, pause_cause, failed_number) WHERE state < 3;
+-- The notices under way, which pass a stop of their project.
+CREATE INDEX subscriptions_open ON subscriptions (connection_id) WHERE open_job IS NOT NULL;
 
 -- +goose StatementBegin
 CREATE TRIGGER subscriptions_update BEFORE UPDATE ON subscriptions
@@ -1282,6 +1286,8 @@ CREATE TABLE stops (
     -- When a caller ended it, and which; NULL: no one has.
     ended_at      INTEGER,
     ended_by      TEXT    NOT NULL DEFAULT '',
+    -- A window that ends in it begins again (store.Stop.HoldWindows).
+    hold_windows  INTEGER NOT NULL CHECK (hold_windows IN (0, 1)),
     -- Of a breaker: from when on one job may be its probe or, while one is, until when that
     -- one's result counts; the claim token of that job; and the probes in a row that failed.
     probe_at      INTEGER,
@@ -1295,6 +1301,7 @@ CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NO
 CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
 CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5 AND cause <> 2;
 CREATE INDEX stops_list ON stops (created_at, id);
+CREATE INDEX stops_holding ON stops (id) WHERE hold_windows;
 -- A destination of a connection has one breaker: the next one takes the place of the last.
 CREATE UNIQUE INDEX stops_breaker ON stops (connection_id, hold_key) WHERE cause = 2;
 

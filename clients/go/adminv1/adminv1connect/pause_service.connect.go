@@ -45,8 +45,8 @@ const (
 // PauseServiceClient is a client for the fireonce.admin.v1.PauseService service.
 type PauseServiceClient interface {
 	// Pauses a target from now on, or in a window of time. A pause that has not ended and has the
-	// same target and the same times gets the new note, and is returned with created = false. Needs
-	// the scope "connections:write"; for everything, and for a target in all projects, the operator.
+	// same target, times and hold_windows gets the new note, and is returned with created = false.
+	// Needs the scope "connections:write"; for everything, and for a target in all projects, the operator.
 	// With dry_run it changes nothing.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
@@ -138,8 +138,8 @@ func (c *pauseServiceClient) ListPauses(ctx context.Context, req *adminv1.ListPa
 // PauseServiceHandler is an implementation of the fireonce.admin.v1.PauseService service.
 type PauseServiceHandler interface {
 	// Pauses a target from now on, or in a window of time. A pause that has not ended and has the
-	// same target and the same times gets the new note, and is returned with created = false. Needs
-	// the scope "connections:write"; for everything, and for a target in all projects, the operator.
+	// same target, times and hold_windows gets the new note, and is returned with created = false.
+	// Needs the scope "connections:write"; for everything, and for a target in all projects, the operator.
 	// With dry_run it changes nothing.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.

@@ -35,14 +35,15 @@ const (
 // While a pause is in force, no job that it covers is started, and none is repeated under its
 // key. A request that was under way when the pause began is finished. Looks, polls, answers and
 // decisions of persons go on. Jobs stay in their state, and blocked_reason names the pause. The
-// time of a pause counts: a job whose start window ends in it becomes EXPIRED, and one that has
-// begun FAILED when its time to keep trying is over. A dry run shows them before.
+// time of a pause counts, unless it has hold_windows: a job whose start window ends in it becomes
+// EXPIRED, and one that has begun FAILED when its time to keep trying is over. A dry run shows them
+// before.
 //
 // Errors that any RPC may return, and the rule for repeating calls, are those of JobService.
 type PauseServiceClient interface {
 	// Pauses a target from now on, or in a window of time. A pause that has not ended and has the
-	// same target and the same times gets the new note, and is returned with created = false. Needs
-	// the scope "connections:write"; for everything, and for a target in all projects, the operator.
+	// same target, times and hold_windows gets the new note, and is returned with created = false.
+	// Needs the scope "connections:write"; for everything, and for a target in all projects, the operator.
 	// With dry_run it changes nothing.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
@@ -110,14 +111,15 @@ func (c *pauseServiceClient) ListPauses(ctx context.Context, in *adminv1.ListPau
 // While a pause is in force, no job that it covers is started, and none is repeated under its
 // key. A request that was under way when the pause began is finished. Looks, polls, answers and
 // decisions of persons go on. Jobs stay in their state, and blocked_reason names the pause. The
-// time of a pause counts: a job whose start window ends in it becomes EXPIRED, and one that has
-// begun FAILED when its time to keep trying is over. A dry run shows them before.
+// time of a pause counts, unless it has hold_windows: a job whose start window ends in it becomes
+// EXPIRED, and one that has begun FAILED when its time to keep trying is over. A dry run shows them
+// before.
 //
 // Errors that any RPC may return, and the rule for repeating calls, are those of JobService.
 type PauseServiceServer interface {
 	// Pauses a target from now on, or in a window of time. A pause that has not ended and has the
-	// same target and the same times gets the new note, and is returned with created = false. Needs
-	// the scope "connections:write"; for everything, and for a target in all projects, the operator.
+	// same target, times and hold_windows gets the new note, and is returned with created = false.
+	// Needs the scope "connections:write"; for everything, and for a target in all projects, the operator.
 	// With dry_run it changes nothing.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.

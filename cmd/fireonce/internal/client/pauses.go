@@ -27,13 +27,13 @@ var pauseTargets = []string{"everything", "project", "connector", "connection", 
 // pauseFields are those of a pause.
 var pauseFields = fieldsOf(&adminv1.CreatePauseRequest{},
 	below("target", "everything project connector connection=connection_id destination label all_projects"),
-	"note:TEXT=note from=begin_time until=end_time dry_run")
+	"note:TEXT=note from=begin_time until=end_time hold_windows dry_run")
 
 func pauseCommand() *cli.Command {
 	return asks("", pauseFields, &cli.Command{
 		Name: "pause", Usage: "send nothing of a target until it is resumed, or in a window of time",
 		Description: "What is under way is finished, and looks go on. It also prints the jobs whose time would end in the pause;\n" +
-			"--dry-run only prints them. `fireonce pauses` lists pauses, and `fireonce resume PAUSE` ends one.\n" +
+			"--dry-run only prints them, and --hold-windows has their windows begin again. `fireonce pauses` lists pauses, and `fireonce resume PAUSE` ends one.\n" +
 			"With --everything, and with --all-projects, for the operator. Needs the scope connections:write.",
 		Flags: []cli.Flag{
 			&duration.Flag{Name: "for", Usage: "`DURATION` in place of --until: how long, from --from", HideDefault: true},
@@ -71,7 +71,7 @@ func pause(ctx context.Context, c *call, req *adminv1.CreatePauseRequest) error 
 	}
 	if req.GetDryRun() {
 		return callAndPrint(ctx, c, c.Pauses.CreatePause, req, func(c *call, resp *adminv1.CreatePauseResponse) {
-			c.out.preview(resp.GetPreview())
+			c.out.preview(resp.GetPreview(), resp.GetPause().GetHoldWindows())
 		})
 	}
 	resp, err := Ask(ctx, c.Pauses.CreatePause, req)
@@ -98,7 +98,7 @@ func pause(ctx context.Context, c *call, req *adminv1.CreatePauseRequest) error 
 	// The pause comes first: an incident does not wait for a preview.
 	req.DryRun = true
 	if seen, err := Ask(ctx, c.Pauses.CreatePause, req); err == nil {
-		c.out.preview(seen.GetPreview())
+		c.out.preview(seen.GetPreview(), req.GetHoldWindows())
 	}
 	return drain(ctx, c, req)
 }
@@ -194,10 +194,14 @@ func pauseTarget(p *adminv1.Pause) string {
 
 // pauseTimes returns when a pause is in force.
 func pauseTimes(p *adminv1.Pause) string {
-	if p.GetEndTime() == nil {
-		return "from " + stamp(p.GetBeginTime()) + " until it is resumed"
+	times := "from " + stamp(p.GetBeginTime()) + " until it is resumed"
+	if p.GetEndTime() != nil {
+		times = "from " + stamp(p.GetBeginTime()) + " to " + stamp(p.GetEndTime())
 	}
-	return "from " + stamp(p.GetBeginTime()) + " to " + stamp(p.GetEndTime())
+	if p.GetHoldWindows() {
+		times += "; windows begin again"
+	}
+	return times
 }
 
 func (p *printer) pauses(list []*adminv1.Pause) {
@@ -206,8 +210,12 @@ func (p *printer) pauses(list []*adminv1.Pause) {
 		return
 	}
 	shown := slices.ContainsFunc(list, func(one *adminv1.Pause) bool { return one.GetPreview() != nil })
-	rows := [][]string{{"STATE", "TARGET", "FROM", "UNTIL", "BY", "NOTE", "PAUSE"}}
+	rows := [][]string{{"STATE", "TARGET", "FROM", "UNTIL", "WINDOWS", "BY", "NOTE", "PAUSE"}}
 	for _, one := range list {
+		windows := "count on"
+		if one.GetHoldWindows() {
+			windows = "held"
+		}
 		until, by := stamp(one.GetEndTime()), plain(one.GetCreatedBy())
 		switch {
 		case one.GetEndedTime() != nil:
@@ -216,23 +224,27 @@ func (p *printer) pauses(list []*adminv1.Pause) {
 			until = "a probe succeeds, next " + stamp(one.GetNextProbeTime())
 		}
 		rows = append(rows, []string{
-			word(one.GetState()), pauseTarget(one), stamp(one.GetBeginTime()), until, by, short(plain(one.GetNote()), 60), plain(one.GetPauseId()),
+			word(one.GetState()), pauseTarget(one), stamp(one.GetBeginTime()), until, windows, by, short(plain(one.GetNote()), 60), plain(one.GetPauseId()),
 		})
 	}
 	p.table(rows)
 	for _, one := range list {
 		if shown && one.GetPreview() != nil {
 			p.heading(pauseTarget(one) + ", " + plain(one.GetPauseId()))
-			p.preview(one.GetPreview())
+			p.preview(one.GetPreview(), one.GetHoldWindows())
 		}
 	}
 }
 
 // preview shows what a pause holds back.
-func (p *printer) preview(of *adminv1.PausePreview) {
+func (p *printer) preview(of *adminv1.PausePreview, holdsWindows bool) {
 	p.line("Waiting jobs that it holds back: %d. Unknown outcomes whose repeat it holds back: %d.", of.GetWaitingCount(), of.GetRepeatCount())
 	p.line("Jobs that are being sent, which it lets finish: %d.", of.GetUnderWayCount())
-	p.pausedJobs("Jobs whose window or time to keep trying ends before that", of.GetWindowEndCount(), of.GetWindowEnds())
+	windows := "Jobs whose window or time to keep trying ends before that"
+	if holdsWindows {
+		windows += ", and begins again"
+	}
+	p.pausedJobs(windows, of.GetWindowEndCount(), of.GetWindowEnds())
 	p.pausedJobs("Jobs that can no longer be repeated under their keys then, and need a decision", of.GetKeyEndCount(), of.GetKeyEnds())
 }
 

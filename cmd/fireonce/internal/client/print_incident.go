@@ -202,7 +202,7 @@ func (p *printer) risks(list []*adminv1.DecisionRisk) {
 		if len(classes) > 1 {
 			of = " (" + word(r.GetEffectClass()) + ")"
 		}
-		p.line("  %-9s %s%s.%s", decisionWord(r.GetDecision())+of, either(of == "", "", " "), plain(r.GetSummary()), leavesOut(r))
+		p.line("  %-9s %s.%s", decisionWord(r.GetDecision())+of, plain(r.GetSummary()), leavesOut(r))
 	}
 }
 

@@ -58,6 +58,8 @@ type Config struct {
 	// SynchronousStandby is set if PostgreSQL fails over to synchronous standbys
 	// only, so that a new timeline has every commit of the old one.
 	SynchronousStandby bool
+	// DashboardURL is where browsers see the dashboard; empty: at Listen. "off": there is none.
+	DashboardURL string
 	// OAuthApps is the file of the apps by which accounts log in; empty: none.
 	OAuthApps string
 	// TZDataDir is a folder of compiled time zone data that schedules are evaluated with.

@@ -146,6 +146,10 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
+	pages, pagesURL, err := n.cfg.dashboard()
+	if err != nil {
+		return err
+	}
 	if err := n.openPorts(listen); err != nil {
 		return err
 	}
@@ -185,6 +189,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Metrics: n.metrics, Tracer: n.tracer, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: n.worker, Namespace: n.meta.Namespace, StoreID: n.meta.StoreID, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
 		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry), Try: n.cfg.receiver(),
+		Dashboard: pages, DashboardURL: pagesURL,
 	}); err != nil {
 		return err
 	}

@@ -126,6 +126,8 @@ func newServeFlags(version string) *serveFlags {
 	f.text(&c.OpsListen, "ops-listen", defaultOps, "`ADDRESS` where metrics and probes are served, without a key; off: nowhere")
 	f.number(&c.NamedDestinations, "metrics-destinations", metrics.DefaultNamed,
 		"`NUMBER` how many failing destinations metrics name, 0 to "+strconv.Itoa(metrics.MostNamed)+"; the others are one sum")
+	f.text(&c.DashboardURL, "dashboard-url", "",
+		"`URL` where browsers see the dashboard, if a proxy or a network is between; off: there is none; default: the address of the API")
 	f.text(&f.allowOrigin, "allow-origin", "", "`URL,…` web origins that may call from a browser")
 	f.text(&f.allowHost, "allow-host", "", "`HOST,…` names to answer to without an API key, beside loopback ones")
 

@@ -352,7 +352,8 @@ export enum EventCause {
   ANSWER_OVERDUE = 302,
 
   /**
-   * The start window passed.
+   * The start window, or the time to keep trying, passed. If a pause holds it
+   * (Pause.hold_windows), it begins again and the job does not end.
    *
    * @generated from enum value: EVENT_CAUSE_WINDOW_OVER = 303;
    */

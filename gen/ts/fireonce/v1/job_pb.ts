@@ -199,7 +199,8 @@ export type Job = Message<"fireonce.v1.Job"> & {
   /**
    * A job that has not begun by then becomes EXPIRED. Unset once it has begun, and until the
    * job that it replies to has succeeded: the start window counts from the end of that job,
-   * or from this job's own time if that is later.
+   * or from this job's own time if that is later. If a pause with hold_windows is in force then,
+   * this time, keep_trying_time and wait_deadline move on, and the job does not end.
    *
    * @generated from field: google.protobuf.Timestamp start_deadline = 25;
    */

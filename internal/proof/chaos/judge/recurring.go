@@ -310,7 +310,8 @@ func (t *recurringTrial) weighLedger() {
 		case !row.Nominal.Equal(at):
 			t.blame(Unasked, "%s is at %v, and not at %v", row.Name, row.Nominal, at)
 		}
-		if row.Outcome == OutcomeMissed && t.Buffers && left > 0 && row.Decided.Sub(at) <= lateFiring {
+		// A firing waits for as long as the job before it is undecided, until a pause drops it.
+		if row.Outcome == OutcomeMissed && t.Buffers && left > 0 && (row.Decided.Sub(at) <= lateFiring || t.pausedAt(row.Decided) || t.stoppedAt(row.Decided)) {
 			left--
 			continue
 		}
@@ -325,6 +326,11 @@ func (t *recurringTrial) pausedAt(at time.Time) bool {
 	return slices.ContainsFunc(t.Spans, func(s Span) bool {
 		return !s.Ended.IsZero() && !at.Before(s.Ending.Add(-clockSlack)) && !at.After(s.Ended.Add(clockSlack))
 	})
+}
+
+// stoppedAt reports whether the campaign paused the schedule, in its end, at a time.
+func (t *recurringTrial) stoppedAt(at time.Time) bool {
+	return !at.Before(t.Read.Add(-clockSlack)) && !at.After(t.Stopped.Add(clockSlack))
 }
 
 // isLate reports whether a firing was missed, by the rule of docs/schedules.md: it was decided
@@ -344,8 +350,8 @@ func (t *recurringTrial) without(row LedgerRow, at time.Time) string {
 			return "no earlier job may be in its way"
 		}
 	case OutcomeMissed, OutcomeCoalesced:
-		if row.Outcome == OutcomeMissed && !late && t.pausedAt(row.Decided) {
-			return "" // it was undecided when the schedule was paused
+		if row.Outcome == OutcomeMissed && t.pausedAt(row.Decided) {
+			return "" // it was undecided when the schedule was paused, however late that was
 		}
 		if !late || t.CatchesUp {
 			return "it was in time, or every firing is caught up"

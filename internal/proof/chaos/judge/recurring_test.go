@@ -122,10 +122,22 @@ func TestSchedulesAsTheyShouldBe(t *testing.T) {
 		}(),
 		"late":                         func() *judge.Recurring { r := fired(); becomes(r, 2, judge.OutcomeMissed, 2*time.Minute); return r }(),
 		"undecided when it was paused": func() *judge.Recurring { r := fired(); becomes(r, 5, judge.OutcomeMissed, 7*time.Second); return r }(),
+		"late and undecided when it was paused, with ALL": func() *judge.Recurring {
+			r := fired()
+			r.CatchesUp = true
+			becomes(r, 4, judge.OutcomeMissed, 17*time.Second)
+			return r
+		}(),
 		"waiting while it ended": func() *judge.Recurring {
 			r := fired()
 			r.Buffers = true
 			becomes(r, 5, judge.OutcomeMissed, 0)
+			return r
+		}(),
+		"waiting for minutes until the end": func() *judge.Recurring {
+			r := fired()
+			r.Buffers, r.CatchesUp = true, true
+			becomes(r, 2, judge.OutcomeMissed, 159*time.Second) // decided at 3:02
 			return r
 		}(),
 		"an empty queue": func() *judge.Recurring {
@@ -164,6 +176,11 @@ func TestForgedSchedulesAreRefused(t *testing.T) {
 			for range 3 {
 				becomes(r, 2, judge.OutcomeMissed, 0)
 			}
+		}},
+		"missed with ALL": {judge.Unfired, fired, func(r *judge.Recurring) { r.CatchesUp = true; becomes(r, 2, judge.OutcomeMissed, time.Hour) }},
+		"dropped while nothing paused it": {judge.Unfired, fired, func(r *judge.Recurring) {
+			r.Buffers, r.CatchesUp = true, true
+			becomes(r, 2, judge.OutcomeMissed, 2*time.Minute)
 		}},
 		"coalesced with ALL":              {judge.Unfired, fired, func(r *judge.Recurring) { r.CatchesUp = true; becomes(r, 2, judge.OutcomeCoalesced, time.Hour) }},
 		"refused":                         {judge.Unfired, fired, func(r *judge.Recurring) { becomes(r, 2, "REFUSED", 0) }},

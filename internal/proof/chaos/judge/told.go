@@ -10,8 +10,8 @@ import (
 )
 
 // Rules of this file: what a subscriber should have received follows from the event log and from
-// what its client asked for, never from the service's own filter. What it received is what the
-// platform's log has, in the order in which it came.
+// the client's request, never from the service's own filter. The platform's log has what it did
+// receive, in order.
 
 // Kinds of violations of subscriptions.
 const (
@@ -30,8 +30,8 @@ const (
 	Renamed Kind = "notice under another id"
 	// Misdigested: a digest does not count what is between its cursors.
 	Misdigested Kind = "false digest"
-	// Undelivered: when all faults are over, a notice is not delivered, or the service says of it
-	// what did not happen.
+	// Undelivered: when all faults are over, a notice is not delivered, or what the service
+	// reports of it is false.
 	Undelivered Kind = "notice not delivered"
 	// Shown: a list, count or statistic of the project has more than its jobs, or a notice
 	// reports a notice.

@@ -92,7 +92,7 @@ type Platform struct {
 	n        int64          // requests and looks
 	requests map[uint64]int // by hash of face and subject
 	accounts map[string]*account
-	notices  map[string]bool // what came at FaceTold, by key and digest
+	notices  map[string]bool // received at FaceTold, by key and digest
 }
 
 // Run serves until ctx ends, and closes the log. It ends early if the log cannot

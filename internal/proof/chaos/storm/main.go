@@ -128,7 +128,7 @@ func measure(ctx context.Context, engine, binary, dir string, jobs int, takes ti
 	}
 	size := jobs / parts
 	for part := range parts {
-		turn := []*side{sides[part%2], sides[1-part%2]} // who is first changes
+		turn := []*side{sides[part%2], sides[1-part%2]} // each is first in every other part
 		for _, s := range turn {
 			if err := s.part(ctx, size); err != nil {
 				return fmt.Errorf("%s, part %d: %w", s.name, part, err)

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/admin/v1/pause_service.proto.
  */
 export const file_fireonce_admin_v1_pause_service: GenFile = /*@__PURE__*/
-  fileDesc("CiVmaXJlb25jZS9hZG1pbi92MS9wYXVzZV9zZXJ2aWNlLnByb3RvEhFmaXJlb25jZS5hZG1pbi52MSLlAQoLUGF1c2VUYXJnZXQSFAoKZXZlcnl0aGluZxgBIAEoCEgAEhEKB3Byb2plY3QYAiABKAhIABITCgljb25uZWN0b3IYAyABKAlIABIXCg1jb25uZWN0aW9uX2lkGAQgASgJSAASGAoOY29ubmVjdGlvbl9rZXkYBSABKAlIABIVCgtkZXN0aW5hdGlvbhgGIAEoCUgAEi4KBWxhYmVsGAcgASgLMh0uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VMYWJlbEgAEhQKDGFsbF9wcm9qZWN0cxgIIAEoCEIICgZ0YXJnZXQiKQoKUGF1c2VMYWJlbBIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIs4ECgVQYXVzZRIQCghwYXVzZV9pZBgBIAEoCRIsCgVzdGF0ZRgCIAEoDjIdLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlU3RhdGUSLgoGdGFyZ2V0GAMgASgLMh4uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VUYXJnZXQSLAoFY2F1c2UYBCABKA4yHS5maXJlb25jZS5hZG1pbi52MS5QYXVzZUNhdXNlEgwKBG5vdGUYBSABKAkSLgoKYmVnaW5fdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAkgASgJEi4KCmVuZGVkX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGVuZGVkX2J5GAsgASgJEhIKCnByb2plY3RfaWQYDCABKAkSMAoHcHJldmlldxgNIAEoCzIfLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlUHJldmlldxIzCg9uZXh0X3Byb2JlX3RpbWUYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmZhaWxlZF9wcm9iZV9jb3VudBgPIAEoBRIdChVicmVha2VyX2Nvbm5lY3Rpb25faWQYECABKAkiwQEKEkNyZWF0ZVBhdXNlUmVxdWVzdBIuCgZ0YXJnZXQYASABKAsyHi5maXJlb25jZS5hZG1pbi52MS5QYXVzZVRhcmdldBIMCgRub3RlGAIgASgJEi4KCmJlZ2luX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdkcnlfcnVuGAUgASgIIoEBChNDcmVhdGVQYXVzZVJlc3BvbnNlEicKBXBhdXNlGAEgASgLMhguZmlyZW9uY2UuYWRtaW4udjEuUGF1c2USDwoHY3JlYXRlZBgCIAEoCBIwCgdwcmV2aWV3GAMgASgLMh8uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VQcmV2aWV3ImIKCVBhdXNlZEpvYhIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSDgoGam9iX2lkGAIgASgJEiwKCGVuZF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLoAQoMUGF1c2VQcmV2aWV3EhUKDXdhaXRpbmdfY291bnQYASABKAMSFAoMcmVwZWF0X2NvdW50GAIgASgDEjEKC3dpbmRvd19lbmRzGAMgAygLMhwuZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VkSm9iEi4KCGtleV9lbmRzGAQgAygLMhwuZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VkSm9iEhgKEHdpbmRvd19lbmRfY291bnQYBSABKAMSFQoNa2V5X2VuZF9jb3VudBgGIAEoAxIXCg91bmRlcl93YXlfY291bnQYByABKAMiIwoPRW5kUGF1c2VSZXF1ZXN0EhAKCHBhdXNlX2lkGAEgASgJIjsKEEVuZFBhdXNlUmVzcG9uc2USJwoFcGF1c2UYASABKAsyGC5maXJlb25jZS5hZG1pbi52MS5QYXVzZSJkChFMaXN0UGF1c2VzUmVxdWVzdBISCgpzaG93X2VuZGVkGAEgASgIEhQKDHNob3dfcHJldmlldxgEIAEoCBIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJXChJMaXN0UGF1c2VzUmVzcG9uc2USKAoGcGF1c2VzGAEgAygLMhguZmlyZW9uY2UuYWRtaW4udjEuUGF1c2USFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJKloKClBhdXNlQ2F1c2USGwoXUEFVU0VfQ0FVU0VfVU5TUEVDSUZJRUQQABIWChJQQVVTRV9DQVVTRV9DQUxMRVIQARIXChNQQVVTRV9DQVVTRV9CUkVBS0VSEAIqdQoKUGF1c2VTdGF0ZRIbChdQQVVTRV9TVEFURV9VTlNQRUNJRklFRBAAEhkKFVBBVVNFX1NUQVRFX0FOTk9VTkNFRBABEhgKFFBBVVNFX1NUQVRFX0lOX0ZPUkNFEAISFQoRUEFVU0VfU1RBVEVfRU5ERUQQAzKrAgoMUGF1c2VTZXJ2aWNlEmEKC0NyZWF0ZVBhdXNlEiUuZmlyZW9uY2UuYWRtaW4udjEuQ3JlYXRlUGF1c2VSZXF1ZXN0GiYuZmlyZW9uY2UuYWRtaW4udjEuQ3JlYXRlUGF1c2VSZXNwb25zZSIDkAICElgKCEVuZFBhdXNlEiIuZmlyZW9uY2UuYWRtaW4udjEuRW5kUGF1c2VSZXF1ZXN0GiMuZmlyZW9uY2UuYWRtaW4udjEuRW5kUGF1c2VSZXNwb25zZSIDkAICEl4KCkxpc3RQYXVzZXMSJC5maXJlb25jZS5hZG1pbi52MS5MaXN0UGF1c2VzUmVxdWVzdBolLmZpcmVvbmNlLmFkbWluLnYxLkxpc3RQYXVzZXNSZXNwb25zZSIDkAIBQqcBChtpby5naXRodWIuZmlyZW9uY2UuYWRtaW4udjFCEVBhdXNlU2VydmljZVByb3RvUAFaL2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9hZG1pbnYxogIDRk9BqgIRRmlyZW9uY2UuQWRtaW4uVjHKAhFGaXJlb25jZVxBZG1pblxWMeoCE0ZpcmVvbmNlOjpBZG1pbjo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CiVmaXJlb25jZS9hZG1pbi92MS9wYXVzZV9zZXJ2aWNlLnByb3RvEhFmaXJlb25jZS5hZG1pbi52MSLlAQoLUGF1c2VUYXJnZXQSFAoKZXZlcnl0aGluZxgBIAEoCEgAEhEKB3Byb2plY3QYAiABKAhIABITCgljb25uZWN0b3IYAyABKAlIABIXCg1jb25uZWN0aW9uX2lkGAQgASgJSAASGAoOY29ubmVjdGlvbl9rZXkYBSABKAlIABIVCgtkZXN0aW5hdGlvbhgGIAEoCUgAEi4KBWxhYmVsGAcgASgLMh0uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VMYWJlbEgAEhQKDGFsbF9wcm9qZWN0cxgIIAEoCEIICgZ0YXJnZXQiKQoKUGF1c2VMYWJlbBIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIuQECgVQYXVzZRIQCghwYXVzZV9pZBgBIAEoCRIsCgVzdGF0ZRgCIAEoDjIdLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlU3RhdGUSLgoGdGFyZ2V0GAMgASgLMh4uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VUYXJnZXQSLAoFY2F1c2UYBCABKA4yHS5maXJlb25jZS5hZG1pbi52MS5QYXVzZUNhdXNlEgwKBG5vdGUYBSABKAkSLgoKYmVnaW5fdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAkgASgJEi4KCmVuZGVkX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGVuZGVkX2J5GAsgASgJEhIKCnByb2plY3RfaWQYDCABKAkSMAoHcHJldmlldxgNIAEoCzIfLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlUHJldmlldxIUCgxob2xkX3dpbmRvd3MYDiABKAgSMwoPbmV4dF9wcm9iZV90aW1lGA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaChJmYWlsZWRfcHJvYmVfY291bnQYECABKAUSHQoVYnJlYWtlcl9jb25uZWN0aW9uX2lkGBEgASgJItcBChJDcmVhdGVQYXVzZVJlcXVlc3QSLgoGdGFyZ2V0GAEgASgLMh4uZmlyZW9uY2UuYWRtaW4udjEuUGF1c2VUYXJnZXQSDAoEbm90ZRgCIAEoCRIuCgpiZWdpbl90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZHJ5X3J1bhgFIAEoCBIUCgxob2xkX3dpbmRvd3MYBiABKAgigQEKE0NyZWF0ZVBhdXNlUmVzcG9uc2USJwoFcGF1c2UYASABKAsyGC5maXJlb25jZS5hZG1pbi52MS5QYXVzZRIPCgdjcmVhdGVkGAIgASgIEjAKB3ByZXZpZXcYAyABKAsyHy5maXJlb25jZS5hZG1pbi52MS5QYXVzZVByZXZpZXciYgoJUGF1c2VkSm9iEhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIOCgZqb2JfaWQYAiABKAkSLAoIZW5kX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIugBCgxQYXVzZVByZXZpZXcSFQoNd2FpdGluZ19jb3VudBgBIAEoAxIUCgxyZXBlYXRfY291bnQYAiABKAMSMQoLd2luZG93X2VuZHMYAyADKAsyHC5maXJlb25jZS5hZG1pbi52MS5QYXVzZWRKb2ISLgoIa2V5X2VuZHMYBCADKAsyHC5maXJlb25jZS5hZG1pbi52MS5QYXVzZWRKb2ISGAoQd2luZG93X2VuZF9jb3VudBgFIAEoAxIVCg1rZXlfZW5kX2NvdW50GAYgASgDEhcKD3VuZGVyX3dheV9jb3VudBgHIAEoAyIjCg9FbmRQYXVzZVJlcXVlc3QSEAoIcGF1c2VfaWQYASABKAkiOwoQRW5kUGF1c2VSZXNwb25zZRInCgVwYXVzZRgBIAEoCzIYLmZpcmVvbmNlLmFkbWluLnYxLlBhdXNlImQKEUxpc3RQYXVzZXNSZXF1ZXN0EhIKCnNob3dfZW5kZWQYASABKAgSFAoMc2hvd19wcmV2aWV3GAQgASgIEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlcKEkxpc3RQYXVzZXNSZXNwb25zZRIoCgZwYXVzZXMYASADKAsyGC5maXJlb25jZS5hZG1pbi52MS5QYXVzZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqWgoKUGF1c2VDYXVzZRIbChdQQVVTRV9DQVVTRV9VTlNQRUNJRklFRBAAEhYKElBBVVNFX0NBVVNFX0NBTExFUhABEhcKE1BBVVNFX0NBVVNFX0JSRUFLRVIQAip1CgpQYXVzZVN0YXRlEhsKF1BBVVNFX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVUEFVU0VfU1RBVEVfQU5OT1VOQ0VEEAESGAoUUEFVU0VfU1RBVEVfSU5fRk9SQ0UQAhIVChFQQVVTRV9TVEFURV9FTkRFRBADMqsCCgxQYXVzZVNlcnZpY2USYQoLQ3JlYXRlUGF1c2USJS5maXJlb25jZS5hZG1pbi52MS5DcmVhdGVQYXVzZVJlcXVlc3QaJi5maXJlb25jZS5hZG1pbi52MS5DcmVhdGVQYXVzZVJlc3BvbnNlIgOQAgISWAoIRW5kUGF1c2USIi5maXJlb25jZS5hZG1pbi52MS5FbmRQYXVzZVJlcXVlc3QaIy5maXJlb25jZS5hZG1pbi52MS5FbmRQYXVzZVJlc3BvbnNlIgOQAgISXgoKTGlzdFBhdXNlcxIkLmZpcmVvbmNlLmFkbWluLnYxLkxpc3RQYXVzZXNSZXF1ZXN0GiUuZmlyZW9uY2UuYWRtaW4udjEuTGlzdFBhdXNlc1Jlc3BvbnNlIgOQAgFCpwEKG2lvLmdpdGh1Yi5maXJlb25jZS5hZG1pbi52MUIRUGF1c2VTZXJ2aWNlUHJvdG9QAVovZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2FkbWludjGiAgNGT0GqAhFGaXJlb25jZS5BZG1pbi5WMcoCEUZpcmVvbmNlXEFkbWluXFYx6gITRmlyZW9uY2U6OkFkbWluOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * The jobs that a pause covers.
@@ -33,7 +33,7 @@ export type PauseTarget = Message<"fireonce.admin.v1.PauseTarget"> & {
     case: "everything";
   } | {
     /**
-     * Every job of the caller's project.
+     * Every job of the caller's project. Its notices go on.
      *
      * @generated from field: bool project = 2;
      */
@@ -206,24 +206,31 @@ export type Pause = Message<"fireonce.admin.v1.Pause"> & {
   preview?: PausePreview;
 
   /**
+   * Windows that end in it begin again (CreatePauseRequest.hold_windows).
+   *
+   * @generated from field: bool hold_windows = 14;
+   */
+  holdWindows: boolean;
+
+  /**
    * With PAUSE_CAUSE_BREAKER: from when on the next probe may be made. While one is under way, until
    * when it may take. end_time is an hour later: no job was there to be a probe.
    *
-   * @generated from field: google.protobuf.Timestamp next_probe_time = 14;
+   * @generated from field: google.protobuf.Timestamp next_probe_time = 15;
    */
   nextProbeTime?: Timestamp;
 
   /**
    * With PAUSE_CAUSE_BREAKER: how many probes in a row have failed.
    *
-   * @generated from field: int32 failed_probe_count = 15;
+   * @generated from field: int32 failed_probe_count = 16;
    */
   failedProbeCount: number;
 
   /**
    * With PAUSE_CAUSE_BREAKER: the connection whose jobs to the destination it holds back.
    *
-   * @generated from field: string breaker_connection_id = 16;
+   * @generated from field: string breaker_connection_id = 17;
    */
   breakerConnectionId: string;
 };
@@ -271,6 +278,16 @@ export type CreatePauseRequest = Message<"fireonce.admin.v1.CreatePauseRequest">
    * @generated from field: bool dry_run = 5;
    */
   dryRun: boolean;
+
+  /**
+   * A start window, wait window or time to keep trying that ends in the pause begins again then, and
+   * once more if it ends in the hour after the pause; for at least 10 minutes. So no job ends
+   * because it was paused too long, and jobs may start that much later. The time in which a key may
+   * be repeated is the target's, and counts on.
+   *
+   * @generated from field: bool hold_windows = 6;
+   */
+  holdWindows: boolean;
 };
 
 /**
@@ -363,7 +380,8 @@ export type PausePreview = Message<"fireonce.admin.v1.PausePreview"> & {
 
   /**
    * Jobs whose start window, or whose time to keep trying, would end before the pause does, or
-   * within 24 hours if it has no end; at most 100, the first to end first.
+   * within 24 hours if it has no end; at most 100, the first to end first. With hold_windows they
+   * begin again then.
    *
    * @generated from field: repeated fireonce.admin.v1.PausedJob window_ends = 3;
    */
@@ -582,8 +600,9 @@ export const PauseStateSchema: GenEnum<PauseState> = /*@__PURE__*/
  * While a pause is in force, no job that it covers is started, and none is repeated under its
  * key. A request that was under way when the pause began is finished. Looks, polls, answers and
  * decisions of persons go on. Jobs stay in their state, and blocked_reason names the pause. The
- * time of a pause counts: a job whose start window ends in it becomes EXPIRED, and one that has
- * begun FAILED when its time to keep trying is over. A dry run shows them before.
+ * time of a pause counts, unless it has hold_windows: a job whose start window ends in it becomes
+ * EXPIRED, and one that has begun FAILED when its time to keep trying is over. A dry run shows them
+ * before.
  *
  * Errors that any RPC may return, and the rule for repeating calls, are those of JobService.
  *
@@ -592,8 +611,8 @@ export const PauseStateSchema: GenEnum<PauseState> = /*@__PURE__*/
 export const PauseService: GenService<{
   /**
    * Pauses a target from now on, or in a window of time. A pause that has not ended and has the
-   * same target and the same times gets the new note, and is returned with created = false. Needs
-   * the scope "connections:write"; for everything, and for a target in all projects, the operator.
+   * same target, times and hold_windows gets the new note, and is returned with created = false.
+   * Needs the scope "connections:write"; for everything, and for a target in all projects, the operator.
    * With dry_run it changes nothing.
    *
    * * PERMISSION_DENIED / OPERATOR_REQUIRED.

@@ -289,7 +289,8 @@ export type Connection = Message<"fireonce.connections.v1.Connection"> & {
 
   /**
    * The pause of everything, its project, its connector or itself that is in force and lasts
-   * longest (PauseService). Nothing starts meanwhile, whatever state is. Empty: there is none.
+   * longest (PauseService). Nothing starts meanwhile, whatever state is. Empty: there is none; in
+   * the answer to a change, also if it could not be read.
    *
    * @generated from field: string pause_id = 36;
    */

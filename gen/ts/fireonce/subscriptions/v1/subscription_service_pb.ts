@@ -656,7 +656,8 @@ export const ListNoticesResponseSchema: GenMessage<ListNoticesResponse> = /*@__P
  *
  * A notice is sent like a job, with its retries, but is none of the project's: no list, count,
  * stream, quota, statistic or subscription has it, and its failure is the subscription's own
- * (Subscription.failure_start_time). A pause of the project and a quarantine hold its notices.
+ * (Subscription.failure_start_time). A quarantine holds its notices, and so does a
+ * pause of everything, of their connector, connection or destination. A pause of the project does not.
  *
  * A connection "webhook" gets a Notice as JSON, under one webhook-id however often it is sent:
  * a receiver that dedupes on it has each once. "slack", "smtp" and "resend" get words for people, and
