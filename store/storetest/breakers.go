@@ -28,6 +28,8 @@ var breakerTests = []test{
 	{"breakers leave room for stops of persons", breakerRoom},
 	{"a first attempt is every second probe", breakerAlternates},
 	{"it holds notices, and one may be the probe", breakerNotices},
+	{"jobs and notices take turns as its probe", breakerTurns},
+	{"while its project is paused, a notice is its probe", breakerPaused},
 	{"it ends by itself if no probe is found", breakerForgotten},
 	{"one that opens again soon is as patient as before", breakerAgain},
 	{"many ask to be the probe", breakerRace},
@@ -379,6 +381,61 @@ func breakerNotices(f *fixture) {
 	f.clock.advance(10 * time.Second)
 	f.is(f.takeProbe(b, l), true, "a notice is the probe")
 	f.ok(f.armOne(f.intent(l)).Err)
+}
+
+// breakerTurns: what has waited longest is the next probe, so that a notice that fails keeps no job from
+// being one, and no job a notice.
+func breakerTurns(f *fixture) {
+	b := f.breaker()
+	s := f.subscribe()
+	first := f.submit()
+	f.clock.advance(time.Millisecond)
+	s = f.step(s, f.telling(f.logEnd()))
+	f.clock.advance(time.Millisecond)
+	second := f.submit()
+	for n, want := range []job.ID{first.ID, s.OpenJob, second.ID, first.ID, s.OpenJob, second.ID} {
+		f.clock.advance(b.Rows().Sub(f.clock.now()))
+		l := f.probe(b)
+		f.is(l.ID, want, "probe %d", n+1)
+		f.applied(l.Snapshot, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second, Message: job.Stopped})
+		b, _ = f.endProbe(b, l, store.ProbeIll)
+	}
+}
+
+// breakerPaused: no job passes the pause. Notices do, and wait for the breaker alone: one of them is let
+// through as its probe, whether it was made before or after the claim that set the row aside.
+func breakerPaused(f *fixture) {
+	one, other := f.subscribe(), f.subscribe()
+	waits := f.submit()
+	pause := f.stop(store.Stop{Scope: store.StopProject, Project: project})
+	b := f.breaker()
+	f.claimed()
+	f.clock.advance(b.Rows().Sub(f.clock.now()))
+	f.claimed() // a probe is due, and there is no notice
+	one = f.step(one, f.telling(f.logEnd()))
+	l := f.probe(b)
+	f.is(l.ID, one.OpenJob, "the probe")
+	other = f.step(other, f.telling(f.logEnd()))
+	f.claimed()
+	f.clock.advance(store.StopHeadStart)
+	f.claimed()
+	sent := f.arm(l)
+	f.applied(sent.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
+	b, _ = f.endProbe(b, l, store.ProbeIll)
+	f.clock.advance(b.ProbeAt.Sub(f.clock.now()) - time.Microsecond)
+	f.claimed()
+	f.clock.advance(b.Rows().Sub(f.clock.now()))
+	l = f.probe(b)
+	f.is(l.ID, other.OpenJob, "the second probe")
+	sent = f.arm(l)
+	f.applied(sent.Snapshot, succeeded(sent.Snapshot, "object"))
+	b, _ = f.endProbe(b, l, store.ProbeWell)
+	f.is(b.Ended.IsZero(), false, "closed")
+	f.clock.advance(time.Hour)
+	f.claimed(one.OpenJob)
+	f.endStop(pause)
+	f.clock.advance(store.StopHeadStart)
+	f.claimed(waits.ID)
 }
 
 func breakerForgotten(f *fixture) {
