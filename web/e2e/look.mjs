@@ -32,6 +32,9 @@ try {
   await call("fireonce.admin.v1.AccessService/CreateApiKey", { projectId: "default", name: "ann", scopes: ["jobs:read", "payloads:read", "jobs:write", "jobs:resolve"], lifetime: "7776000s" });
   await call("fireonce.admin.v1.PauseService/CreatePause", { target: { connectionKey: "warehouse" }, note: "Stock count until Monday" });
   await call("fireonce.admin.v1.PauseService/CreatePause", { target: { destination: "https://api.example.com:443" }, note: "Their database moves", beginTime: new Date(Date.now() + 86_400_000).toISOString(), endTime: new Date(Date.now() + 90_000_000).toISOString() });
+  const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
+  await call("fireonce.connections.v1.ConnectionService/CreateConnection", { idempotencyKey: "feed", connection: { connector: "webhook", displayName: "Feed", webhook: { receiverDedupes: "RECEIVER_DEDUPES_YES", keyWindow: "86400s" }, limits: { coolDown: "3600s" } } });
+  for (const at of ["09:00", "09:20", "12:00"]) await call("fireonce.v1.JobService/ScheduleJob", { idempotencyKey: `post-${at.replace(":", "")}`, connectionKey: "feed", scheduleTime: `${tomorrow}T${at}:00Z`, payload: { webhook: { url: `${receiver.url}/ok/feed` } } });
   const pages = {
     needs: "/",
     compare: "/",
@@ -44,7 +47,7 @@ try {
     overview: "/overview?range=hour",
     calendar: "/calendar",
     week: "/calendar?view=week",
-    day: "/calendar?view=day",
+    day: `/calendar?view=day&date=${tomorrow}`,
     schedules: "/schedules",
     connections: "/connections",
     settings: "/settings",

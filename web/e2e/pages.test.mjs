@@ -233,6 +233,25 @@ describe("the calendar", () => {
     assert.deepEqual(faults, []);
   });
 
+  test("says which jobs are too close together for their connection, and no more once they are moved", async () => {
+    const { page, faults } = tab;
+    await server.call("fireonce.connections.v1.ConnectionService/CreateConnection", {
+      idempotencyKey: "slow",
+      connection: { connector: "webhook", webhook: { receiverDedupes: "RECEIVER_DEDUPES_YES", keyWindow: "86400s" }, limits: { coolDown: "3600s" } },
+    });
+    await send("close-1", "/ok/close", { connectionKey: "slow", scheduleTime: "2027-05-04T08:00:00Z" });
+    const second = await send("close-2", "/ok/close", { connectionKey: "slow", scheduleTime: "2027-05-04T08:20:00Z" });
+    await send("close-3", "/ok/close", { connectionKey: "slow", scheduleTime: "2027-05-04T08:40:00Z", startWindow: "600s" });
+    await page.goto(`${server.url}/calendar?view=day&date=2027-05-04&zone=UTC`);
+    await page.getByText("2 entries are closer to the one before than the connection allows").waitFor();
+    await page.getByRole("link", { name: /close-2.*sends one in 1 h, so after close-1 it waits until 09:00/ }).waitFor();
+    await page.getByRole("link", { name: /close-3.*after close-2 it expires before it may begin/ }).waitFor();
+    assert.deepEqual(await serious(page), []);
+    await server.call(`${jobs}/RescheduleJob`, { jobId: second.jobId, etag: second.etag, scheduleTime: "2027-05-04T12:00:00Z" });
+    await page.getByText("1 entry is closer to the one before").waitFor();
+    assert.deepEqual(faults, []);
+  });
+
   test("of a day, in another zone", async () => {
     const { page, faults } = tab;
     await send("evening", "/ok/day", { scheduleTime: "2027-04-02T01:30:00Z" });

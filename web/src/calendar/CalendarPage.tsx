@@ -29,7 +29,7 @@ export default function CalendarPage() {
   const days = useMemo(() => daysOf(view, date), [view, date]);
   const from = useMemo(() => instantOf(`${days[0]!}T00:00`, zone), [days, zone]);
   const to = useMemo(() => instantOf(`${addDays(days.at(-1)!, 1)}T00:00`, zone), [days, zone]);
-  const { byDay, error, tooMany, unplanned } = useEntries(from, to, zone);
+  const { byDay, conflicts, error, tooMany, unplanned } = useEntries(from, to, zone);
 
   const move = useMutation(JobService.method.rescheduleJob);
   const drop = (day: string, time: string, job: Dragged) =>
@@ -87,6 +87,11 @@ export default function CalendarPage() {
       {tooMany && (
         <div className="mt-4">
           <Notice kind="info">There are more than {most} jobs in this time: later ones are not shown.</Notice>
+        </div>
+      )}
+      {conflicts > 0 && (
+        <div className="mt-4">
+          <Notice kind="warn">{plural(conflicts, "entry is", "entries are")} closer to the one before than the connection allows. {conflicts === 1 ? "It waits, within its start window" : "They wait, within their start windows"}: move {conflicts === 1 ? "it" : "them"} apart.</Notice>
         </div>
       )}
       {unplanned > 0 && (

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { Repeat } from "lucide-react";
+import { Repeat, TriangleAlert } from "lucide-react";
 import { Phase } from "@gen/v1/job_pb.js";
 import { useMay } from "@/api/session";
 import { stateWords, toneSolid } from "@/jobs/words";
@@ -20,16 +20,27 @@ export function readDrag(text: string): Dragged | undefined {
   return jobId && etag && time ? { jobId, etag, time } : undefined;
 }
 
+function Conflict({ text }: { text?: string }) {
+  if (!text) return null;
+  return (
+    <>
+      <TriangleAlert className="size-3.5 shrink-0 text-unknown" aria-hidden />
+      <span className="sr-only">Conflict: {text}</span>
+    </>
+  );
+}
+
 /** A job or a firing to come, in a day. */
 export function EntryLink({ entry: e, boxed }: { entry: Entry; boxed?: boolean }) {
   const may = useMay();
   const look = cx("flex h-6 min-w-0 items-center gap-1.5 rounded-md px-1.5 text-[12.5px]", boxed ? "border bg-panel shadow-xs hover:border-edge" : "hover:bg-sunken");
   if (!e.job)
     return (
-      <Link to="/schedules" search={{ open: e.schedule }} title={`${e.time} ${e.name}: a firing to come, no job yet`} data-focus="inside" className={cx(look, "border border-dashed text-dim shadow-none")}>
+      <Link to="/schedules" search={{ open: e.schedule }} title={`${e.time} ${e.name}: ${e.conflict ?? "a firing to come, no job yet"}`} data-focus="inside" className={cx(look, "border border-dashed text-dim shadow-none")}>
         <Repeat className="size-3 shrink-0" aria-hidden />
         <span className="num shrink-0 text-faint">{e.time}</span>
         <span className="truncate">{e.name}</span>
+        <Conflict text={e.conflict} />
       </Link>
     );
   const { tone, label } = stateWords(e.job.state);
@@ -44,13 +55,14 @@ export function EntryLink({ entry: e, boxed }: { entry: Entry; boxed?: boolean }
         d.dataTransfer.setData(dragType, `${jobId}|${etag}|${e.time}`);
         d.dataTransfer.effectAllowed = "move";
       }}
-      title={`${e.time} ${e.name}, ${label.toLowerCase()}${movable ? ". Drag it to another time." : ""}`}
+      title={`${e.time} ${e.name}, ${label.toLowerCase()}${e.conflict ? `. ${e.conflict}` : ""}${movable ? ". Drag it to another time." : ""}`}
       data-focus="inside"
       className={cx(look, movable && "cursor-grab")}
     >
       <span className={cx("size-2 shrink-0 rounded-full", toneSolid[tone])} aria-hidden />
       <span className="num shrink-0 text-faint">{e.time}</span>
       <span className="truncate">{e.name}</span>
+      <Conflict text={e.conflict} />
       <span className="sr-only">{label}</span>
     </Link>
   );
