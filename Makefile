@@ -310,7 +310,7 @@ test-long: need-postgres ## Run the crash tests for longer, and measure what can
 # Where a duplicate would show if there were one. docs/guarantees.md says what
 # each of these rests on, and what it found.
 
-SIM := TestSim(Safety|Liveness|Schedules)
+SIM := TestSim(Safety|Liveness|Schedules|Breakers)
 MINUTES ?= 2
 # Where a longer run begins: elsewhere each time. A world that breaks a rule prints its seed.
 SIM_FIRST ?= $(shell date +%s)000

@@ -177,6 +177,9 @@ func (s *jobService) addPauses(ctx context.Context, project string, jobs []store
 		t := &jobs[i]
 		if stop := held[holdKey{t.Connection, t.HoldKey}]; t.Hold == "" && stop != nil {
 			t.Hold, t.HeldSince, t.HeldUntil = store.HoldPaused, stop.Begin, stop.End
+			if stop.Breaker() {
+				t.Hold, t.HeldUntil = store.HoldBreaker, time.Time{} // until a probe succeeds
+			}
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ func incidentCauseToWire(k incident.Key) *adminv1.IncidentCause {
 	switch k.Cause.Hold {
 	case store.HoldAuth:
 		out.Hold = authCauseToWire(k.Cause.Auth)
-	case store.HoldPaused:
+	case store.HoldPaused, store.HoldBreaker:
 		out.Hold = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED
 	case store.HoldRateLimit:
 		out.Hold = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED

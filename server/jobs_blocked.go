@@ -283,7 +283,10 @@ func (v *jobConverter) stopReason(ctx context.Context, snap job.Snapshot) *fireo
 		return nil
 	}
 	out := newBlockedReason(fireoncev1.BlockedReason_KIND_PAUSED, stopWords(*stop))
-	out.PauseId, out.EndTime = stop.ID.String(), timeToWire(stop.End)
+	if stop.Breaker() {
+		out.Kind = fireoncev1.BlockedReason_KIND_CIRCUIT_OPEN
+	}
+	out.PauseId, out.EndTime = stop.ID.String(), timeToWire(stop.Until())
 	return out
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"net"
 	"net/url"
 	"time"
@@ -24,6 +25,10 @@ func pauseToWire(s store.Stop, now time.Time) *adminv1.Pause {
 		BeginTime: timeToWire(s.Begin), EndTime: timeToWire(s.End), CreateTime: timeToWire(s.Created), CreatedBy: text(s.CreatedBy),
 		EndedTime: timeToWire(s.Ended), EndedBy: text(s.EndedBy), ProjectId: s.Project, Target: &adminv1.PauseTarget{},
 		HoldWindows: s.HoldWindows,
+	}
+	if s.Breaker() {
+		out.Cause, out.NextProbeTime, out.FailedProbeCount = adminv1.PauseCause_PAUSE_CAUSE_BREAKER, timeToWire(s.ProbeAt), int32(min(s.Probes, math.MaxInt32))
+		out.BreakerConnectionId = s.Connection.String()
 	}
 	t := out.Target
 	switch s.Scope {
@@ -80,6 +85,10 @@ func PauseWords(s store.Stop) string { return stopWords(s) }
 
 // stopWords tell a user who has stopped what, since when, and why.
 func stopWords(s store.Stop) string {
+	if s.Breaker() {
+		return "The circuit breaker of " + stopName(s) + " for this connection is open since " + s.Begin.UTC().Format(time.RFC3339) +
+			"; the next probe is due at " + s.ProbeAt.UTC().Format(time.RFC3339) + ". " + text(s.Note)
+	}
 	words := "Paused: " + stopName(s) + ", since " + s.Begin.UTC().Format(time.RFC3339)
 	if s.CreatedBy != "" {
 		words += ", by " + text(s.CreatedBy)

@@ -15,6 +15,8 @@ import (
 const (
 	MaxWideStops   = 200
 	MaxNarrowStops = 10_000
+	// MaxBreakers bounds the breakers that are open; none takes the place of a person's stop.
+	MaxBreakers = 10_000
 )
 
 // StopsKept is how long a stop is listed after its end.
@@ -44,6 +46,189 @@ type Stops interface {
 	// PreviewStop counts what a stop would hold back, and reads the jobs whose windows would end
 	// in it. It writes nothing.
 	PreviewStop(ctx context.Context, s Stop, limit int) (StopPreview, error)
+	Breakers
+}
+
+// Breakers are the stops that servers make and end themselves. A breaker stops the jobs of one
+// connection at one destination, and lets one job at a time pass as a probe. CreateStop opens it,
+// and the next one takes the place of one that has ended; EndStop closes it, too.
+type Breakers interface {
+	// TakeProbe makes a leased job the probe of a breaker, or extends the time of the one that is the
+	// probe. Until its result counts no longer, every arm under its claim token may pass, and no other
+	// job becomes the probe. It returns false if the breaker is closed, its next probe is not due, or
+	// another job is the probe.
+	TakeProbe(ctx context.Context, p Probe) (bool, error)
+	// EndProbe writes what a probe has shown. It returns the breaker, and false if the probe's
+	// result counts no longer: the breaker was closed, or another job may be the probe.
+	EndProbe(ctx context.Context, r ProbeResult) (Stop, bool, error)
+}
+
+// Probe is a job that is to be a breaker's probe.
+type Probe struct {
+	Breaker job.ID
+	// Token is the job's claim token.
+	Token job.ID
+	// For is how long its result counts.
+	For time.Duration
+}
+
+// ProbeResult is what a probe has shown.
+type ProbeResult struct {
+	Breaker, Token job.ID
+	Verdict        ProbeVerdict
+	// Note is the breaker's new note, if the destination is ill.
+	Note string
+	// Asks reports that a person may have to decide about the job, because its outcome is unknown. The
+	// next probe is due after ProbeAsksWait at the earliest.
+	Asks bool
+	// Actor ends the breaker.
+	Actor string
+}
+
+// ProbeVerdict is what a probe says of its destination.
+type ProbeVerdict int
+
+// The verdicts of probes.
+const (
+	// ProbeUndecided: the job was not sent, for a reason of its own.
+	ProbeUndecided ProbeVerdict = iota
+	// ProbeWell closes the breaker.
+	ProbeWell
+	// ProbeIll doubles the wait for the next probe, up to a bound.
+	ProbeIll
+)
+
+// Times of breakers.
+const (
+	// BreakerKept is how long a breaker stays open for which no probe is found.
+	BreakerKept = time.Hour
+	// BreakerRemembered is how long after its end a breaker that opens again waits for longer.
+	BreakerRemembered = 10 * time.Minute
+
+	firstProbeWait = 10 * time.Second
+	maxProbeWait   = time.Minute
+)
+
+// ProbeAsksWait is the wait after a probe about which a person may have to decide.
+const ProbeAsksWait = 10 * time.Minute
+
+// probeWait returns the wait for the probe after some that failed.
+func probeWait(failed int) time.Duration {
+	wait := firstProbeWait
+	for ; failed > 0 && wait < maxProbeWait; failed-- {
+		wait *= 2
+	}
+	return min(wait, maxProbeWait)
+}
+
+// probeAt sets when the next probe is due.
+func (s *Stop) probeAt(at time.Time) { s.ProbeAt, s.End = at, at.Add(BreakerKept) }
+
+// Reopen makes a new breaker as patient as the last one of its destination was, if that ended a
+// moment ago.
+func (s *Stop) Reopen(last *Stop, now time.Time) {
+	if last.Over().Add(BreakerRemembered).After(now) {
+		s.Probes = last.Probes + 1
+		s.probeAt(now.Add(probeWait(s.Probes)))
+	}
+}
+
+// TakeProbe is Breakers.TakeProbe.
+func (s *Stop) TakeProbe(p Probe, now time.Time) bool {
+	if !s.ProbeDue(now) && !s.Admits(p.Token, now) {
+		return false
+	}
+	s.Prober = p.Token
+	s.probeAt(job.Micros(now.Add(p.For)))
+	return true
+}
+
+// EndProbe is Breakers.EndProbe.
+func (s *Stop) EndProbe(r ProbeResult, now time.Time) bool {
+	if !s.Admits(r.Token, now) {
+		return false
+	}
+	s.Prober = job.ID{}
+	switch r.Verdict {
+	case ProbeWell:
+		s.Ended, s.EndedBy = now, r.Actor
+		return true
+	case ProbeIll:
+		s.Probes, s.Note = s.Probes+1, r.Note
+	case ProbeUndecided:
+	}
+	wait := probeWait(s.Probes)
+	if r.Asks {
+		wait = ProbeAsksWait
+	}
+	s.probeAt(now.Add(wait))
+	return true
+}
+
+// repeatsFirst reports whether a repeat under a key has the first chance to be the next probe. After
+// every second probe that fails a first attempt has it: a receiver may be well, and only unable to
+// bear the jobs that wait to be repeated.
+func (s *Stop) repeatsFirst() bool { return s.Probes%2 == 0 }
+
+// Repeats returns when a repeat under a key is due as the next probe.
+func (s *Stop) Repeats() time.Time {
+	if s.repeatsFirst() {
+		return s.ProbeAt
+	}
+	return s.ProbeAt.Add(StopHeadStart)
+}
+
+// Rows returns from when on a claim may let a first attempt through as the next probe.
+func (s *Stop) Rows() time.Time {
+	if s.repeatsFirst() {
+		return s.ProbeAt.Add(StopHeadStart)
+	}
+	return s.ProbeAt
+}
+
+// MostOpen bounds the stops of this one's kind that have not ended.
+func (s *Stop) MostOpen() int64 {
+	switch {
+	case s.Breaker():
+		return MaxBreakers
+	case s.Scope.Wide():
+		return MaxWideStops
+	default:
+		return MaxNarrowStops
+	}
+}
+
+// Breaker reports whether the stop is a breaker.
+func (s *Stop) Breaker() bool { return s.Cause == StoppedByBreaker }
+
+// ProbeDue reports whether a job may become the probe of an open breaker.
+func (s *Stop) ProbeDue(now time.Time) bool {
+	return s.Breaker() && s.InForce(now) && !s.ProbeAt.After(now)
+}
+
+// LetsThrough reports whether a claim may take one job that the stop covers, which asks to be the
+// probe of a breaker. Repeats under a key have had the first chance.
+func (s *Stop) LetsThrough(now time.Time) bool {
+	return s.ProbeDue(now) && !s.Rows().After(now)
+}
+
+// LetsRepeat reports whether a repeat under a key may ask to be the probe of a breaker.
+func (s *Stop) LetsRepeat(now time.Time) bool {
+	return s.ProbeDue(now) && !s.Repeats().After(now)
+}
+
+// Admits reports whether an arm under a claim token passes: it is the breaker's probe.
+func (s *Stop) Admits(token job.ID, now time.Time) bool {
+	return s.Breaker() && s.InForce(now) && !token.IsZero() && s.Prober == token && s.ProbeAt.After(now)
+}
+
+// Until returns until when the stop holds jobs back, as far as that is known; zero: it is not. Of a
+// breaker it is when the next probe may be due.
+func (s *Stop) Until() time.Time {
+	if s.Breaker() {
+		return s.ProbeAt
+	}
+	return s.End
 }
 
 // StopHeadStart is how long first attempts wait at the end of a stop, if it held repeats back.
@@ -76,7 +261,7 @@ const (
 	// StopConnection covers a connection.
 	StopConnection
 	// StopDestination covers a hold key: an account, or a scheme, host and port; of a project or
-	// of all.
+	// of all. A breaker covers it for one connection.
 	StopDestination
 	// StopLabel covers the jobs of a project that have a label with a value.
 	StopLabel
@@ -113,7 +298,7 @@ type Stop struct {
 	// Project is the project that it is limited to; empty: every project.
 	Project string
 	// Connector, Connection, Destination, and Label with Value are the target, each for its
-	// scope.
+	// scope. A breaker has a connection, too.
 	Connector    string
 	Connection   job.ID
 	Destination  string
@@ -134,6 +319,13 @@ type Stop struct {
 	// Ended is when EndStop ended it; zero: it has not.
 	Ended   time.Time
 	EndedBy string
+	// ProbeAt is, for a breaker, from when on a job may be the next probe; while one is, until
+	// when its result counts.
+	ProbeAt time.Time
+	// Prober is the claim token of the job that is the probe; zero: none is.
+	Prober job.ID
+	// Probes counts the probes in a row that failed.
+	Probes int
 }
 
 // NewStop is a stop to store. Its ID, scope, target, cause, note, HoldWindows and CreatedBy are
@@ -210,7 +402,7 @@ func (s *Stop) Covers(t *StopTarget) bool {
 	case StopConnection:
 		return s.Connection == t.Connection
 	case StopDestination:
-		return s.Destination == t.HoldKey
+		return s.Destination == t.HoldKey && (s.Connection.IsZero() || s.Connection == t.Connection)
 	case StopLabel:
 		value, ok := t.Labels[s.Label]
 		return ok && value == s.Value
@@ -238,11 +430,16 @@ func (s *Stop) Check() error {
 	if s.Scope == StopConnector || s.Scope == StopDestination {
 		need[0] = have[0]
 	}
+	if s.Breaker() { // hold keys of accounts are the same for every connection
+		need[0], need[2] = true, true
+	}
 	switch {
 	case !known || have != need:
 		return fmt.Errorf("%w: a stop of scope %d with another target", ErrIllegal, s.Scope)
 	case s.Cause != StoppedByPerson && s.Cause != StoppedByBreaker:
 		return fmt.Errorf("%w: a stop without a cause", ErrIllegal)
+	case s.Breaker() && s.Scope != StopDestination:
+		return fmt.Errorf("%w: a breaker of scope %d", ErrIllegal, s.Scope)
 	case !s.End.IsZero() && !s.End.After(s.Begin):
 		return fmt.Errorf("%w: a stop that ends before it begins", ErrIllegal)
 	}
@@ -253,6 +450,11 @@ func (s *Stop) Check() error {
 func (n NewStop) At(now time.Time) (Stop, error) {
 	s := n.Stop
 	s.Planned = !s.Begin.IsZero() || !s.End.IsZero()
+	s.ProbeAt, s.Prober, s.Probes = time.Time{}, job.ID{}, 0
+	if s.Breaker() {
+		s.Begin, s.Planned, s.HoldWindows = time.Time{}, false, false
+		s.probeAt(now.Add(firstProbeWait))
+	}
 	if s.Begin.IsZero() {
 		s.Begin = now
 	}
@@ -312,9 +514,12 @@ func (s *Stop) holds(begin, end time.Time) bool {
 	}
 }
 
-// outlasts reports whether a stop ends after another one, or began before it if both end at the same time.
+// outlasts reports whether a stop ends after another one, or began before it if both end at the same
+// time. Every other stop outlasts a breaker: none lets a probe pass.
 func (s *Stop) outlasts(o *Stop) bool {
 	switch {
+	case s.Breaker() != o.Breaker():
+		return o.Breaker()
 	case s.End.IsZero() != o.End.IsZero():
 		return s.End.IsZero()
 	case !s.End.Equal(o.End):
@@ -329,6 +534,12 @@ func (s *Stop) outlasts(o *Stop) bool {
 // SetAside returns until when a claim leaves alone what the stop covers.
 func (s *Stop) SetAside(now time.Time) time.Time {
 	until := now.Add(StopSetAside)
+	switch {
+	case s.LetsThrough(now):
+		return now.Add(StopHeadStart) // for the job that was let through
+	case s.Breaker():
+		return s.Rows()
+	}
 	if !s.End.IsZero() && s.End.Before(until) {
 		return s.End
 	}
@@ -348,15 +559,43 @@ func StopsOverRow(stops []Stop, t StopTarget, now time.Time) (s RowStops) {
 	return s
 }
 
-// Passed reports whether notices pass the stops.
-func (s RowStops) Passed() bool { return s.All != nil && s.Notices == nil }
+// Lets returns how many of n jobs of the row a claim may take, and whether notices alone.
+//
+// It is the one rule of what passes the stops of a row. A breaker lets one job through as its probe. While
+// its project is paused, that is a notice: no job would pass the pause, and the notices would wait
+// for the breaker until the pause ends.
+func (s RowStops) Lets(n int64, now time.Time) (most int64, notices bool) {
+	switch {
+	case s.All == nil:
+		return n, false
+	case s.All.LetsThrough(now):
+		return min(n, 1), false
+	case s.Notices == nil:
+		return n, true
+	case s.Notices.LetsThrough(now):
+		return min(n, 1), true
+	default:
+		return 0, false
+	}
+}
+
+// Passed reports whether notices pass the stops, and no other jobs do.
+func (s RowStops) Passed(now time.Time) bool {
+	_, notices := s.Lets(1, now)
+	return notices
+}
+
+// Probed reports whether what passes the stops may become the probe of a breaker.
+func (s RowStops) Probed(now time.Time) bool {
+	return s.All != nil && s.All.LetsThrough(now) || s.Notices != nil && s.Notices.LetsThrough(now)
+}
 
 // SetAside returns until when a claim at now leaves the row alone, if there is a stop. notices reports
 // whether one is under way.
 func (s RowStops) SetAside(now time.Time, notices bool) time.Time {
 	until := s.All.SetAside(now)
 	switch {
-	case s.Notices != nil:
+	case s.Notices != nil && !s.Passed(now):
 		return earlier(until, s.Notices.SetAside(now))
 	case notices:
 		return earlier(until, now.Add(StopNoticeLook))

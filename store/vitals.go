@@ -83,6 +83,8 @@ const (
 	HoldRateLimit HoldCause = "rate_limit"
 	// HoldPaused: a person has paused it.
 	HoldPaused HoldCause = "paused"
+	// HoldBreaker: the circuit breaker of one of its destinations is open.
+	HoldBreaker HoldCause = "breaker"
 )
 
 // Held is a connection that is held under one of its hold keys.

@@ -56,9 +56,10 @@ func TestIncidentIsDecided(t *testing.T) {
 		}
 		t.Cleanup(func() { r.Close() })
 		dir, database := memdir.New(t), d.database(t)
+		// A circuit breaker would send one of these jobs in ten minutes.
 		serve := func() *process {
 			p, err := startProcess(binary, dir, os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--shutdown-delay", "0s",
-				"--database", database, "--key-file", "key")
+				"--database", database, "--key-file", "key", "--breaker-after", "0")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -258,6 +258,13 @@ func newNight(t *testing.T) night {
 		t.Fatal(err)
 	}
 	n.named["SUBSCRIPTION"] = pager.GetSubscription().GetSubscriptionId()
+	pause, err := api.Pauses.CreatePause(waiting(t), &adminv1.CreatePauseRequest{
+		Target: &adminv1.PauseTarget{Target: &adminv1.PauseTarget_Destination{Destination: "https://elsewhere.example.com:443"}}, Note: "ill",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.named["PAUSE"] = pause.GetPause().GetPauseId()
 	if err := os.WriteFile(filepath.Join(n.dir, "secret"), []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -353,6 +353,9 @@ type Stop struct {
 	EndedAt      time.Time
 	EndedBy      string
 	HoldWindows  bool
+	ProbeAt      time.Time
+	Prober       column.OptionalID
+	Probes       int
 }
 
 type Subscription struct {

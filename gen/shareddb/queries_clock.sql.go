@@ -150,6 +150,20 @@ func (q *Queries) StepPauses(ctx context.Context, now time.Time) error {
 	return err
 }
 
+const stepProbes = `-- name: StepProbes :exec
+UPDATE stops SET probe_at = probe_at + $1::interval WHERE probe_at > $2::timestamptz
+`
+
+type StepProbesParams struct {
+	By   time.Duration
+	Over time.Time
+}
+
+func (q *Queries) StepProbes(ctx context.Context, arg StepProbesParams) error {
+	_, err := q.db.Exec(ctx, stepProbes, arg.By, arg.Over)
+	return err
+}
+
 const stepRenewals = `-- name: StepRenewals :exec
 UPDATE oauth_renewals SET
     until = CASE WHEN until > $1::timestamptz THEN until + $2::interval ELSE until END,

@@ -185,6 +185,12 @@ SELECT p.connection_id, p.connector, p.cause FROM (
     SELECT c.id AS connection_id, c.connector, 'paused' AS cause FROM connections AS c
     WHERE c.paused_at IS NOT NULL AND c.deleted_at IS NULL LIMIT $1
 ) AS p
+UNION ALL
+SELECT b.connection_id, b.connector, b.cause FROM (
+    SELECT c.id AS connection_id, c.connector, 'breaker' AS cause, s.ended_at, s.end_at
+    FROM stops AS s JOIN connections AS c ON c.id = s.connection_id
+    WHERE s.cause = 2 AND s.ended_at IS NULL AND c.deleted_at IS NULL LIMIT $1
+) AS b WHERE end_at > $2::timestamptz
 `
 
 type HeldParams struct {
@@ -198,8 +204,8 @@ type HeldRow struct {
 	Cause        string
 }
 
-// A row for each hold key whose credential is refused or whose rate is limited, and one for
-// each connection that a person has paused.
+// A row for each hold key whose credential is refused, whose rate is limited or whose breaker is
+// open, and one for each connection that a person has paused.
 func (q *Queries) Held(ctx context.Context, arg HeldParams) ([]HeldRow, error) {
 	rows, err := q.db.Query(ctx, held, arg.Most, arg.Now)
 	if err != nil {

@@ -29,19 +29,59 @@ func (q *Queries) BeginWindow(ctx context.Context, arg BeginWindowParams) error 
 	return err
 }
 
+const breakerOf = `-- name: BreakerOf :one
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE cause = 2 AND connection_id = $1::uuid AND hold_key = $2
+`
+
+type BreakerOfParams struct {
+	Connection job.ID
+	HoldKey    string
+}
+
+func (q *Queries) BreakerOf(ctx context.Context, arg BreakerOfParams) (Stop, error) {
+	row := q.db.QueryRow(ctx, breakerOf, arg.Connection, arg.HoldKey)
+	var i Stop
+	err := row.Scan(
+		&i.ID,
+		&i.Scope,
+		&i.Project,
+		&i.Connector,
+		&i.ConnectionID,
+		&i.HoldKey,
+		&i.Label,
+		&i.Value,
+		&i.Cause,
+		&i.Note,
+		&i.BeginAt,
+		&i.EndAt,
+		&i.Planned,
+		&i.CreatedAt,
+		&i.CreatedBy,
+		&i.EndedAt,
+		&i.EndedBy,
+		&i.HoldWindows,
+		&i.ProbeAt,
+		&i.Prober,
+		&i.Probes,
+	)
+	return i, err
+}
+
 const countStops = `-- name: CountStops :one
 SELECT count(*) FROM stops
 WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > $1::timestamptz) AND (scope NOT IN (4, 5)) = $2::boolean
+    AND (cause = 2) = $3::boolean
 `
 
 type CountStopsParams struct {
-	Now  time.Time
-	Wide bool
+	Now     time.Time
+	Wide    bool
+	Breaker bool
 }
 
 // How many of a kind may hold jobs back now or later.
 func (q *Queries) CountStops(ctx context.Context, arg CountStopsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countStops, arg.Now, arg.Wide)
+	row := q.db.QueryRow(ctx, countStops, arg.Now, arg.Wide, arg.Breaker)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -51,19 +91,27 @@ const endSetAside = `-- name: EndSetAside :exec
 UPDATE connection_ready AS r SET stopped_until = $1::timestamptz
 FROM (
     SELECT a.connection_id, a.hold_key FROM connection_ready AS a WHERE a.stopped_until > 'epoch'
+        AND ($2::text = '' OR a.hold_key = $2 AND a.connection_id = $3::uuid)
     ORDER BY a.connection_id, a.hold_key FOR NO KEY UPDATE
 ) AS u
 WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 `
 
+type EndSetAsideParams struct {
+	Until      time.Time
+	HoldKey    string
+	Connection job.ID
+}
+
+// All rows, or one.
 // Locks the rows in the lock order.
-func (q *Queries) EndSetAside(ctx context.Context, until time.Time) error {
-	_, err := q.db.Exec(ctx, endSetAside, until)
+func (q *Queries) EndSetAside(ctx context.Context, arg EndSetAsideParams) error {
+	_, err := q.db.Exec(ctx, endSetAside, arg.Until, arg.HoldKey, arg.Connection)
 	return err
 }
 
 const holdingStops = `-- name: HoldingStops :many
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops
 WHERE hold_windows AND (ended_at IS NULL OR ended_at >= $1::timestamptz) AND (end_at IS NULL OR end_at >= $1)
     AND (
         scope NOT IN (4, 5) OR scope = 4 AND connection_id = ANY ($2::uuid[])
@@ -106,6 +154,9 @@ func (q *Queries) HoldingStops(ctx context.Context, arg HoldingStopsParams) ([]S
 			&i.EndedAt,
 			&i.EndedBy,
 			&i.HoldWindows,
+			&i.ProbeAt,
+			&i.Prober,
+			&i.Probes,
 		); err != nil {
 			return nil, err
 		}
@@ -120,10 +171,10 @@ func (q *Queries) HoldingStops(ctx context.Context, arg HoldingStopsParams) ([]S
 const insertStop = `-- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by, hold_windows
+    begin_at, end_at, planned, created_at, created_by, hold_windows, probe_at, probes
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-    $11, $12, $13, $14, $15, $16
+    $11, $12, $13, $14, $15, $16, $17, $18
 )
 ON CONFLICT (id) DO NOTHING
 `
@@ -145,6 +196,8 @@ type InsertStopParams struct {
 	CreatedAt    time.Time
 	CreatedBy    string
 	HoldWindows  bool
+	ProbeAt      time.Time
+	Probes       int
 }
 
 func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, error) {
@@ -165,6 +218,8 @@ func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, 
 		arg.CreatedAt,
 		arg.CreatedBy,
 		arg.HoldWindows,
+		arg.ProbeAt,
+		arg.Probes,
 	)
 	if err != nil {
 		return 0, err
@@ -173,7 +228,7 @@ func (q *Queries) InsertStop(ctx context.Context, arg InsertStopParams) (int64, 
 }
 
 const listStops = `-- name: ListStops :many
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops
 WHERE (created_at, id) < ($1::timestamptz, $2::uuid)
     AND ($3::text = '' OR project = '' OR project = $3)
     AND ($4::boolean OR ended_at IS NULL AND (end_at IS NULL OR end_at > $5::timestamptz))
@@ -224,6 +279,9 @@ func (q *Queries) ListStops(ctx context.Context, arg ListStopsParams) ([]Stop, e
 			&i.EndedAt,
 			&i.EndedBy,
 			&i.HoldWindows,
+			&i.ProbeAt,
+			&i.Prober,
+			&i.Probes,
 		); err != nil {
 			return nil, err
 		}
@@ -236,7 +294,7 @@ func (q *Queries) ListStops(ctx context.Context, arg ListStopsParams) ([]Stop, e
 }
 
 const lockStop = `-- name: LockStop :one
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops WHERE id = $1 FOR UPDATE
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE id = $1 FOR UPDATE
 `
 
 // Waits for claims that set work aside by it.
@@ -262,6 +320,9 @@ func (q *Queries) LockStop(ctx context.Context, id job.ID) (Stop, error) {
 		&i.EndedAt,
 		&i.EndedBy,
 		&i.HoldWindows,
+		&i.ProbeAt,
+		&i.Prober,
+		&i.Probes,
 	)
 	return i, err
 }
@@ -505,6 +566,15 @@ func (q *Queries) PruneStops(ctx context.Context, before time.Time) error {
 	return err
 }
 
+const removeStop = `-- name: RemoveStop :exec
+DELETE FROM stops WHERE id = $1
+`
+
+func (q *Queries) RemoveStop(ctx context.Context, id job.ID) error {
+	_, err := q.db.Exec(ctx, removeStop, id)
+	return err
+}
+
 const setOpenStops = `-- name: SetOpenStops :exec
 UPDATE meta SET stops = (
     SELECT count(*) FROM stops AS s WHERE s.ended_at IS NULL AND (s.end_at IS NULL OR s.end_at > $1::timestamptz)
@@ -515,6 +585,29 @@ UPDATE meta SET stops = (
 // than a reason to ask.
 func (q *Queries) SetOpenStops(ctx context.Context, now time.Time) error {
 	_, err := q.db.Exec(ctx, setOpenStops, now)
+	return err
+}
+
+const setProbe = `-- name: SetProbe :exec
+UPDATE stops SET prober = NULL, probe_at = $1, end_at = $2, probes = $3, note = $4 WHERE id = $5
+`
+
+type SetProbeParams struct {
+	ProbeAt time.Time
+	EndAt   time.Time
+	Probes  int
+	Note    string
+	ID      job.ID
+}
+
+func (q *Queries) SetProbe(ctx context.Context, arg SetProbeParams) error {
+	_, err := q.db.Exec(ctx, setProbe,
+		arg.ProbeAt,
+		arg.EndAt,
+		arg.Probes,
+		arg.Note,
+		arg.ID,
+	)
 	return err
 }
 
@@ -605,12 +698,16 @@ const stoppedJobs = `-- name: StoppedJobs :many
 SELECT job_id, connection_id, hold_key, state FROM job_state
 WHERE blocked = 'waits for the end of a pause' AND state IN (1, 5, 6)
     AND next_at > $1 AND claim_token IS NULL AND waits_for IS NULL
-ORDER BY next_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+    AND ($2::text = '' OR hold_key = $2 AND connection_id = $3::uuid) AND (NOT $4::boolean OR state = 5)
+ORDER BY next_at LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED
 `
 
 type StoppedJobsParams struct {
-	Now     time.Time
-	MaxRows int32
+	Now        time.Time
+	HoldKey    string
+	Connection job.ID
+	Repeats    bool
+	MaxRows    int32
 }
 
 type StoppedJobsRow struct {
@@ -620,9 +717,16 @@ type StoppedJobsRow struct {
 	State        job.State
 }
 
-// Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on.
+// Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on:
+// all, or those of a row of connection_ready, or of these those that wait to be repeated.
 func (q *Queries) StoppedJobs(ctx context.Context, arg StoppedJobsParams) ([]StoppedJobsRow, error) {
-	rows, err := q.db.Query(ctx, stoppedJobs, arg.Now, arg.MaxRows)
+	rows, err := q.db.Query(ctx, stoppedJobs,
+		arg.Now,
+		arg.HoldKey,
+		arg.Connection,
+		arg.Repeats,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -648,11 +752,14 @@ func (q *Queries) StoppedJobs(ctx context.Context, arg StoppedJobsParams) ([]Sto
 
 const stopsFor = `-- name: StopsFor :many
 
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY ($1::uuid[])
 UNION ALL
-SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY ($2::text[])
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND scope = 5 AND cause <> 2 AND hold_key = ANY ($2::text[])
+UNION ALL
+SELECT id, scope, project, connector, connection_id, hold_key, label, value, cause, note, begin_at, end_at, planned, created_at, created_by, ended_at, ended_by, hold_windows, probe_at, prober, probes FROM stops WHERE ended_at IS NULL AND cause = 2
+    AND connection_id = ANY ($1::uuid[]) AND hold_key = ANY ($2::text[])
 `
 
 type StopsForParams struct {
@@ -691,6 +798,9 @@ func (q *Queries) StopsFor(ctx context.Context, arg StopsForParams) ([]Stop, err
 			&i.EndedAt,
 			&i.EndedBy,
 			&i.HoldWindows,
+			&i.ProbeAt,
+			&i.Prober,
+			&i.Probes,
 		); err != nil {
 			return nil, err
 		}
@@ -700,6 +810,34 @@ func (q *Queries) StopsFor(ctx context.Context, arg StopsForParams) ([]Stop, err
 		return nil, err
 	}
 	return items, nil
+}
+
+const takeProbe = `-- name: TakeProbe :execrows
+UPDATE stops SET prober = $1, probe_at = $2, end_at = $3
+WHERE id = $4 AND cause = 2 AND ended_at IS NULL AND end_at > $5 AND (probe_at <= $5 OR prober = $1)
+`
+
+type TakeProbeParams struct {
+	Prober column.OptionalID
+	Until  time.Time
+	EndAt  time.Time
+	ID     job.ID
+	Now    time.Time
+}
+
+// Claims that set rows aside by the breaker are waited for.
+func (q *Queries) TakeProbe(ctx context.Context, arg TakeProbeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, takeProbe,
+		arg.Prober,
+		arg.Until,
+		arg.EndAt,
+		arg.ID,
+		arg.Now,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const wakeRunnable = `-- name: WakeRunnable :exec

@@ -54,6 +54,9 @@ type Refusal struct {
 	// Shared is set if a HELD refusal blocks every job of the connection, and not this
 	// one alone.
 	Shared bool
+	// Down is set if the target itself is ill: its name has no address, it takes no connection, or
+	// the TLS handshake fails. No policy of ours and no time of the caller's is the reason.
+	Down bool
 }
 
 func (e *Refusal) Error() string {

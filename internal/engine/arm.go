@@ -238,7 +238,10 @@ func (a *attempt) isLeased() bool {
 func stoppedFor(l *store.Leased, by *store.Stop) job.Deferred {
 	const least, most = time.Minute, 10 * time.Minute
 	d := job.Deferred{Kind: job.FailHeld, Message: job.Stopped, RetryAfter: patience(l, least, most)}
-	if left := by.End.Sub(l.Now); !by.End.IsZero() && left < d.RetryAfter {
+	if by.Breaker() && l.State != job.Claimed {
+		return d // each probe that fails makes one repeat due as the next one
+	}
+	if left := by.Until().Sub(l.Now); !by.Until().IsZero() && left < d.RetryAfter {
 		if d.RetryAfter = left; l.State == job.Claimed {
 			d.RetryAfter += store.StopHeadStart
 		}

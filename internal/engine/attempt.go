@@ -36,6 +36,10 @@ type attempt struct {
 	wait time.Duration
 	// armed is the store's answer to the intent.
 	armed *store.Armed
+	// probe is set while the attempt is the probe of a breaker.
+	probe *breakerProbe
+	// down reports that the target could not be reached.
+	down bool
 }
 
 // ready is what prepare has made ready for the arm and the send.
@@ -65,8 +69,11 @@ type ready struct {
 func (a *attempt) run(ctx context.Context) {
 	failpoint.Hit(failpoint.Claimed)
 	if stop := a.leased.Stopped; stop != nil {
-		a.giveBack(ctx, stoppedFor(a.leased, stop)) // without a request to its target
-		return
+		if !a.takeProbe(ctx, stop) {
+			a.giveBack(ctx, stoppedFor(a.leased, stop)) // without a request to its target
+			return
+		}
+		defer a.endProbe(store.ProbeUndecided, "")
 	}
 	if holder, waits := a.e.contents.holder(a.leased); waits && a.e.contents.blocks(ctx, holder) {
 		a.waitBehind(ctx, holder)
@@ -91,6 +98,7 @@ func (a *attempt) run(ctx context.Context) {
 		return
 	case refused != nil:
 		a.giveBack(ctx, *refused)
+		a.sawRefusal(ctx)
 		return
 	case a.present != nil:
 		a.settleLeased(*a.present)
@@ -104,6 +112,10 @@ func (a *attempt) run(ctx context.Context) {
 		return
 	}
 	failpoint.Hit(failpoint.Prepared)
+	if !a.sawOpen(ctx) {
+		a.giveBack(ctx, stoppedFor(a.leased, a.leased.Stopped))
+		return
+	}
 	a.armAndSend()
 }
 

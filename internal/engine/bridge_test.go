@@ -139,6 +139,18 @@ func (b *bridge) EndStop(ctx context.Context, project string, id job.ID, actor s
 	return wrote(ctx, b, func(ctx context.Context) (store.Stop, error) { return b.Store.EndStop(ctx, project, id, actor) })
 }
 
+func (b *bridge) TakeProbe(ctx context.Context, p store.Probe) (bool, error) {
+	return wrote(ctx, b, func(ctx context.Context) (bool, error) { return b.Store.TakeProbe(ctx, p) })
+}
+
+func (b *bridge) EndProbe(ctx context.Context, r store.ProbeResult) (stop store.Stop, counts bool, err error) {
+	stop, err = wrote(ctx, b, func(ctx context.Context) (s store.Stop, err error) {
+		s, counts, err = b.Store.EndProbe(ctx, r)
+		return s, err
+	})
+	return stop, counts, err
+}
+
 func (b *bridge) Quarantine(ctx context.Context, reason string) error {
 	_, err := wrote(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Store.Quarantine(ctx, reason) })
 	return err

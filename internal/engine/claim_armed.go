@@ -145,7 +145,7 @@ func (c *claimAndArm) prepareWithoutIO(l *store.Leased) (r ready, ok bool) {
 	}()
 	conn, _ := e.Connectors.Get(l.Connection.Connector)
 	idler, keeps := conn.(connector.Idler)
-	if !keeps || !idler.HasIdle() || l.Claims > 0 || l.CoolsDown() || l.SkipIfPresent > 0 {
+	if !keeps || !idler.HasIdle() || l.Stopped != nil || l.Claims > 0 || l.CoolsDown() || l.SkipIfPresent > 0 {
 		return ready{}, false
 	}
 	if _, waits := e.contents.holder(l); waits || !l.Spec.ReplyTo.IsZero() && l.ReplyTo == "" {

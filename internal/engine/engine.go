@@ -40,6 +40,9 @@ type Store interface {
 	Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error)
 	Apply(ctx context.Context, items []store.Change) ([]store.Applied, error)
 	Credential(ctx context.Context, connection job.ID) (store.Sealed, error)
+	// CreateStop opens breakers.
+	CreateStop(ctx context.Context, n store.NewStop) (stop store.Stop, created bool, err error)
+	store.Breakers
 	Meta(ctx context.Context) (store.Meta, error)
 }
 
@@ -97,6 +100,11 @@ type Config struct {
 	// Poll is how often due work is searched for when no hint comes: default 500 ms,
 	// at most store.HintAhead.
 	Poll time.Duration
+	// BreakAfter is how many tries in a row must fail for which the target itself is ill, of at
+	// least two jobs and within BreakWithin, until the breaker of their destination opens; 0: this
+	// engine opens none. It takes part in the probes of others.
+	BreakAfter  int
+	BreakWithin time.Duration
 	// Drain is how long a shutdown waits for sends under way: default 45 s.
 	Drain time.Duration
 }
@@ -136,6 +144,7 @@ type Engine struct {
 	contents    *contentLocks
 	notBefore   *notBefore
 	holds       *holds
+	breakers    *breakers
 }
 
 // New checks the configuration and makes an engine. Run starts it.
@@ -160,6 +169,9 @@ func New(c Config) (*Engine, error) {
 	if c.Senders < 1 || c.Senders > maxSenders || c.Lookers < 1 || c.Lookers > maxSenders {
 		return nil, fmt.Errorf("engine: senders and lookers must be 1 to %d", maxSenders)
 	}
+	if c.BreakAfter < 0 || c.BreakAfter > MaxBreakAfter || c.BreakAfter > 0 && (c.BreakWithin < MinBreakWithin || c.BreakWithin > MaxBreakWithin) {
+		return nil, fmt.Errorf("engine: a breaker opens after 1 to %d tries within %v to %v", MaxBreakAfter, MinBreakWithin, MaxBreakWithin)
+	}
 	if c.Grace < time.Second || c.Lease < time.Second {
 		return nil, errors.New("engine: grace and lease must be at least 1 s")
 	}
@@ -173,6 +185,7 @@ func New(c Config) (*Engine, error) {
 	e.contents = newContentLocks(cfg)
 	e.notBefore = &notBefore{Config: cfg, begun: c.Clock.Read().Time}
 	e.holds = &holds{Config: cfg}
+	e.breakers = &breakers{Config: cfg}
 	e.hard, e.kill = context.WithCancel(context.Background())
 	e.measure()
 	return e, nil

@@ -70,9 +70,13 @@ func (a *attempt) prepareOrRefuse(ctx context.Context) (refused *job.Deferred) {
 	if d := ownOpenTime(l, a.prepared); d > 0 {
 		ctx, cancel = context.WithTimeout(lease, d)
 		defer cancel()
+		if a.probe != nil {
+			a.holdProbe(ctx, a.probe.breaker, d+storeTimeout)
+		}
 	}
 	session, err := to.connector.Open(ctx, to.opening)
 	if err != nil {
+		a.down = isDown(err)
 		return refusal(err, job.FailTransient, to.opening.Credential)
 	}
 	a.session = session
@@ -137,6 +141,7 @@ func (a *attempt) readWatermark(ctx context.Context, to *target) *job.Deferred {
 	}
 	var err error
 	if a.watermark, err = observer.Watermark(ctx, to.opening); err != nil {
+		a.down = isDown(err)
 		return refusal(err, job.FailTransient, to.opening.Credential)
 	}
 	if i, ok := to.connector.(connector.Identifier); ok && a.account == "" {

@@ -110,7 +110,7 @@ func (o *look) run(ctx context.Context) {
 		o.traced(tracing.Decide, func() { o.settleLeased(job.LookDue{}) })
 	case held && d.Action != job.ActNothing:
 		o.waitForLogin()
-	case d.Action == job.ActRearm && l.Stopped != nil:
+	case d.Action == job.ActRearm && l.Stopped != nil && !l.Stopped.LetsRepeat(l.Now):
 		o.settleLeased(stoppedFor(l, l.Stopped))
 	case d.Action == job.ActRearm:
 		o.traced(tracing.Attempt, func() { o.replay(ctx) })
@@ -156,6 +156,13 @@ func (o *look) replay(ctx context.Context) {
 	}
 	first := roundFirst(attempts, l.Round)
 	a := &attempt{task: o.task, first: &first}
+	if l.Stopped != nil {
+		if !a.takeProbe(ctx, l.Stopped) {
+			o.settleLeased(stoppedFor(l, l.Stopped))
+			return
+		}
+		defer a.endProbe(store.ProbeUndecided, "")
+	}
 	lease := a.keepLease(ctx)
 	o.work.About(attempts[first.Number-1:]...)
 	defer a.closeSession()
@@ -164,6 +171,7 @@ func (o *look) replay(ctx context.Context) {
 	if refused != nil {
 		if !lost && ctx.Err() == nil {
 			o.settleLeased(e.credentials.renewDeferred(ctx, &l.Connection, *refused))
+			a.sawRefusal(ctx)
 		}
 		return
 	}
@@ -172,6 +180,10 @@ func (o *look) replay(ctx context.Context) {
 	}
 	if !o.stillReplays() {
 		o.settleLeased(job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second})
+		return
+	}
+	if !a.sawOpen(ctx) {
+		o.settleLeased(stoppedFor(l, l.Stopped))
 		return
 	}
 	a.armAndSend()

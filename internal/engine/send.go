@@ -42,6 +42,7 @@ func (a *attempt) send() {
 	a.work.Saw(outcome)
 	armed.Snapshot.Complete(&l.Spec)
 	a.settle(&armed.Snapshot, outcome, job.ID{})
+	a.sawOutcome(&outcome)
 	failpoint.Hit(failpoint.Settled)
 }
 

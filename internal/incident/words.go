@@ -34,6 +34,8 @@ func holdWords(c Cause) string {
 		return "the credential cannot be used: " + strings.ToLower(strings.ReplaceAll(c.Auth.String(), "_", " "))
 	case store.HoldPaused:
 		return "a pause holds the jobs"
+	case store.HoldBreaker:
+		return "the circuit breaker is open: the target could not be reached, did not answer, or answered 5xx"
 	default:
 		return "the platform limits the rate, or cannot be asked"
 	}
@@ -70,6 +72,8 @@ func heldAdvice(c Cause) string {
 		return "Supply a new credential (fireonce connections credential, or a login). Then the jobs start by themselves."
 	case store.HoldPaused:
 		return "End the pause when the jobs may be sent: fireonce pauses shows it, fireonce resume or fireonce connections resume ends it."
+	case store.HoldBreaker:
+		return "Repair the target. A probe that succeeds lets the jobs start: fireonce pauses shows the next one, fireonce resume does not wait for it."
 	default:
 		return "Nothing has to be done: it ends by itself."
 	}

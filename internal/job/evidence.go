@@ -51,6 +51,8 @@ type (
 		// request. False if that is not known, as after a deadline of ours, an error of the
 		// network or a gateway's answer.
 		PeerEnded bool
+		// Down is set if the target itself is ill: it gave no answer, or a 5xx.
+		Down bool
 	}
 	// LeaseOver reports that the lease of a claim ran out.
 	LeaseOver struct{}

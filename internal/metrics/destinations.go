@@ -20,7 +20,9 @@ import (
 //   - a scrape names at most `most` destinations, those with the most failures, and adds up the
 //     others as otherLabel. A name keeps its place for at least nameKept, and so long it is
 //     served even with zeros: the number of series that one server makes in a day is bounded;
-//   - memory is bounded, too: tries at a destination that finds no room count as others'.
+//   - memory is bounded, too: tries at a destination that finds no room count as others';
+//   - a destination whose circuit breaker is open is hardly tried. It is named before those that
+//     fail, as the database has it, so that it is still seen.
 
 const (
 	// tryWindow is how long a try counts, in steps of tryStep.
@@ -57,6 +59,8 @@ type tries struct {
 	of [4]string
 	// named is when it got its place; zero: it is not named.
 	named time.Time
+	// open reports that its circuit breaker is open.
+	open bool
 }
 
 // to moves the window on to a step.
@@ -94,6 +98,8 @@ type destinations struct {
 	most    int
 	tracked map[destination]*tries
 	other   tries
+	// open are the open circuit breakers of destinations that are not tracked.
+	open int64
 }
 
 func stepOf(at time.Time) int64 { return at.UnixNano() / int64(tryStep) }
@@ -102,28 +108,36 @@ func (d *destinations) add(at time.Time, conn *store.Connection, holdKey string,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	step, to := stepOf(at), destination{conn.ID, holdKey}
-	t := d.tracked[to]
-	if t == nil {
-		if len(d.tracked) >= mostTracked {
-			d.forget(step)
-		}
-		if len(d.tracked) >= mostTracked {
-			d.other.add(step, ok)
-			return
-		}
-		t = &tries{step: step, of: [4]string{
-			label(conn.Project), label(conn.Connector), label(cmp.Or(conn.Key, conn.ID.String())), label(holdKey),
-		}}
-		d.tracked[to] = t
+	if t := d.track(step, to, conn); t != nil {
+		t.add(step, ok)
+		return
 	}
-	t.add(step, ok)
+	d.other.add(step, ok)
+}
+
+// track returns what is counted of a destination; nil: there is no room for it.
+func (d *destinations) track(step int64, to destination, conn *store.Connection) *tries {
+	if t := d.tracked[to]; t != nil {
+		return t
+	}
+	if len(d.tracked) >= mostTracked {
+		d.forget(step)
+	}
+	if len(d.tracked) >= mostTracked {
+		return nil
+	}
+	t := &tries{step: step, of: [4]string{
+		label(conn.Project), label(conn.Connector), label(cmp.Or(conn.Key, conn.ID.String())), label(to.holdKey),
+	}}
+	d.tracked[to] = t
+	return t
 }
 
 // forget drops destinations without a try in the window, unless they are named.
 func (d *destinations) forget(step int64) {
 	for to, t := range d.tracked {
 		t.to(step)
-		if ok, failed := t.sums(); ok+failed == 0 && t.named.IsZero() {
+		if ok, failed := t.sums(); ok+failed == 0 && t.named.IsZero() && !t.open {
 			delete(d.tracked, to)
 		}
 	}
@@ -145,9 +159,10 @@ func label(text string) string {
 	return text
 }
 
-// named returns the destinations to name now, and the sums of the others with the numbers of
-// destinations that were tried, and of those at which every try failed.
-func (d *destinations) named(at time.Time) (out []*tries, other [2]int64, tried, failing int) {
+// named returns the destinations to name now, and the sums of the others (tries that worked and that
+// failed, and open breakers), with the numbers of destinations that were tried, and of those at which
+// every try failed.
+func (d *destinations) named(at time.Time) (out []*tries, other [3]int64, tried, failing int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	step := stepOf(at)
@@ -159,17 +174,17 @@ func (d *destinations) named(at time.Time) (out []*tries, other [2]int64, tried,
 		if ok+failed > 0 {
 			tried++
 		}
-		if failed > 0 {
+		if failed > 0 && ok == 0 {
+			failing++
+		}
+		if failed > 0 || t.open {
 			bad = append(bad, t)
-			if ok == 0 {
-				failing++
-			}
 		}
 	}
 	slices.SortFunc(bad, func(a, b *tries) int {
 		_, aFailed := a.sums()
 		_, bFailed := b.sums()
-		return cmp.Or(cmp.Compare(bFailed, aFailed), slices.Compare(a.of[:], b.of[:]))
+		return cmp.Or(cmp.Compare(count(b.open), count(a.open)), cmp.Compare(bFailed, aFailed), slices.Compare(a.of[:], b.of[:]))
 	})
 	worst := bad[:min(len(bad), d.most)]
 	places := d.most
@@ -188,18 +203,26 @@ func (d *destinations) named(at time.Time) (out []*tries, other [2]int64, tried,
 		}
 	}
 	other[0], other[1] = d.other.sums()
+	other[2] = d.open
 	for _, t := range d.tracked {
 		if !t.named.IsZero() {
 			out = append(out, copyOf(t))
 			continue
 		}
 		ok, failed := t.sums()
-		other[0], other[1] = other[0]+ok, other[1]+failed
+		other[0], other[1], other[2] = other[0]+ok, other[1]+failed, other[2]+count(t.open)
 	}
 	return out, other, tried, failing
 }
 
 func copyOf(t *tries) *tries { c := *t; return &c }
+
+func count(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
 
 // NameDestinations sets how many destinations a scrape names, at most MostNamed; 0: none, and all
 // are counted as others. It is called before the first try.
@@ -231,12 +254,16 @@ var (
 	destinationTries = desc("destination_tries",
 		"Tries of the last 10 minutes at the destinations with the most failures, and at all others together.",
 		"project", "connector", "connection", "destination", "result")
+	breakersOpen = desc("breakers_open",
+		"Circuit breakers that are open, of destinations that are named, and of all others together.",
+		"project", "connector", "connection", "destination")
 	destinationCount = desc("destinations", "Destinations that were tried in the last 10 minutes, and those at which every try failed. Counted up to 4,096.", "state")
 )
 
 // Describe implements prometheus.Collector.
 func (*destinations) Describe(ch chan<- *prometheus.Desc) {
 	ch <- destinationTries
+	ch <- breakersOpen
 	ch <- destinationCount
 }
 
@@ -246,16 +273,17 @@ func (d *destinations) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
 	}
-	seen := make(map[[4]string][2]int64, len(named)+1)
+	seen := make(map[[4]string][3]int64, len(named)+1)
 	for _, t := range named {
 		// Two may have one name, if it was cut.
 		ok, failed := t.sums()
-		seen[t.of] = [2]int64{seen[t.of][0] + ok, seen[t.of][1] + failed}
+		seen[t.of] = [3]int64{seen[t.of][0] + ok, seen[t.of][1] + failed, seen[t.of][2] + count(t.open)}
 	}
 	seen[[4]string{otherLabel, otherLabel, otherLabel, otherLabel}] = other
 	for of, n := range seen {
 		gauge(destinationTries, n[0], append(of[:], "ok")...)
 		gauge(destinationTries, n[1], append(of[:], "failed")...)
+		gauge(breakersOpen, n[2], of[:]...)
 	}
 	gauge(destinationCount, int64(tried), "tried")
 	gauge(destinationCount, int64(failing), "failing")

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,6 +68,83 @@ func (c customers) named() (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// open returns the served breakers, as "destination number", sorted, of those that are open.
+func (c customers) open() (out []string) {
+	c.Helper()
+	families, err := c.m.registry.Gather()
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, f := range families {
+		for _, s := range f.GetMetric() {
+			if n := s.GetGauge().GetValue(); f.GetName() == "fireonce_breakers_open" && n > 0 {
+				for _, p := range s.GetLabel() {
+					if p.GetName() == "destination" {
+						out = append(out, fmt.Sprint(p.GetValue(), " ", n))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// database has breakers, and one connection.
+type database struct {
+	Database
+	conn  *store.Connection
+	stops []store.Stop
+	reads int
+}
+
+func (d *database) ListStops(context.Context, store.StopQuery) (store.StopPage, error) {
+	return store.StopPage{Stops: d.stops}, nil
+}
+
+func (d *database) Connection(_ context.Context, ref store.Ref) (store.Connection, error) {
+	if d.reads++; ref.ID != d.conn.ID {
+		return store.Connection{}, store.ErrNotFound
+	}
+	return *d.conn, nil
+}
+
+// TestOpenBreakersAreNamed: a destination whose breaker is open is named, although it is hardly tried,
+// and before those that fail. Without a place it counts with the others.
+func TestOpenBreakersAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCustomers(t, 2)
+		db := &database{conn: c.conn}
+		for _, to := range []string{"a", "b", "c"} {
+			db.stops = append(db.stops, store.Stop{Scope: store.StopDestination, Connection: c.conn.ID, Destination: to, Cause: store.StoppedByBreaker})
+		}
+		db.stops = append(db.stops,
+			store.Stop{Scope: store.StopDestination, Destination: "a", Cause: store.StoppedByPerson},
+			store.Stop{Scope: store.StopDestination, Connection: job.ID{9}, Destination: "gone", Cause: store.StoppedByBreaker})
+		read := func(some bool, want ...string) {
+			t.Helper()
+			if err := c.m.destinations.read(t.Context(), db, some); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.open(); !slices.Equal(got, want) {
+				t.Errorf("open: %q, want %q", got, want)
+			}
+		}
+		c.try("worse", 9)
+		c.try("b", 1)
+		read(true, "a 1", "b 1", "other 2")
+		c.want("named", "a 0/0", "b 0/1", "other 0/9")
+		reads := db.reads
+		time.Sleep(30 * time.Minute)
+		read(true, "a 1", "b 1", "other 2")
+		if db.reads > reads+2 {
+			t.Errorf("%d connections read again", db.reads-reads)
+		}
+		read(false)
+		c.want("closed, names keep their places", "a 0/0", "b 0/0", "other 0/0")
+	})
 }
 
 func (c customers) want(what string, want ...string) {

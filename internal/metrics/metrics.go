@@ -36,7 +36,7 @@ type Metrics struct {
 	effects, prevented, doubly *prometheus.CounterVec
 	ended, calls, failures     *prometheus.CounterVec
 	deferrals, questions       *prometheus.CounterVec
-	firings                    *prometheus.CounterVec
+	firings, breakers          *prometheus.CounterVec
 	takenUp                    prometheus.Counter
 	startLag, took             prometheus.Histogram
 
@@ -72,6 +72,10 @@ func New(version, worker string) *Metrics {
 	m.firings = counter("firings_total", "Firings of schedules that were decided, by their outcome.", "outcome")
 	m.calls = counter("calls_total", "Calls of the API that ended.", "procedure", "code")
 	m.failures = counter("store_failures_total", "Calls of the engine to the store that failed.", "operation")
+	m.breakers = counter("breaker_changes_total", "Circuit breakers that this server opened and closed, and their probes that failed.", "change")
+	for _, change := range []string{BreakerOpened, BreakerClosed, ProbeFailed} {
+		m.breakers.WithLabelValues(change)
+	}
 	m.startLag = histogram("start_lag_seconds", "Time from a job's scheduled time to the intent of its first attempt.", lagBuckets)
 	m.took = histogram("call_duration_seconds", "Time that unary calls of the API took.", callBuckets)
 	m.takenUp = prometheus.NewCounter(prometheus.CounterOpts{
@@ -86,6 +90,7 @@ func New(version, worker string) *Metrics {
 	)
 	m.guarantee.begin(time.Now())
 	m.destinations.most, m.destinations.tracked = DefaultNamed, make(map[destination]*tries)
+	m.vitals.breakers = &m.destinations
 	m.zero()
 	return m
 }
@@ -175,6 +180,20 @@ func (m *Metrics) Armed(connector string, class job.Class, number int, lag time.
 	m.attempts.WithLabelValues(connector, class.String()).Inc()
 	if number == 1 {
 		m.startLag.Observe(max(0, lag.Seconds()))
+	}
+}
+
+// What changes of a breaker are counted as.
+const (
+	BreakerOpened = "opened"
+	BreakerClosed = "closed"
+	ProbeFailed   = "probe_failed"
+)
+
+// BreakerChanged counts a change of a breaker.
+func (m *Metrics) BreakerChanged(change string) {
+	if m != nil {
+		m.breakers.WithLabelValues(change).Inc()
 	}
 }
 
@@ -273,7 +292,7 @@ func (m *Metrics) Called(procedure, code string, unary bool, took time.Duration)
 }
 
 // Watch makes scrapes measure the database. It is called once, when the store is open.
-func (m *Metrics) Watch(s store.Monitoring) {
+func (m *Metrics) Watch(s Database) {
 	if m != nil {
 		m.vitals.watch(s)
 	}

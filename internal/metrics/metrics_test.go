@@ -50,6 +50,7 @@ func TestGuarantee(t *testing.T) {
 
 // measured is a database whose measurements take time.
 type measured struct {
+	Database
 	takes time.Duration
 	err   error
 	asked int

@@ -29,8 +29,10 @@ const (
 // vitals keeps the last measurement.
 type vitals struct {
 	mu    sync.Mutex
-	store store.Monitoring
-	last  Reading
+	store Database
+	// breakers gets the circuit breakers that are open.
+	breakers *destinations
+	last     Reading
 	// next is when the last measurement may be replaced.
 	next time.Time
 	// pending is closed when the measurement under way has ended; nil: none is under way.
@@ -49,7 +51,14 @@ type Reading struct {
 
 var errNoStore = errors.New("the database is not open yet")
 
-func (v *vitals) watch(s store.Monitoring) {
+// Database is what is measured.
+type Database interface {
+	store.Monitoring
+	ListStops(ctx context.Context, q store.StopQuery) (store.StopPage, error)
+	Connection(ctx context.Context, ref store.Ref) (store.Connection, error)
+}
+
+func (v *vitals) watch(s Database) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.store = s
@@ -103,7 +112,7 @@ func (v *vitals) begin() chan struct{} {
 }
 
 // measure measures once, for all callers.
-func (v *vitals) measure(s store.Monitoring) {
+func (v *vitals) measure(s Database) {
 	ctx, cancel := context.WithTimeout(context.Background(), vitalsTimeout)
 	defer cancel()
 	begun := time.Now()
@@ -111,6 +120,9 @@ func (v *vitals) measure(s store.Monitoring) {
 	var meta store.Meta
 	if err == nil {
 		meta, err = s.Meta(ctx)
+	}
+	if err == nil {
+		err = v.breakers.read(ctx, s, meta.Stops > 0)
 	}
 	took := time.Since(begun)
 	v.mu.Lock()

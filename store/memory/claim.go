@@ -72,9 +72,12 @@ func (t *tx) claimable(r *record) bool {
 
 // serve claims up to n jobs of a queue.
 func (t *tx) serve(q *queue, n int, p store.ClaimParams, room *store.Room) []store.Leased {
-	n = int(room.Left(q.conn.Project, q.conn.ID, int64(min(n, t.capacity(q.conn)))))
-	if n <= 0 {
+	n = int(room.Left(q.conn.Project, q.conn.ID, min(int64(min(n, t.capacity(q.conn))), q.most)))
+	if n <= 0 || q.stoppedUntil.After(t.now) {
 		return nil
+	}
+	if q.stops.Probed(t.now) {
+		q.stoppedUntil = q.stops.SetAside(t.now, true)
 	}
 	var out []store.Leased
 	var rest []*record

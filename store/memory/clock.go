@@ -75,6 +75,7 @@ func (s *Store) step(step store.ClockStep) {
 			c.bucketAt += step.By
 		}
 	}
+	s.stepStops(over, by)
 	for owner, mark := range s.cooling {
 		mark.ArmedAt = mark.ArmedAt.Add(by)
 		s.cooling[owner] = mark
@@ -91,6 +92,13 @@ func (s *Store) step(step store.ClockStep) {
 	}
 	if by < 0 {
 		s.stepPast(from, to)
+	}
+}
+
+// stepStops moves the times of the next probes of breakers.
+func (s *Store) stepStops(over time.Time, by time.Duration) {
+	for i := range s.stops {
+		s.stops[i].ProbeAt = ahead(s.stops[i].ProbeAt, over, by)
 	}
 }
 

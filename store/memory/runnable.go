@@ -59,8 +59,10 @@ type queue struct {
 	key  runnableKey
 	conn *connection
 	jobs []*record
-	// stops are over the row. passes reports that jobs has only the notices, which pass them.
+	// stops are over the row, and most is how many jobs pass them. passes reports that jobs has only the
+	// notices, which pass them.
 	stops  store.RowStops
+	most   int64
 	passes bool
 }
 
@@ -94,16 +96,20 @@ func (t *tx) queues() []*queue {
 	return out
 }
 
-// stopQueue finds the stops over a queue, and leaves only the notices in it that pass them, if there
-// are any.
+// stopQueue finds the stops over a queue, and leaves only the notices in it where they alone pass them,
+// if there are any.
 func (t *tx) stopQueue(q *queue) {
 	target := store.StopTarget{Project: q.conn.Project, Connector: q.conn.Connector, Connection: q.conn.ID, HoldKey: q.key.hold}
-	if q.stops = store.StopsOverRow(t.stops, target, t.now); !q.stops.Passed() {
+	q.stops = store.StopsOverRow(t.stops, target, t.now)
+	var only bool
+	if q.most, only = q.stops.Lets(store.MaxBatch, t.now); !only {
 		return
 	}
 	notices := slices.DeleteFunc(slices.Clone(q.jobs), func(r *record) bool { return !r.job.IsNotice() })
 	if q.passes = len(notices) > 0; q.passes {
 		q.jobs = notices
+	} else {
+		q.most = 0
 	}
 }
 
@@ -121,9 +127,10 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
-	if q.stops.All != nil && !q.passes {
+	switch {
+	case q.most == 0:
 		at = later(at, q.stops.SetAside(t.now, false))
-	} else if q.stops.All != nil { // the others are looked at then
+	case q.passes: // the others are looked at then
 		at = earlier(at, q.stops.SetAside(t.now, false))
 	}
 	for _, other := range []time.Time{q.rateLimitedUntil, q.stoppedUntil, t.pacedUntil(q.conn), q.servedAt} {

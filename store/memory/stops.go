@@ -26,25 +26,27 @@ func (s *Store) CreateStop(ctx context.Context, n store.NewStop) (store.Stop, bo
 			}
 		}
 		t.stops = slices.DeleteFunc(t.stops, func(s store.Stop) bool { return stopForgotten(&s, t.now) })
-		open, most := 0, store.MaxNarrowStops
-		if made.Scope.Wide() {
-			most = store.MaxWideStops
-		}
+		var open int64
 		for i := range t.stops {
 			other := &t.stops[i]
 			if !other.Open(t.now) {
 				continue
 			}
 			if other.Same(&made) {
-				other.Note = made.Note
+				if !made.Breaker() {
+					other.Note = made.Note
+				}
 				return *other, nil
 			}
-			if other.Scope.Wide() == made.Scope.Wide() {
+			if other.Scope.Wide() == made.Scope.Wide() && other.Breaker() == made.Breaker() {
 				open++
 			}
 		}
-		if open >= most {
+		if open >= made.MostOpen() {
 			return made, fmt.Errorf("%w: %d stops have not ended", store.ErrQuota, open)
+		}
+		if made.Breaker() {
+			t.replaceBreaker(&made)
 		}
 		if slices.ContainsFunc(t.stops, func(s store.Stop) bool { return s.ID == made.ID }) {
 			return made, fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, made.ID)
@@ -53,6 +55,17 @@ func (s *Store) CreateStop(ctx context.Context, n store.NewStop) (store.Stop, bo
 		return made, nil
 	})
 	return stop, created, err
+}
+
+// replaceBreaker removes the last breaker of a destination.
+func (t *tx) replaceBreaker(made *store.Stop) {
+	t.stops = slices.DeleteFunc(t.stops, func(last store.Stop) bool {
+		of := last.Breaker() && last.Destination == made.Destination && last.Connection == made.Connection
+		if of {
+			made.Reopen(&last, t.now)
+		}
+		return of
+	})
 }
 
 // stopForgotten reports whether a stop has ended so long ago that it is listed no longer.
@@ -70,7 +83,7 @@ func (s *Store) EndStop(ctx context.Context, project string, id job.ID, actor st
 			}
 			if stop.Open(t.now) {
 				stop.Ended, stop.EndedBy = t.now, actor
-				t.wakeStopped()
+				t.endStop(stop)
 			}
 			return *stop, nil
 		}
@@ -78,13 +91,13 @@ func (s *Store) EndStop(ctx context.Context, project string, id job.ID, actor st
 	})
 }
 
-// wakeStopped makes due what stops have put off, repeats first. What another stop covers is put
-// off again.
-func (t *tx) wakeStopped() {
+// endStop makes due what stops have put off, repeats first: under a breaker's hold key, or all. What
+// another stop covers is put off again.
+func (t *tx) endStop(stop *store.Stop) {
 	start := t.now
 	for _, r := range t.active {
 		j := r.job
-		if j.Blocked != job.Stopped || !j.ClaimToken.IsZero() || !j.NextAt.After(t.now) || !j.WaitsFor.IsZero() {
+		if !t.wakes(r) || stop.Breaker() && !isOf(stop, j.Connection, j.HoldKey) {
 			continue
 		}
 		if j.State == job.Ambiguous {
@@ -93,10 +106,78 @@ func (t *tx) wakeStopped() {
 		j.NextAt = t.now
 		t.put(r, j)
 	}
-	for _, row := range t.rows {
-		row.stoppedUntil = start
+	for k, row := range t.rows {
+		if !stop.Breaker() || isOf(stop, k.conn, k.hold) {
+			row.stoppedUntil = start
+		}
 	}
 	t.hint[store.WatchWork] = true
+}
+
+// wakes reports whether a job waits for the end of a stop, and may be made due.
+func (t *tx) wakes(r *record) bool {
+	j := &r.job
+	return j.Blocked == job.Stopped && j.ClaimToken.IsZero() && j.NextAt.After(t.now) && j.WaitsFor.IsZero()
+}
+
+// setAside has claims leave the rows of a breaker's destination alone until a time.
+func (t *tx) setAside(stop *store.Stop, until time.Time) {
+	for k, row := range t.rows {
+		if isOf(stop, k.conn, k.hold) {
+			row.stoppedUntil = until
+		}
+	}
+}
+
+// isOf reports whether a breaker is of a connection's destination.
+func isOf(breaker *store.Stop, conn job.ID, hold string) bool {
+	return breaker.Connection == conn && breaker.Destination == hold
+}
+
+// TakeProbe implements store.Store.
+func (s *Store) TakeProbe(ctx context.Context, p store.Probe) (bool, error) {
+	return call(ctx, s, "take probe", func(t *tx) (bool, error) {
+		i := slices.IndexFunc(t.stops, func(s store.Stop) bool { return s.ID == p.Breaker })
+		return i >= 0 && t.stops[i].TakeProbe(p, t.now), nil
+	})
+}
+
+// EndProbe implements store.Store.
+func (s *Store) EndProbe(ctx context.Context, r store.ProbeResult) (store.Stop, bool, error) {
+	counts := false
+	stop, err := call(ctx, s, "end probe", func(t *tx) (store.Stop, error) {
+		i := slices.IndexFunc(t.stops, func(s store.Stop) bool { return s.ID == r.Breaker })
+		if i < 0 {
+			return store.Stop{}, store.ErrNotFound
+		}
+		stop := &t.stops[i]
+		switch counts = stop.EndProbe(r, t.now); {
+		case !counts:
+		case r.Verdict == store.ProbeWell:
+			t.endStop(stop)
+		default:
+			t.awaitProbe(stop)
+		}
+		return *stop, nil
+	})
+	return stop, counts, err
+}
+
+// awaitProbe makes a repeat under a key due as the next probe.
+func (t *tx) awaitProbe(stop *store.Stop) {
+	var next *record
+	for _, r := range t.active {
+		j := &r.job
+		if t.wakes(r) && j.State == job.Ambiguous && isOf(stop, j.Connection, j.HoldKey) && (next == nil || j.NextAt.Before(next.job.NextAt)) {
+			next = r
+		}
+	}
+	if next != nil {
+		j := next.job
+		j.NextAt = stop.Repeats()
+		t.put(next, j)
+	}
+	t.setAside(stop, stop.Rows())
 }
 
 // stopOver returns the stop in force over a job.

@@ -140,5 +140,12 @@ func (t *tx) holds() map[store.HeldBy]int64 {
 			add(c, store.HoldPaused)
 		}
 	}
+	for i := range t.stops {
+		if b := &t.stops[i]; b.Breaker() && b.InForce(t.now) {
+			if c := t.conns[b.Connection]; c != nil {
+				add(c, store.HoldBreaker)
+			}
+		}
+	}
 	return store.CountHolds(held)
 }

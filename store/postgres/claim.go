@@ -25,7 +25,8 @@ import (
 //     one: claims do not read it until that changes;
 //   - a row that a stop covers is set aside until a time, under a lock of the stop, so that its
 //     end finds the row. Notices in it that pass the stop are claimed: the row is not set aside
-//     while one is due, and is looked at again soon while one is under way;
+//     while one is due, and is looked at again soon while one is under way. A breaker whose probe
+//     is due lets one job of its row through;
 //   - the use of a connection's bounds is read and written under its claim lock, a row of
 //     connection_claims, which claims take if it is free. A claim that finds none free waits
 //     for one, so that no claim stays without jobs forever;
@@ -252,7 +253,7 @@ func (c *claimer) target(k runnableKey) store.StopTarget {
 func (c *claimer) findNotices(ctx context.Context) error {
 	var conns []job.ID
 	for _, r := range c.rows {
-		if r.stops.Passed() {
+		if r.stops.Passed(c.now) {
 			conns = append(conns, r.conn)
 		}
 	}
@@ -274,7 +275,7 @@ func (c *claimer) findNotices(ctx context.Context) error {
 		}
 	}
 	for _, r := range c.rows {
-		if r.notices, r.due = false, nil; r.stops.Passed() {
+		if r.notices, r.due = false, nil; r.stops.Passed(c.now) {
 			r.notices, r.due = open[r.runnableKey], due[r.runnableKey]
 		}
 	}
@@ -289,8 +290,8 @@ func (c *claimer) passNotices(ctx context.Context) error {
 	var conns []job.ID
 	var holds []string
 	for _, r := range c.rows {
-		n := c.room.Left(c.conns[r.conn].Project, r.conn, min(part, c.left, r.lock.capacity, int64(len(r.due))))
-		if n <= 0 {
+		n, _ := r.stops.Lets(min(part, c.left, r.lock.capacity, int64(len(r.due))), c.now)
+		if n = c.room.Left(c.conns[r.conn].Project, r.conn, n); n <= 0 {
 			continue
 		}
 		c.reserve(r, n)
@@ -325,7 +326,7 @@ func (c *claimer) reserve(r *runnableRow, n int64) {
 	c.left, r.lock.capacity, r.lock.took = c.left-n, r.lock.capacity-n, r.lock.took+n
 }
 
-// unstopped returns the rows that no stop covers.
+// unstopped returns the rows that no stop covers, and those of which one job is let through.
 func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 	keys := make([]runnableKey, len(c.rows))
 	for i, r := range c.rows {
@@ -336,7 +337,8 @@ func (c *claimer) unstopped(ctx context.Context) ([]*runnableRow, error) {
 	}
 	var active []*runnableRow
 	for _, r := range c.rows {
-		if r.stops = store.StopsOverRow(c.stops, c.target(r.runnableKey), c.now); r.stops.All == nil {
+		r.stops = store.StopsOverRow(c.stops, c.target(r.runnableKey), c.now)
+		if most, notices := r.stops.Lets(1, c.now); most > 0 && !notices {
 			active = append(active, r)
 		}
 	}
@@ -381,8 +383,8 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 	p := pgdb.LockDueParams{Now: c.now, Base: c.base}
 	for _, r := range active {
 		project := c.conns[r.conn].Project
-		n := c.room.Left(project, r.conn, min(part, left, r.lock.capacity-reserved[r.lock]))
-		if n <= 0 {
+		n, _ := r.stops.Lets(min(part, left, r.lock.capacity-reserved[r.lock]), c.now)
+		if n = c.room.Left(project, r.conn, n); n <= 0 {
 			continue
 		}
 		c.room.Take(project, r.conn, n)
@@ -411,7 +413,7 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 		n := got[r.runnableKey]
 		c.room.Take(c.conns[r.conn].Project, r.conn, n-want[r.runnableKey])
 		r.lock.capacity, r.lock.took = r.lock.capacity-n, r.lock.took+n
-		if n == want[r.runnableKey] {
+		if n == want[r.runnableKey] && r.stops.All == nil {
 			more = append(more, r)
 		}
 	}
@@ -574,7 +576,7 @@ func (c *claimer) leave(ctx context.Context) error {
 	}
 	p.StoppedUntils = make([]time.Time, len(left))
 	for i, r := range left {
-		if r.stops.All != nil && len(r.due) == 0 {
+		if r.stops.All != nil && (len(r.due) == 0 || r.stops.Probed(c.now)) {
 			p.StoppedUntils[i], c.aside = r.stops.SetAside(c.now, r.notices), true
 		}
 	}

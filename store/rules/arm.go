@@ -87,7 +87,7 @@ func wanted(a *store.Arm, j *Armable) error {
 		return err
 	}
 	switch {
-	case j.Stop != nil:
+	case j.Stop != nil && !j.Stop.Admits(j.ClaimToken, j.Now):
 		return &store.StoppedError{By: *j.Stop}
 	case j.Held:
 		return store.ErrHeld

@@ -132,11 +132,18 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 		return 0, err
 	}
 	of := store.StopTarget{Project: conn.Project, Connector: conn.Connector, Connection: conn.ID, HoldKey: r.HoldKey}
-	if over := store.StopsOverRow(stops, of, c.now); over.All != nil {
+	over := store.StopsOverRow(stops, of, c.now)
+	n, notices := over.Lets(n, c.now)
+	if over.All != nil {
 		if c.starts {
-			return 0, nil // a notice may be due, and is another job
+			return 0, nil // another job may be due, a notice too
 		}
-		return c.serveStopped(ctx, r, n, conn, stops, over)
+		if n == 0 || notices {
+			return c.serveStopped(ctx, r, n, conn, stops, over)
+		}
+		if err := c.setAside(ctx, r, over, false); err != nil {
+			return 0, err
+		}
 	}
 	n = c.room.Left(conn.Project, conn.ID, min(n, conn.capacity))
 	if n <= 0 {
@@ -176,13 +183,13 @@ func (c *claimer) served(ctx context.Context, r sqlitedb.RunnableRowsRow, conn *
 }
 
 // serveStopped claims up to n of the notices in a row that pass the stop over it, and sets the row aside
-// unless more are due.
+// unless more are due that may be taken now.
 func (c *claimer) serveStopped(
 	ctx context.Context, r sqlitedb.RunnableRowsRow, n int64, conn *claimed, stops []store.Stop, over store.RowStops,
 ) (int64, error) {
 	var open bool
 	var due []*shareddb.OpenNoticesRow
-	if over.Passed() {
+	if over.Passed(c.now) {
 		var err error
 		if open, due, err = c.notices(ctx, r); err != nil {
 			return 0, err
@@ -204,11 +211,16 @@ func (c *claimer) serveStopped(
 			return n, err
 		}
 	}
-	if n < int64(len(due)) {
+	if n < int64(len(due)) && !over.Probed(c.now) {
 		return n, nil
 	}
+	return n, c.setAside(ctx, r, over, open)
+}
+
+// setAside sets a row aside that a stop covers. open reports that notices are under way which pass it.
+func (c *claimer) setAside(ctx context.Context, r sqlitedb.RunnableRowsRow, over store.RowStops, open bool) error {
 	c.aside++
-	return n, named("runnable row", c.q.SetAside(ctx, sqlitedb.SetAsideParams{
+	return named("runnable row", c.q.SetAside(ctx, sqlitedb.SetAsideParams{
 		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, StoppedUntil: over.SetAside(c.now, open),
 	}))
 }

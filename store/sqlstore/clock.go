@@ -27,6 +27,7 @@ func StepParts(q *shareddb.Queries, step store.ClockStep) []func(context.Context
 			With(q.StepHolds, shareddb.StepHoldsParams{By: by, Over: over, Now: now}),
 			With(q.StepCoolDowns, by),
 			With(q.StepRenewals, shareddb.StepRenewalsParams{By: by, Over: over}),
+			With(q.StepProbes, shareddb.StepProbesParams{By: by, Over: over}),
 			With(q.StepSubscriptions, by),
 			With(q.StepNoticeLease, shareddb.StepNoticeLeaseParams{By: by, Over: over}),
 			With(q.StepLogins, shareddb.StepLoginsParams{By: by, Over: over}),

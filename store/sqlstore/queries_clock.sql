@@ -104,5 +104,8 @@ UPDATE connections SET paused_at = @now::timestamptz WHERE paused_at > @now::tim
 -- name: StepStops :exec
 UPDATE stops SET begin_at = @now::timestamptz WHERE begin_at > @now::timestamptz AND NOT planned;
 
+-- name: StepProbes :exec
+UPDATE stops SET probe_at = probe_at + @by::interval WHERE probe_at > @over::timestamptz;
+
 -- name: StepUses :exec
 UPDATE api_keys SET last_used_at = @now::timestamptz WHERE last_used_at > @now::timestamptz;

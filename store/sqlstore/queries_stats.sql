@@ -152,8 +152,8 @@ SELECT e.connector, count(*)::bigint AS n FROM (
 ) AS e GROUP BY e.connector;
 
 -- name: Held :many
--- A row for each hold key whose credential is refused or whose rate is limited, and one for
--- each connection that a person has paused.
+-- A row for each hold key whose credential is refused, whose rate is limited or whose breaker is
+-- open, and one for each connection that a person has paused.
 SELECT a.connection_id, a.connector, a.cause FROM (
     SELECT r.connection_id, c.connector, 'auth' AS cause FROM connection_ready AS r JOIN connections AS c ON c.id = r.connection_id
     WHERE r.auth_hold_at IS NOT NULL AND c.deleted_at IS NULL LIMIT @most
@@ -168,4 +168,10 @@ UNION ALL
 SELECT p.connection_id, p.connector, p.cause FROM (
     SELECT c.id AS connection_id, c.connector, 'paused' AS cause FROM connections AS c
     WHERE c.paused_at IS NOT NULL AND c.deleted_at IS NULL LIMIT @most
-) AS p;
+) AS p
+UNION ALL
+SELECT b.connection_id, b.connector, b.cause FROM (
+    SELECT c.id AS connection_id, c.connector, 'breaker' AS cause, s.ended_at, s.end_at
+    FROM stops AS s JOIN connections AS c ON c.id = s.connection_id
+    WHERE s.cause = 2 AND s.ended_at IS NULL AND c.deleted_at IS NULL LIMIT @most
+) AS b WHERE end_at > @now::timestamptz;

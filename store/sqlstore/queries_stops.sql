@@ -7,7 +7,10 @@ SELECT * FROM stops WHERE ended_at IS NULL AND scope NOT IN (4, 5)
 UNION ALL
 SELECT * FROM stops WHERE ended_at IS NULL AND scope = 4 AND connection_id = ANY (@connections::uuid[])
 UNION ALL
-SELECT * FROM stops WHERE ended_at IS NULL AND scope = 5 AND hold_key = ANY (@hold_keys::text[]);
+SELECT * FROM stops WHERE ended_at IS NULL AND scope = 5 AND cause <> 2 AND hold_key = ANY (@hold_keys::text[])
+UNION ALL
+SELECT * FROM stops WHERE ended_at IS NULL AND cause = 2
+    AND connection_id = ANY (@connections::uuid[]) AND hold_key = ANY (@hold_keys::text[]);
 
 -- name: HoldingStops :many
 -- Those that hold windows, may be over these connections and hold keys, and had not ended at @since.
@@ -45,15 +48,16 @@ ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 -- name: CountStops :one
 -- How many of a kind may hold jobs back now or later.
 SELECT count(*) FROM stops
-WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > @now::timestamptz) AND (scope NOT IN (4, 5)) = @wide::boolean;
+WHERE ended_at IS NULL AND (end_at IS NULL OR end_at > @now::timestamptz) AND (scope NOT IN (4, 5)) = @wide::boolean
+    AND (cause = 2) = @breaker::boolean;
 
 -- name: InsertStop :execrows
 INSERT INTO stops (
     id, scope, project, connector, connection_id, hold_key, label, value, cause, note,
-    begin_at, end_at, planned, created_at, created_by, hold_windows
+    begin_at, end_at, planned, created_at, created_by, hold_windows, probe_at, probes
 ) VALUES (
     @id, @scope, @project, @connector, @connection_id, @hold_key, @label, @value, @cause, @note,
-    @begin_at, @end_at, @planned, @created_at, @created_by, @hold_windows
+    @begin_at, @end_at, @planned, @created_at, @created_by, @hold_windows, @probe_at, @probes
 )
 ON CONFLICT (id) DO NOTHING;
 
@@ -62,6 +66,20 @@ UPDATE stops SET note = @note WHERE id = @id;
 
 -- name: SetStopEnded :exec
 UPDATE stops SET ended_at = @ended_at, ended_by = @ended_by WHERE id = @id;
+
+-- name: BreakerOf :one
+SELECT * FROM stops WHERE cause = 2 AND connection_id = @connection::uuid AND hold_key = @hold_key;
+
+-- name: RemoveStop :exec
+DELETE FROM stops WHERE id = @id;
+
+-- name: TakeProbe :execrows
+-- Claims that set rows aside by the breaker are waited for.
+UPDATE stops SET prober = @prober, probe_at = @until, end_at = @end_at
+WHERE id = @id AND cause = 2 AND ended_at IS NULL AND end_at > @now AND (probe_at <= @now OR prober = @prober);
+
+-- name: SetProbe :exec
+UPDATE stops SET prober = NULL, probe_at = @probe_at, end_at = @end_at, probes = @probes, note = @note WHERE id = @id;
 
 -- name: PruneStops :exec
 DELETE FROM stops WHERE ended_at < @before::timestamptz OR ended_at IS NULL AND end_at < @before;
@@ -74,10 +92,12 @@ UPDATE meta SET stops = (
 ) WHERE id = 1;
 
 -- name: StoppedJobs :many
--- Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on.
+-- Jobs that a stop has put off one by one (job.Stopped), and that no other transaction works on:
+-- all, or those of a row of connection_ready, or of these those that wait to be repeated.
 SELECT job_id, connection_id, hold_key, state FROM job_state
 WHERE blocked = 'waits for the end of a pause' AND state IN (1, 5, 6)
     AND next_at > @now AND claim_token IS NULL AND waits_for IS NULL
+    AND (@hold_key::text = '' OR hold_key = @hold_key AND connection_id = @connection::uuid) AND (NOT @repeats::boolean OR state = 5)
 ORDER BY next_at LIMIT @max_rows FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: WakeStopped :exec
@@ -93,10 +113,12 @@ UPDATE connection_ready AS r SET next_at = least(coalesce(r.next_at, @now::times
 FROM u WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key;
 
 -- name: EndSetAside :exec
+-- All rows, or one.
 -- Locks the rows in the lock order.
 UPDATE connection_ready AS r SET stopped_until = @until::timestamptz
 FROM (
     SELECT a.connection_id, a.hold_key FROM connection_ready AS a WHERE a.stopped_until > 'epoch'
+        AND (@hold_key::text = '' OR a.hold_key = @hold_key AND a.connection_id = @connection::uuid)
     ORDER BY a.connection_id, a.hold_key FOR NO KEY UPDATE
 ) AS u
 WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key;

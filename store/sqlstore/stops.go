@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -65,17 +66,30 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 	}
 	for _, o := range others {
 		if o.Open(t.Now) && o.Same(&made) {
-			o.Note = made.Note
-			return o, false, named("note", t.Q.SetStopNote(ctx, shareddb.SetStopNoteParams{Note: made.Note, ID: o.ID}))
+			return t.sameStop(ctx, o, made.Note)
 		}
 	}
-	wide := made.Scope.Wide()
-	most := int64(store.MaxNarrowStops)
-	if wide {
-		most = store.MaxWideStops
+	if made.Breaker() {
+		if err := t.replaceBreaker(ctx, &made); err != nil {
+			return made, false, err
+		}
 	}
-	open, err := t.Q.CountStops(ctx, shareddb.CountStopsParams{Now: t.Now, Wide: wide})
-	if err == nil && open >= most {
+	return t.insertStop(ctx, made)
+}
+
+// sameStop returns a stop that is asked for again, with the new note. A breaker keeps its own.
+func (t Tx) sameStop(ctx context.Context, o store.Stop, note string) (store.Stop, bool, error) {
+	if o.Breaker() {
+		return o, false, nil
+	}
+	o.Note = note
+	return o, false, named("note", t.Q.SetStopNote(ctx, shareddb.SetStopNoteParams{Note: note, ID: o.ID}))
+}
+
+// insertStop stores a stop, if there is room for one more.
+func (t Tx) insertStop(ctx context.Context, made store.Stop) (store.Stop, bool, error) {
+	open, err := t.Q.CountStops(ctx, shareddb.CountStopsParams{Now: t.Now, Wide: made.Scope.Wide(), Breaker: made.Breaker()})
+	if err == nil && open >= made.MostOpen() {
 		err = fmt.Errorf("%w: %d stops have not ended", store.ErrQuota, open)
 	}
 	if err != nil {
@@ -85,7 +99,7 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 		ID: made.ID, Scope: made.Scope, Project: made.Project, Connector: made.Connector,
 		ConnectionID: column.OptionalID(made.Connection), HoldKey: made.Destination, Label: made.Label, Value: made.Value,
 		Cause: made.Cause, Note: made.Note, BeginAt: made.Begin, EndAt: made.End, Planned: made.Planned,
-		CreatedAt: made.Created, CreatedBy: made.CreatedBy, HoldWindows: made.HoldWindows,
+		CreatedAt: made.Created, CreatedBy: made.CreatedBy, HoldWindows: made.HoldWindows, ProbeAt: made.ProbeAt, Probes: made.Probes,
 	})
 	if err == nil && stored != 1 {
 		err = fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, made.ID)
@@ -94,6 +108,80 @@ func (t Tx) createStop(ctx context.Context, made store.Stop) (store.Stop, bool, 
 		return made, false, err
 	}
 	return made, true, named("open stops", t.Q.SetOpenStops(ctx, t.Now))
+}
+
+// replaceBreaker removes the last breaker of a destination.
+func (t Tx) replaceBreaker(ctx context.Context, made *store.Stop) error {
+	row, err := t.Q.BreakerOf(ctx, shareddb.BreakerOfParams{Connection: made.Connection, HoldKey: made.Destination})
+	if err != nil {
+		if err = orNotFound(err); errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return fmt.Errorf("the last breaker: %w", err)
+	}
+	last := toStop(row)
+	made.Reopen(&last, t.Now)
+	return named("the last breaker", t.Q.RemoveStop(ctx, last.ID))
+}
+
+// TakeProbe implements store.Store.
+func (r *Roles) TakeProbe(ctx context.Context, p store.Probe) (bool, error) {
+	return write(ctx, r, "take probe", func(ctx context.Context, t Tx) (bool, error) {
+		until := job.Micros(t.Now.Add(p.For))
+		n, err := t.Q.TakeProbe(ctx, shareddb.TakeProbeParams{
+			Prober: column.OptionalID(p.Token), Until: until, EndAt: until.Add(store.BreakerKept), ID: p.Breaker, Now: t.Now,
+		})
+		return n == 1, err
+	})
+}
+
+// EndProbe implements store.Store.
+func (r *Roles) EndProbe(ctx context.Context, p store.ProbeResult) (store.Stop, bool, error) {
+	counts := false
+	stop, err := write(ctx, r, "end probe", func(ctx context.Context, t Tx) (store.Stop, error) {
+		row, err := t.Q.LockStop(ctx, p.Breaker)
+		if err != nil {
+			return store.Stop{}, orNotFound(err)
+		}
+		stop := toStop(row)
+		if counts = stop.EndProbe(p, t.Now); !counts {
+			return stop, nil
+		}
+		if p.Verdict == store.ProbeWell {
+			return stop, t.endStop(ctx, &stop)
+		}
+		err = t.Q.SetProbe(ctx, shareddb.SetProbeParams{
+			ProbeAt: stop.ProbeAt, EndAt: stop.End, Probes: stop.Probes, Note: stop.Note, ID: stop.ID,
+		})
+		if err != nil {
+			return stop, err
+		}
+		return stop, t.awaitProbe(ctx, &stop)
+	})
+	return stop, counts && err == nil, err
+}
+
+// awaitProbe makes a repeat under a key due as the next probe, and then the rows that claims have
+// set aside.
+func (t Tx) awaitProbe(ctx context.Context, stop *store.Stop) error {
+	rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{
+		Now: t.Now, HoldKey: stop.Destination, Connection: stop.Connection, Repeats: true, MaxRows: 1,
+	})
+	if err != nil {
+		return fmt.Errorf("stopped jobs: %w", err)
+	}
+	p := shareddb.WakeStoppedParams{Now: stop.Repeats()}
+	for _, r := range rows {
+		p.Ids = append(p.Ids, r.JobID)
+	}
+	if len(p.Ids) > 0 {
+		if err := t.Q.WakeStopped(ctx, p); err != nil {
+			return fmt.Errorf("stopped jobs: %w", err)
+		}
+	}
+	return named("runnable rows", t.Q.EndSetAside(ctx, shareddb.EndSetAsideParams{
+		Until: stop.Rows(), HoldKey: stop.Destination, Connection: stop.Connection,
+	}))
 }
 
 // EndStop implements store.Store.
@@ -111,22 +199,31 @@ func (r *Roles) EndStop(ctx context.Context, project string, id job.ID, actor st
 			return stop, nil
 		}
 		stop.Ended, stop.EndedBy = t.Now, actor
-		err = t.Q.SetStopEnded(ctx, shareddb.SetStopEndedParams{EndedAt: stop.Ended, EndedBy: stop.EndedBy, ID: id})
-		if err != nil {
-			return stop, err
-		}
-		if err := t.Q.SetOpenStops(ctx, t.Now); err != nil {
-			return stop, fmt.Errorf("open stops: %w", err)
-		}
-		return stop, t.wakeStopped(ctx)
+		return stop, t.endStop(ctx, &stop)
 	})
 }
 
-// wakeStopped makes due what stops have put off, repeats first.
-func (t Tx) wakeStopped(ctx context.Context) error {
+// endStop writes the end of a stop.
+func (t Tx) endStop(ctx context.Context, stop *store.Stop) error {
+	err := t.Q.SetStopEnded(ctx, shareddb.SetStopEndedParams{EndedAt: stop.Ended, EndedBy: stop.EndedBy, ID: stop.ID})
+	if err != nil {
+		return err
+	}
+	if err := t.Q.SetOpenStops(ctx, t.Now); err != nil {
+		return fmt.Errorf("open stops: %w", err)
+	}
+	if stop.Breaker() {
+		return t.wakeStopped(ctx, stop.Connection, stop.Destination)
+	}
+	return t.wakeStopped(ctx, job.ID{}, "")
+}
+
+// wakeStopped makes due what stops have put off, repeats first: of a connection under a hold key, or
+// all.
+func (t Tx) wakeStopped(ctx context.Context, conn job.ID, hold string) error {
 	start := t.Now
 	for range maxWoken {
-		rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{Now: t.Now, MaxRows: store.MaxBatch})
+		rows, err := t.Q.StoppedJobs(ctx, shareddb.StoppedJobsParams{Now: t.Now, HoldKey: hold, Connection: conn, MaxRows: store.MaxBatch})
 		if err != nil {
 			return fmt.Errorf("stopped jobs: %w", err)
 		}
@@ -156,7 +253,7 @@ func (t Tx) wakeStopped(ctx context.Context) error {
 		}
 	}
 	t.Wake(store.WatchWork)
-	return named("runnable rows", t.Q.EndSetAside(ctx, start))
+	return named("runnable rows", t.Q.EndSetAside(ctx, shareddb.EndSetAsideParams{Until: start, HoldKey: hold, Connection: conn}))
 }
 
 // CountOpenStops returns how many stops may be in force now or later, of a number that may be too
@@ -166,8 +263,9 @@ func (v View) CountOpenStops(ctx context.Context, most int64, now time.Time) (in
 		return 0, nil
 	}
 	var open int64
-	for _, wide := range []bool{false, true} {
-		n, err := v.Q.CountStops(ctx, shareddb.CountStopsParams{Now: now, Wide: wide})
+	for _, kind := range []shareddb.CountStopsParams{{}, {Wide: true}, {Breaker: true}} {
+		kind.Now = now
+		n, err := v.Q.CountStops(ctx, kind)
 		if err != nil {
 			return 0, fmt.Errorf("stops: %w", err)
 		}
@@ -365,6 +463,6 @@ func toStop(r shareddb.Stop) store.Stop {
 		ID: r.ID, Scope: r.Scope, Project: r.Project, Connector: r.Connector, Connection: job.ID(r.ConnectionID),
 		Destination: r.HoldKey, Label: r.Label, Value: r.Value, Cause: r.Cause, Note: r.Note,
 		Begin: r.BeginAt, End: r.EndAt, Planned: r.Planned, Created: r.CreatedAt, CreatedBy: r.CreatedBy,
-		Ended: r.EndedAt, EndedBy: r.EndedBy, HoldWindows: r.HoldWindows,
+		Ended: r.EndedAt, EndedBy: r.EndedBy, HoldWindows: r.HoldWindows, ProbeAt: r.ProbeAt, Prober: job.ID(r.Prober), Probes: r.Probes,
 	}
 }

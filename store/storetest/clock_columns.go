@@ -50,6 +50,7 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		subscriptions: next_at failing_at`,
 	ClockBounds: `
 		connection_ready: rate_limited_until paced_until stopped_until
+		stops: probe_at
 		oauth_renewals: until
 		oauth_logins: expires_at
 		retention: lease_until

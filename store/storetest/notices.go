@@ -62,7 +62,7 @@ var treatments = map[string]treatment{
 	"CreateAPIKey": noJobs, "APIKey": noJobs, "ListAPIKeys": noJobs, "RevokeAPIKey": noJobs, "Projects": noJobs, "TouchAPIKey": noJobs,
 	"Troubles": byProject, "Unproven": byProject, "CreatePlan": byProject, "Plan": byProject, "ListPlans": byProject, "PlanPage": byProject,
 	"StartPlan": byProject, "FinishPage": byProject, "RunningPlans": noJobs,
-	"CreateStop": noJobs, "EndStop": noJobs, "ListStops": noJobs, "StopsOver": byID, "PreviewStop": works,
+	"CreateStop": noJobs, "EndStop": works, "ListStops": noJobs, "StopsOver": byID, "PreviewStop": works, "TakeProbe": works, "EndProbe": works,
 	"Retain": works, "EraseJob": byProject, "ErasedJob": byProject, "EraseProject": works, "Roll": works,
 	"Meta": noJobs, "Vitals": leavesOut, "SetNamespace": noJobs, "Quarantine": noJobs, "Doubtful": leavesOut, "Release": works, "Close": noJobs,
 }

@@ -327,16 +327,16 @@ func stopSame(f *fixture) {
 		want.Note = "second"
 		f.is(created, false, "%s: created again", name)
 		f.is(again, want, "%s: again", name)
-		s.Cause = store.StoppedByBreaker
-		breaker, created, err := f.tryStop(s)
-		f.ok(err)
-		f.is(created, true, "%s: of another cause", name)
-		s.Cause, s.HoldWindows = 0, true
+		s.HoldWindows = true
 		held, created, err := f.tryStop(s)
 		f.ok(err)
 		f.is([]bool{created, held.HoldWindows}, []bool{true, true}, "%s: of another rule for windows", name)
 		f.endStop(held)
-		f.endStop(breaker)
+		if s.Scope == store.StopDestination {
+			f.endStop(f.stop(store.Stop{
+				Scope: s.Scope, Project: project, Connection: f.conn.ID, Destination: s.Destination, Cause: store.StoppedByBreaker,
+			}))
+		}
 		f.endStop(stop)
 		s.HoldWindows = false
 		f.endStop(f.stop(s))
@@ -353,6 +353,9 @@ func stopIllegal(f *fixture) {
 		"a label, without a project": {Scope: store.StopLabel, Label: "a"},
 		"two targets":                {Scope: store.StopConnector, Connector: "a", Destination: "b"},
 		"ends before it begins":      {Scope: store.StopEverything, Begin: start.Add(2 * time.Hour), End: start.Add(time.Hour)},
+		"a breaker of everything":    {Scope: store.StopEverything, Cause: store.StoppedByBreaker},
+		"a breaker of all accounts":  {Scope: store.StopDestination, Project: project, Destination: "b", Cause: store.StoppedByBreaker},
+		"a breaker, without project": {Scope: store.StopDestination, Connection: f.conn.ID, Destination: "b", Cause: store.StoppedByBreaker},
 		"is over":                    {Scope: store.StopEverything, Begin: start.Add(-2 * time.Hour), End: start.Add(-time.Hour)},
 		"ends now":                   {Scope: store.StopEverything, End: start},
 	} {
@@ -391,7 +394,7 @@ func stopLists(f *fixture) {
 	var all []store.Stop
 	for _, s := range []store.Stop{
 		{Scope: store.StopEverything, Note: "why"}, {Scope: store.StopProject, Project: project}, {Scope: store.StopProject, Project: "another"},
-		{Scope: store.StopConnector, Connector: "fake", Cause: store.StoppedByBreaker}, {Scope: store.StopLabel, Label: "a", Value: "b", Project: project, Begin: start.Add(time.Hour)},
+		breakerOf(f.conn.ID), {Scope: store.StopLabel, Label: "a", Value: "b", Project: project, Begin: start.Add(time.Hour)},
 	} {
 		f.clock.advance(time.Second)
 		all = append([]store.Stop{f.stop(s)}, all...)

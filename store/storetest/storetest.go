@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Wake", wakeTests},
 		{"Stops", stopTests},
 		{"HeldWindows", stopWindowTests},
+		{"Breakers", breakerTests},
 		{"Keys", keyTests},
 		{"OAuth", oauthTests},
 		{"Quotas", quotaTests},

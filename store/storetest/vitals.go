@@ -117,6 +117,15 @@ func vitalsHolds(f *fixture) {
 	held(map[store.HeldBy]int64{auth: 1, limit: 1, paused: 2}, "a connection counts once for each cause")
 	f.clock.advance(2 * time.Minute)
 	held(map[store.HeldBy]int64{auth: 1, paused: 2}, "after the rate limit")
+	conn := f.connect(store.Connection{Connector: "ill"})
+	first, second := breakerOf(conn.ID), breakerOf(conn.ID)
+	second.Destination = "elsewhere"
+	first, second = f.stop(first), f.stop(second)
+	ill := store.HeldBy{Connector: "ill", Cause: store.HoldBreaker}
+	held(map[store.HeldBy]int64{auth: 1, paused: 2, ill: 1}, "with two breakers of a connection")
+	f.endStop(first)
+	f.endStop(second)
+	held(map[store.HeldBy]int64{auth: 1, paused: 2}, "after the breakers")
 }
 
 func vitalsFirings(f *fixture) {

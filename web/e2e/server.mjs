@@ -10,7 +10,7 @@ const binary = process.env.FIREONCE_BINARY ?? "fireonce";
 /** Starts the program; env and args are added. Returns its address, a caller of its API, and its end. */
 export async function startServer({ args = [], env = {}, dir = mkdtempSync(join(tmpdir(), "fireonce-web-")), port = 0 } = {}) {
   const listen = `127.0.0.1:${port}`;
-  const child = spawn(binary, ["serve", "--dev", "--listen", listen, "--grpc-listen", "off", "--ops-listen", "off", "--database", `sqlite:${join(dir, "web.db")}`, "--grace", "2s", ...args], {
+  const child = spawn(binary, ["serve", "--dev", "--listen", listen, "--grpc-listen", "off", "--ops-listen", "off", "--database", `sqlite:${join(dir, "web.db")}`, "--grace", "2s", "--breaker-after", "0", ...args], {
     env: { PATH: process.env.PATH, HOME: dir, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });

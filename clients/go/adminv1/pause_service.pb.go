@@ -30,6 +30,10 @@ const (
 	PauseCause_PAUSE_CAUSE_UNSPECIFIED PauseCause = 0
 	// A caller asked for it.
 	PauseCause_PAUSE_CAUSE_CALLER PauseCause = 1
+	// A server: the destination cannot be reached, does not answer, or answers 5xx. This is a circuit
+	// breaker, of one connection's jobs there. One job at a time is tried as a probe, and one that
+	// succeeds ends the pause.
+	PauseCause_PAUSE_CAUSE_BREAKER PauseCause = 2
 )
 
 // Enum value maps for PauseCause.
@@ -37,10 +41,12 @@ var (
 	PauseCause_name = map[int32]string{
 		0: "PAUSE_CAUSE_UNSPECIFIED",
 		1: "PAUSE_CAUSE_CALLER",
+		2: "PAUSE_CAUSE_BREAKER",
 	}
 	PauseCause_value = map[string]int32{
 		"PAUSE_CAUSE_UNSPECIFIED": 0,
 		"PAUSE_CAUSE_CALLER":      1,
+		"PAUSE_CAUSE_BREAKER":     2,
 	}
 )
 
@@ -384,9 +390,16 @@ type Pause struct {
 	// on.
 	Preview *PausePreview `protobuf:"bytes,13,opt,name=preview,proto3" json:"preview,omitempty"`
 	// Windows that end in it begin again (CreatePauseRequest.hold_windows).
-	HoldWindows   bool `protobuf:"varint,14,opt,name=hold_windows,json=holdWindows,proto3" json:"hold_windows,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HoldWindows bool `protobuf:"varint,14,opt,name=hold_windows,json=holdWindows,proto3" json:"hold_windows,omitempty"`
+	// With PAUSE_CAUSE_BREAKER: from when on the next probe may be made. While one is under way, until
+	// when it may take. end_time is an hour later: no job was there to be a probe.
+	NextProbeTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=next_probe_time,json=nextProbeTime,proto3" json:"next_probe_time,omitempty"`
+	// With PAUSE_CAUSE_BREAKER: how many probes in a row have failed.
+	FailedProbeCount int32 `protobuf:"varint,16,opt,name=failed_probe_count,json=failedProbeCount,proto3" json:"failed_probe_count,omitempty"`
+	// With PAUSE_CAUSE_BREAKER: the connection whose jobs to the destination it holds back.
+	BreakerConnectionId string `protobuf:"bytes,17,opt,name=breaker_connection_id,json=breakerConnectionId,proto3" json:"breaker_connection_id,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Pause) Reset() {
@@ -515,6 +528,27 @@ func (x *Pause) GetHoldWindows() bool {
 		return x.HoldWindows
 	}
 	return false
+}
+
+func (x *Pause) GetNextProbeTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextProbeTime
+	}
+	return nil
+}
+
+func (x *Pause) GetFailedProbeCount() int32 {
+	if x != nil {
+		return x.FailedProbeCount
+	}
+	return 0
+}
+
+func (x *Pause) GetBreakerConnectionId() string {
+	if x != nil {
+		return x.BreakerConnectionId
+	}
+	return ""
 }
 
 type CreatePauseRequest struct {
@@ -1070,7 +1104,7 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\n" +
 	"PauseLabel\x123\n" +
 	"\x04name\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$R\x04name\x123\n" +
-	"\x05value\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\xf9\x04\n" +
+	"\x05value\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x05value\"\x9f\x06\n" +
 	"\x05Pause\x12\x19\n" +
 	"\bpause_id\x18\x01 \x01(\tR\apauseId\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.fireonce.admin.v1.PauseStateR\x05state\x126\n" +
@@ -1091,7 +1125,10 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\f \x01(\tR\tprojectId\x129\n" +
 	"\apreview\x18\r \x01(\v2\x1f.fireonce.admin.v1.PausePreviewR\apreview\x12!\n" +
-	"\fhold_windows\x18\x0e \x01(\bR\vholdWindows\"\xb5\x02\n" +
+	"\fhold_windows\x18\x0e \x01(\bR\vholdWindows\x12B\n" +
+	"\x0fnext_probe_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\rnextProbeTime\x12,\n" +
+	"\x12failed_probe_count\x18\x10 \x01(\x05R\x10failedProbeCount\x122\n" +
+	"\x15breaker_connection_id\x18\x11 \x01(\tR\x13breakerConnectionId\"\xb5\x02\n" +
 	"\x12CreatePauseRequest\x12>\n" +
 	"\x06target\x18\x01 \x01(\v2\x1e.fireonce.admin.v1.PauseTargetB\x06\xbaH\x03\xc8\x01\x01R\x06target\x121\n" +
 	"\x04note\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x04note\x129\n" +
@@ -1130,11 +1167,12 @@ const file_fireonce_admin_v1_pause_service_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"n\n" +
 	"\x12ListPausesResponse\x120\n" +
 	"\x06pauses\x18\x01 \x03(\v2\x18.fireonce.admin.v1.PauseR\x06pauses\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*A\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*Z\n" +
 	"\n" +
 	"PauseCause\x12\x1b\n" +
 	"\x17PAUSE_CAUSE_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12PAUSE_CAUSE_CALLER\x10\x01*u\n" +
+	"\x12PAUSE_CAUSE_CALLER\x10\x01\x12\x17\n" +
+	"\x13PAUSE_CAUSE_BREAKER\x10\x02*u\n" +
 	"\n" +
 	"PauseState\x12\x1b\n" +
 	"\x17PAUSE_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
@@ -1188,27 +1226,28 @@ var file_fireonce_admin_v1_pause_service_proto_depIdxs = []int32{
 	13, // 6: fireonce.admin.v1.Pause.create_time:type_name -> google.protobuf.Timestamp
 	13, // 7: fireonce.admin.v1.Pause.ended_time:type_name -> google.protobuf.Timestamp
 	8,  // 8: fireonce.admin.v1.Pause.preview:type_name -> fireonce.admin.v1.PausePreview
-	2,  // 9: fireonce.admin.v1.CreatePauseRequest.target:type_name -> fireonce.admin.v1.PauseTarget
-	13, // 10: fireonce.admin.v1.CreatePauseRequest.begin_time:type_name -> google.protobuf.Timestamp
-	13, // 11: fireonce.admin.v1.CreatePauseRequest.end_time:type_name -> google.protobuf.Timestamp
-	4,  // 12: fireonce.admin.v1.CreatePauseResponse.pause:type_name -> fireonce.admin.v1.Pause
-	8,  // 13: fireonce.admin.v1.CreatePauseResponse.preview:type_name -> fireonce.admin.v1.PausePreview
-	13, // 14: fireonce.admin.v1.PausedJob.end_time:type_name -> google.protobuf.Timestamp
-	7,  // 15: fireonce.admin.v1.PausePreview.window_ends:type_name -> fireonce.admin.v1.PausedJob
-	7,  // 16: fireonce.admin.v1.PausePreview.key_ends:type_name -> fireonce.admin.v1.PausedJob
-	4,  // 17: fireonce.admin.v1.EndPauseResponse.pause:type_name -> fireonce.admin.v1.Pause
-	4,  // 18: fireonce.admin.v1.ListPausesResponse.pauses:type_name -> fireonce.admin.v1.Pause
-	5,  // 19: fireonce.admin.v1.PauseService.CreatePause:input_type -> fireonce.admin.v1.CreatePauseRequest
-	9,  // 20: fireonce.admin.v1.PauseService.EndPause:input_type -> fireonce.admin.v1.EndPauseRequest
-	11, // 21: fireonce.admin.v1.PauseService.ListPauses:input_type -> fireonce.admin.v1.ListPausesRequest
-	6,  // 22: fireonce.admin.v1.PauseService.CreatePause:output_type -> fireonce.admin.v1.CreatePauseResponse
-	10, // 23: fireonce.admin.v1.PauseService.EndPause:output_type -> fireonce.admin.v1.EndPauseResponse
-	12, // 24: fireonce.admin.v1.PauseService.ListPauses:output_type -> fireonce.admin.v1.ListPausesResponse
-	22, // [22:25] is the sub-list for method output_type
-	19, // [19:22] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	13, // 9: fireonce.admin.v1.Pause.next_probe_time:type_name -> google.protobuf.Timestamp
+	2,  // 10: fireonce.admin.v1.CreatePauseRequest.target:type_name -> fireonce.admin.v1.PauseTarget
+	13, // 11: fireonce.admin.v1.CreatePauseRequest.begin_time:type_name -> google.protobuf.Timestamp
+	13, // 12: fireonce.admin.v1.CreatePauseRequest.end_time:type_name -> google.protobuf.Timestamp
+	4,  // 13: fireonce.admin.v1.CreatePauseResponse.pause:type_name -> fireonce.admin.v1.Pause
+	8,  // 14: fireonce.admin.v1.CreatePauseResponse.preview:type_name -> fireonce.admin.v1.PausePreview
+	13, // 15: fireonce.admin.v1.PausedJob.end_time:type_name -> google.protobuf.Timestamp
+	7,  // 16: fireonce.admin.v1.PausePreview.window_ends:type_name -> fireonce.admin.v1.PausedJob
+	7,  // 17: fireonce.admin.v1.PausePreview.key_ends:type_name -> fireonce.admin.v1.PausedJob
+	4,  // 18: fireonce.admin.v1.EndPauseResponse.pause:type_name -> fireonce.admin.v1.Pause
+	4,  // 19: fireonce.admin.v1.ListPausesResponse.pauses:type_name -> fireonce.admin.v1.Pause
+	5,  // 20: fireonce.admin.v1.PauseService.CreatePause:input_type -> fireonce.admin.v1.CreatePauseRequest
+	9,  // 21: fireonce.admin.v1.PauseService.EndPause:input_type -> fireonce.admin.v1.EndPauseRequest
+	11, // 22: fireonce.admin.v1.PauseService.ListPauses:input_type -> fireonce.admin.v1.ListPausesRequest
+	6,  // 23: fireonce.admin.v1.PauseService.CreatePause:output_type -> fireonce.admin.v1.CreatePauseResponse
+	10, // 24: fireonce.admin.v1.PauseService.EndPause:output_type -> fireonce.admin.v1.EndPauseResponse
+	12, // 25: fireonce.admin.v1.PauseService.ListPauses:output_type -> fireonce.admin.v1.ListPausesResponse
+	23, // [23:26] is the sub-list for method output_type
+	20, // [20:23] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_admin_v1_pause_service_proto_init() }

@@ -675,6 +675,10 @@ const (
 	// ConnectionLimits or SchedulePolicies. Goes on automatically (end_time), if its
 	// start window is open then.
 	BlockedReason_KIND_COOL_DOWN BlockedReason_Kind = 303
+	// The circuit breaker of its destination is open: nothing that was tried there last has
+	// succeeded, and one job at a time is tried as a probe, the next one at end_time. A probe that
+	// succeeds lifts it, or EndPause: pause_id names it.
+	BlockedReason_KIND_CIRCUIT_OPEN BlockedReason_Kind = 304
 	// The job is SENDING, and the server that sends it is gone: message names it, with the
 	// last sign of it. Whether the request had an effect is not known yet. Another server
 	// decides about it by end_time at the latest, which needs no action.
@@ -698,6 +702,7 @@ var (
 		301: "KIND_SAME_CONTENT",
 		302: "KIND_PUT_OFF",
 		303: "KIND_COOL_DOWN",
+		304: "KIND_CIRCUIT_OPEN",
 		305: "KIND_SERVER_GONE",
 		400: "KIND_PREDECESSOR",
 	}
@@ -714,6 +719,7 @@ var (
 		"KIND_SAME_CONTENT":        301,
 		"KIND_PUT_OFF":             302,
 		"KIND_COOL_DOWN":           303,
+		"KIND_CIRCUIT_OPEN":        304,
 		"KIND_SERVER_GONE":         305,
 		"KIND_PREDECESSOR":         400,
 	}
@@ -1433,7 +1439,7 @@ type BlockedReason struct {
 	// True: message is a fixed text in place of one that needs the scope payloads:read,
 	// because the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,6,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	// With KIND_PAUSED: the pause, which ListPauses has.
+	// With KIND_PAUSED and KIND_CIRCUIT_OPEN: the pause, which ListPauses has.
 	PauseId       string `protobuf:"bytes,10,opt,name=pause_id,json=pauseId,proto3" json:"pause_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2588,7 +2594,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"incidentId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=R\bapproval\"\xd2\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b<\x10=R\bapproval\"\xcf\x05\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
@@ -2597,7 +2603,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10connection_cause\x18\x05 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x0fconnectionCause\x12)\n" +
 	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\x12\x19\n" +
 	"\bpause_id\x18\n" +
-	" \x01(\tR\apauseId\"\x8f\x03\n" +
+	" \x01(\tR\apauseId\"\x8c\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_QUARANTINED\x10d\x12\x16\n" +
@@ -2610,9 +2616,10 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x11KIND_RATE_LIMITED\x10\xac\x02\x12\x16\n" +
 	"\x11KIND_SAME_CONTENT\x10\xad\x02\x12\x11\n" +
 	"\fKIND_PUT_OFF\x10\xae\x02\x12\x13\n" +
-	"\x0eKIND_COOL_DOWN\x10\xaf\x02\x12\x15\n" +
+	"\x0eKIND_COOL_DOWN\x10\xaf\x02\x12\x16\n" +
+	"\x11KIND_CIRCUIT_OPEN\x10\xb0\x02\x12\x15\n" +
 	"\x10KIND_SERVER_GONE\x10\xb1\x02\x12\x15\n" +
-	"\x10KIND_PREDECESSOR\x10\x90\x03\"\x06\b\xb0\x02\x10\xb0\x02\"\x06\b\x91\x03\x10\x91\x03\"\x06\b\x92\x03\x10\x92\x03*\x11KIND_CIRCUIT_OPEN*\rKIND_APPROVAL*\n" +
+	"\x10KIND_PREDECESSOR\x10\x90\x03\"\x06\b\x91\x03\x10\x91\x03\"\x06\b\x92\x03\x10\x92\x03*\rKIND_APPROVAL*\n" +
 	"KIND_DRAFT\"Y\n" +
 	"\rSkipIfPresent\x12H\n" +
 	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xc8\x01\x01\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\x06maxAge\"\xc2\x06\n" +

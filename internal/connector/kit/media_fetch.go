@@ -224,6 +224,7 @@ func unreachable(u *url.URL, err error) *connector.Refusal {
 		return gone(u, "is not there: its host redirects to a URL that cannot be followed")
 	}
 	r := transport.RefuseDial(transport.TargetOf(u), err)
+	r.Down = false // the file's host, not the target
 	switch {
 	case r.Kind == job.FailEgressDenied:
 		r.Msg = "not allowed to fetch " + hosted(u)

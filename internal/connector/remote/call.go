@@ -83,6 +83,9 @@ func (c *Connector) open(ctx context.Context) (*transport.Conn, error) {
 	if errors.As(err, &r) && ctx.Err() == nil {
 		c.away.until, c.away.why = time.Now().Add(awayFor), r.Msg
 	}
+	if r != nil {
+		r.Down = false // the service, not the platform
+	}
 	return conn, err
 }
 

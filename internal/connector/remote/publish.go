@@ -161,7 +161,7 @@ func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outco
 // classify judges the answer to Publish.
 func (s *session) classify(a transport.Response) job.Outcome {
 	o := transport.Classify(a, s.c.who, s.secret.hide)
-	o.PeerEnded = false // the service ended the exchange, not the platform
+	o.PeerEnded, o.Down = false, false // the service ended the exchange, not the platform
 	if a.Written == 0 || !a.Complete {
 		return o // not sent, or unknown
 	}

@@ -99,6 +99,7 @@ func classify(a Response, who string, secrets func() Secrets) job.Outcome {
 	default:
 		byStatus(&o, a, who, secrets)
 	}
+	o.Down = a.Written > 0 && (a.Status == 0 || a.Status >= http.StatusInternalServerError)
 	if a.Complete && a.Written > 0 && o.Result != job.ResultSucceeded {
 		judgeWait(&o, a)
 	}

@@ -92,15 +92,15 @@ func RefuseDial(t Target, err error) *connector.Refusal {
 	case errors.As(err, &denied) && isAddress(t.Host):
 		return &connector.Refusal{Kind: job.FailEgressDenied, Msg: "not allowed to connect to " + where, Err: denied}
 	case errors.As(err, &denied), errors.As(err, &dns) && dns.IsNotFound:
-		return &connector.Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " has no address that may be reached", Err: ErrNoAddress}
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " has no address that may be reached", Err: ErrNoAddress, Down: true}
 	case errors.As(err, &dns):
-		return &connector.Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " could not be resolved"}
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " could not be resolved", Down: true}
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
-		return &connector.Refusal{Kind: job.FailTransient, Msg: "connecting to " + where + " took too long"}
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "connecting to " + where + " took too long", Down: true}
 	case errors.Is(err, context.Canceled):
 		return &connector.Refusal{Kind: job.FailTransient, Msg: "connecting to " + where + " was stopped", Err: context.Canceled}
 	default:
-		return &connector.Refusal{Kind: job.FailTransient, Msg: "no connection to " + where + ": " + lastCause(err)}
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "no connection to " + where + ": " + lastCause(err), Down: true}
 	}
 }
 
@@ -116,13 +116,13 @@ func refuseTLS(t Target, err error) *connector.Refusal {
 	var nerr net.Error
 	switch {
 	case errors.As(err, &cert):
-		return &connector.Refusal{Kind: job.FailTransient, Msg: "the certificate of " + where + " is not trusted: " + Clean(cert.Err.Error(), 300)}
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the certificate of " + where + " is not trusted: " + Clean(cert.Err.Error(), 300), Down: true}
 	case errors.Is(err, context.Canceled):
 		return &connector.Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " was stopped", Err: context.Canceled}
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
-		return &connector.Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " took too long"}
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " took too long", Down: true}
 	default:
-		return &connector.Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " failed: " + lastCause(err)}
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " failed: " + lastCause(err), Down: true}
 	}
 }
 

@@ -67,8 +67,9 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 	flags, variables := toSites(dir, places)
 	servers := fleet.Options{
 		Binary: binary, Dir: dir, Servers: o.size(engine), Database: s.db.url, Died: s.died, Env: variables,
+		// Receivers fail most of the time, and every job is to be tried: internal/proof/sim has circuit breakers.
 		Args: append([]string{
-			"--dev", "--key-file", "chaos.key", "--log-level", "warn", "--grace", grace.String(), "--lease", lease.String(),
+			"--dev", "--key-file", "chaos.key", "--log-level", "warn", "--grace", grace.String(), "--lease", lease.String(), "--breaker-after", "0",
 		}, flags...),
 	}
 	if o.soak {

@@ -65,11 +65,11 @@ func (c campaign) run(ctx context.Context, mutants []mutant) error {
 // What it fails says nothing about mutants.
 func (c campaign) trueCode(ctx context.Context, p program) (worlds uint64, err error) {
 	var wait sync.WaitGroup
-	tests := []string{safety, liveness, schedules}
+	tests := []string{safety, liveness, schedules, breakers}
 	errs := make([]error, len(tests))
 	for i, test := range tests {
 		n := c.seeds
-		if test == schedules {
+		if test == schedules || test == breakers {
 			n = c.recurring()
 		}
 		worlds += n
@@ -88,13 +88,17 @@ func (c campaign) trueCode(ctx context.Context, p program) (worlds uint64, err e
 	return worlds, nil
 }
 
-// recurring is how many worlds with schedules are tried: each takes as long as several others.
+// recurring is how many worlds with schedules, or with breakers, are tried: each takes as long as
+// several others.
 func (c campaign) recurring() uint64 { return max(1, c.seeds/recurringShare) }
 
 // tests are those that a mutant is tried on, and how many worlds of each.
 func (c campaign) tests(m mutant) (tests []string, seeds uint64) {
 	if m.schedules {
 		return []string{schedules}, c.recurring()
+	}
+	if m.breakers {
+		return []string{breakers}, c.recurring()
 	}
 	return []string{safety, liveness}, c.seeds
 }

@@ -34,6 +34,8 @@ type mutant struct {
 	expect []string
 	// schedules is set if the rule is one of recurring worlds: it is tried in those alone.
 	schedules bool
+	// breakers is set if it is one of circuit breakers: it is tried in their worlds alone.
+	breakers bool
 	// conformance names the cases of the conformance suite that notice it too, each with
 	// its group. A mutant of a rule that every engine asks for must have some.
 	conformance []string
@@ -124,10 +126,14 @@ func (m *mutant) field(key, value string) error {
 	case "conformance":
 		m.conformance = strings.Fields(value)
 	case "worlds":
-		if value != "schedules" {
+		switch value {
+		case "schedules":
+			m.schedules = true
+		case "breakers":
+			m.breakers = true
+		default:
 			return fmt.Errorf("unknown worlds %q", value)
 		}
-		m.schedules = true
 	default:
 		return fmt.Errorf("unknown field %q", key)
 	}

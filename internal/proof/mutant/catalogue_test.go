@@ -55,7 +55,7 @@ expect: I1 STUCK
 func TestWorldsOfAMutant(t *testing.T) {
 	const body = "rule: r\nexpect: I1\n%s--- a\n@@\n-x\n"
 	c := campaign{options: options{seeds: 1000}}
-	for head, want := range map[string][]string{"": {safety, liveness}, "worlds: schedules\n": {schedules}} {
+	for head, want := range map[string][]string{"": {safety, liveness}, "worlds: schedules\n": {schedules}, "worlds: breakers\n": {breakers}} {
 		m, err := parse("m", fmt.Sprintf(body, head))
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ const (
 	safety    = "TestSimSafety"
 	liveness  = "TestSimLiveness"
 	schedules = "TestSimSchedules"
+	breakers  = "TestSimBreakers"
 	// firstChunk is how many worlds one process tries at first; each next one
 	// tries twice as many.
 	firstChunk = 8

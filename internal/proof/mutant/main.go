@@ -36,7 +36,7 @@ const (
 	// defaultSeeds are the worlds of each test that the true code must pass, and a mutant must
 	// fail.
 	defaultSeeds = 1000
-	// recurringShare is the part of them that has schedules: one in so many.
+	// recurringShare is the part of them that has schedules, and that has breakers: one in so many.
 	recurringShare = 3
 )
 

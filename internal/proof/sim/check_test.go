@@ -149,6 +149,7 @@ func (w *simWorld) history(j *simJob, r memory.Record) {
 			w.stats.alarms++
 		}
 		w.connectionRules(j, e, r)
+		w.looksPass(j, e, r.Snapshot)
 		w.senderIsLost(j, e, r)
 		w.nothingInADoubt(j, e)
 		w.windowIsHeld(j, e, r.Snapshot)
@@ -187,6 +188,7 @@ func (w *simWorld) newIntent(j *simJob, r memory.Record, i int) {
 	w.presenceWasLooked(j, a)
 	w.startIsWanted(j, r)
 	w.armIsFitting(j, r, i)
+	w.passesBreakers(j, a.Number)
 	w.countEarly(j, r)
 	for _, m := range r.Attempts[:i] {
 		if why := w.mayFollow(j, is, m); why != "" {
@@ -374,6 +376,7 @@ func (w *simWorld) leaves(s *simSession, c connector.Commit) *simAttempt {
 		return &simAttempt{armed: now, answerBy: now, fence: now}
 	}
 	a.requests++
+	w.leavesAsProbe(j, c.Attempt)
 	is := r.Attempts[c.Attempt-1]
 	sum := sha256.Sum256(s.frozen)
 	switch {
@@ -448,6 +451,7 @@ func (w *simWorld) boundOnce(j *simJob, c store.Created) {
 // answered notes which calls the platform told of an effect, or that it wants no request now.
 func (w *simWorld) answered(s *simSession, attempt int, out job.Outcome) {
 	a := s.job.attempts[attempt]
+	a.unknown = a.requests > 0 && out.Result == job.ResultUnknown
 	switch {
 	case out.Result == job.ResultSucceeded:
 		s.job.told = append(s.job.told, s.node)

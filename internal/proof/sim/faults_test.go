@@ -83,6 +83,11 @@ const (
 	// Of stops.
 	faultHalt    // a person stops everything, a project, a connector, a connection or a destination
 	faultHaltEnd // and ends that
+	// Of worlds with breakers.
+	faultIll           // a target that is ill has a request
+	faultBreaker       // a breaker opens
+	faultBreakerEnd    // a person closes it
+	faultKilledProbing // a server is killed when its probe was sent
 	faults
 )
 
@@ -95,7 +100,7 @@ var faultNames = [faults]string{
 	"reschedule", "update", "login revoked", "credential replaced", "pause", "resume", "limits", "renewal failed", "login ended",
 	"", "killed while it decides", "killed as it fired", "outage", "start with an earlier time", "change over a firing", "schedule paused",
 	"schedule resumed", "times changed", "trigger", "other zone data", "doubtful presence", "late presence",
-	"halt", "end of a halt",
+	"halt", "end of a halt", "ill target", "breaker", "end of a breaker", "killed as it probed",
 }
 
 // commonly is how often per mille a fault strikes at its strongest, at each place

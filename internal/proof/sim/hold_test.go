@@ -55,6 +55,7 @@ func (w *simWorld) takes(j *simJob, e job.Event) {
 	a := &j.target.account
 	now := written(e.At)
 	w.startIsFree(j, "claimed", now)
+	w.claimedUnderBreaker(j)
 	j.leased, j.claimed = a.present().version, true
 	w.haltSoon(j)
 	most := a.limits.MaxPerMinute

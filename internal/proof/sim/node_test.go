@@ -76,7 +76,7 @@ func (w *simWorld) start(slot int) {
 		},
 		Refresh: simRefresher{n},
 		Clock:   n, NewID: n.newToken, Jitter: n.jitter, Senders: w.senders, Lookers: w.lookers, Poll: w.poll,
-		Grace: simGrace, Drain: w.drain,
+		Grace: simGrace, Drain: w.drain, BreakAfter: w.breakAfter, BreakWithin: engine.DefaultBreakWithin,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -20,8 +20,11 @@ type target struct {
 	unsure  bool // it has to be asked for them
 	twins   bool // all jobs post the same
 	account account
-	posts   []*simPost
-	keys    map[string]*simPost // by effect key, as long as it is remembered
+	// ill is what is wrong with it, and answered when it last said something of a request.
+	ill      illness
+	answered time.Time
+	posts    []*simPost
+	keys     map[string]*simPost // by effect key, as long as it is remembered
 	// containers are what HANDLE targets keep under a handle.
 	containers map[string]*container
 }
@@ -186,6 +189,9 @@ func (n *node) asked(c call) error {
 func (c simConnector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	w := c.w
 	err := c.before("Open", ctx, o, func() error {
+		if t := c.target(o.Settings); t.ill == refuses {
+			return t.refusal()
+		}
 		if w.hit(faultRefusedBefore) {
 			kind := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailTransient, job.FailPermanent}[w.upTo(4)]
 			asked := time.Duration(w.upTo(int(3 * time.Minute)))
@@ -211,7 +217,7 @@ func (c simConnector) HasIdle() bool { return c.w.warm > 0 }
 
 // OpenIdle returns a line that was used before, by chance.
 func (c simConnector) OpenIdle(o connector.Opening) connector.Session {
-	if c.w.upTo(100) >= c.w.warm {
+	if c.w.upTo(100) >= c.w.warm || c.target(o.Settings).ill == refuses {
 		return nil
 	}
 	return c.session(o)
@@ -252,7 +258,7 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 	var began time.Time
 	refused := false
 	err := c.ask("Observe", o.Job, l.First.Number, ctx, func() error {
-		began = w.director.current.arrived
+		began, j.looked = w.director.current.arrived, time.Now()
 		w.lookIsSound(c.node, j, l)
 		switch {
 		case w.hit(faultPanicBefore):

@@ -30,12 +30,16 @@ type simKind struct {
 	// recurring worlds have schedules, cool-downs, looks for the content, and times in
 	// which every server is down. Their themes and faults are their own.
 	recurring bool
+	// breakers worlds have targets that are ill for long, and circuit breakers. Their themes are
+	// their own.
+	breakers bool
 }
 
 var (
 	safetyWorlds    = simKind{test: "TestSimSafety"}
 	livenessWorlds  = simKind{test: "TestSimLiveness", liveness: true}
 	recurringWorlds = simKind{test: "TestSimSchedules", liveness: true, recurring: true}
+	breakerWorlds   = simKind{test: "TestSimBreakers", liveness: true, breakers: true}
 )
 
 // Whatever the store, the platform, the processes and their clocks do, and as long
@@ -49,6 +53,10 @@ func TestSimLiveness(t *testing.T) { simulate(t, livenessWorlds) }
 // The same with schedules that fire meanwhile: one job for each nominal time, and no time is
 // lost.
 func TestSimSchedules(t *testing.T) { simulate(t, recurringWorlds) }
+
+// The same with targets that are ill for long: a circuit breaker lets one job at a time through, and
+// holds back no look, no answer and, when its target is well, no job.
+func TestSimBreakers(t *testing.T) { simulate(t, breakerWorlds) }
 
 // pinned are worlds that once broke a check, and why. They are played whole, whatever
 // seeds a run asks for.
@@ -132,7 +140,7 @@ func (w *simWorld) report(t *testing.T) {
 // The whole trace of a world is the same whenever its seed is played.
 func TestSimReplaysExactly(t *testing.T) {
 	for seed := *simFirst; seed < *simFirst+min(*simSeeds, 12); seed++ {
-		for _, kind := range []simKind{safetyWorlds, livenessWorlds, recurringWorlds} {
+		for _, kind := range []simKind{safetyWorlds, livenessWorlds, recurringWorlds, breakerWorlds} {
 			one, two := inSimWorld(t, seed, kind, true), inSimWorld(t, seed, kind, true)
 			if one.log.sum.Sum64() == two.log.sum.Sum64() {
 				continue
@@ -162,6 +170,7 @@ type simStats struct {
 	fired, caughtUp, skipped, cooled, present      int // firings with a job, caught up, without one; arms in a cool-down; contents that were there
 	presentLater, lookedAgain                      int // of the contents that were there, before a later attempt; arms refused because another came after the look
 	shifted, repeated, stood                       int // times of schedules across a change of the clocks, and starts with an earlier time
+	probes, closed, asked                          int // of breakers, closed by probes, and of probes about which a person may be asked
 	simulated                                      time.Duration
 	faults                                         [faults]int
 	ends                                           [job.Expired + 1]int
@@ -201,6 +210,9 @@ func (s *simStats) add(o simStats) {
 	s.shifted += o.shifted
 	s.repeated += o.repeated
 	s.stood += o.stood
+	s.probes += o.probes
+	s.closed += o.closed
+	s.asked += o.asked
 	s.simulated += o.simulated
 	for i, n := range o.faults {
 		s.faults[i] += n
@@ -221,6 +233,9 @@ func (s *simStats) line(took time.Duration) string {
 	if s.fired > 0 {
 		fmt.Fprintf(&b, ", firings with a job %d (%d caught up), without %d, shifted %d, repeated %d, arms refused in a cool-down %d, contents there %d (%d before a later attempt), arms refused after a look %d, starts with an earlier time %d",
 			s.fired, s.caughtUp, s.skipped, s.shifted, s.repeated, s.cooled, s.present, s.presentLater, s.lookedAgain, s.stood)
+	}
+	if s.probes > 0 {
+		fmt.Fprintf(&b, ", probes of breakers %d (%d may ask a person), closed by them %d", s.probes, s.asked, s.closed)
 	}
 	b.WriteString("; faults:")
 	all := 0
@@ -248,8 +263,13 @@ func (s *simStats) wholeSpace(t *testing.T, kind simKind) {
 		return
 	}
 	first, last := fault(0), drawnFaults
-	if kind.recurring {
-		first, last = drawnFaults+1, faults
+	if kind.breakers {
+		first, last = faultIll, faults
+		if min(s.probes, s.closed, s.asked) == 0 {
+			t.Errorf("something never came in %d worlds: %+v", s.worlds, s)
+		}
+	} else if kind.recurring {
+		first, last = drawnFaults+1, faultHalt
 		if min(s.caughtUp, s.skipped, s.cooled, s.present, s.presentLater, s.lookedAgain, s.shifted, s.repeated, s.stood) == 0 {
 			t.Errorf("something never came in %d worlds: %+v", s.worlds, s)
 		}

@@ -81,6 +81,7 @@ func (s nodeStore) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, e
 		out, err := s.w.store.Arm(ctx, items)
 		if err == nil && out[0].Err == nil {
 			s.w.isUnderItsLease(before, items[0])
+			s.w.byID[items[0].Job].under = items[0].Claim
 		}
 		if err == nil && errors.Is(out[0].Err, store.ErrLookAgain) {
 			s.w.stats.lookedAgain++
@@ -108,6 +109,38 @@ func (s nodeStore) SaveHandle(ctx context.Context, id job.ID, attempt int, handl
 			return struct{}{}, s.w.store.SaveHandle(ctx, id, attempt, handle)
 		})
 	return err
+}
+
+func (s nodeStore) CreateStop(ctx context.Context, n store.NewStop) (store.Stop, bool, error) {
+	created := false
+	stop, err := parkCall(s.node, call{op: "CreateStop", ctx: ctx, writes: true, detail: n.Destination},
+		func(ctx context.Context) (out store.Stop, err error) {
+			if out, created, err = s.w.store.CreateStop(ctx, n); err == nil {
+				s.w.breakerOpened(out, created)
+			}
+			return out, err
+		})
+	return stop, created && err == nil, err
+}
+
+func (s nodeStore) TakeProbe(ctx context.Context, p store.Probe) (bool, error) {
+	return parkCall(s.node, call{op: "TakeProbe", ctx: ctx, writes: true, detail: p.Token.String()},
+		func(ctx context.Context) (bool, error) {
+			took, err := s.w.store.TakeProbe(ctx, p)
+			s.w.probeTaken(p, took && err == nil)
+			return took, err
+		})
+}
+
+func (s nodeStore) EndProbe(ctx context.Context, r store.ProbeResult) (store.Stop, bool, error) {
+	counts := false
+	stop, err := parkCall(s.node, call{op: "EndProbe", ctx: ctx, writes: true, detail: r.Token.String()},
+		func(ctx context.Context) (out store.Stop, err error) {
+			out, counts, err = s.w.store.EndProbe(ctx, r)
+			s.w.probeEnded(r, out, counts && err == nil)
+			return out, err
+		})
+	return stop, counts && err == nil, err
 }
 
 func (s nodeStore) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {

@@ -153,6 +153,9 @@ func (w *simWorld) pick() {
 	switch {
 	case w.kind.recurring:
 		list, n = recurringThemes, w.seed-1
+	case w.kind.breakers:
+		list, n = breakerThemes, w.seed-1
+		w.wide, w.breakAfter = true, 2+w.upTo(4)
 	case w.seed%3 == 0:
 		return
 	}

@@ -59,7 +59,14 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 		return s.commit(c, handle)
 	}
 	w.answerIn(slow)
+	defer func() {
+		if out.Result != job.ResultUnknown && out.Result != 0 {
+			s.target.answered = now
+		}
+		w.killedProbing(s.node, s.job, c.Attempt)
+	}()
 	switch {
+	case s.isIll(a, answer, latest, commit, out):
 	case w.refuses(s.target, s.version, faultAuthLate):
 		*out = simRejected(job.FailAuth, 401)
 	case w.hit(faultLostRequest):
@@ -82,7 +89,7 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 		}
 		*out = simUnknown("internal server error")
 		out.HTTPStatus = []int{500, 502, 504}[w.upTo(3)]
-		out.PeerEnded = out.HTTPStatus == 500
+		out.PeerEnded, out.Down = out.HTTPStatus == 500, true
 	case w.hit(faultRejected):
 		kinds := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailPermanent, job.FailTransient}
 		*out = simRejected(kinds[w.upTo(4)], 422)

@@ -31,13 +31,16 @@ type simWorld struct {
 	targets  []*target
 	halts    []halt // that have not ended
 	holding  []halt // that hold windows, the ended ones too
-	conns    []store.Connection
-	nodes    []*node // by slot; nil: none lives there now
-	all      []*node
-	lives    int
-	ids      uint64
-	jobs     []*simJob
-	byID     map[job.ID]*simJob
+	// breakers are those of connections, and breakAfter how many tries open one; 0: none does.
+	breakers   []*simBreaker
+	breakAfter int
+	conns      []store.Connection
+	nodes      []*node // by slot; nil: none lives there now
+	all        []*node
+	lives      int
+	ids        uint64
+	jobs       []*simJob
+	byID       map[job.ID]*simJob
 	// byEffect has the jobs by the effect keys of all rounds that they may come to.
 	byEffect map[string]job.ID
 	started  time.Time
@@ -137,6 +140,10 @@ type simJob struct {
 	// presence is its last look for the content, and found that it ended by it.
 	presence presence
 	found    bool
+	// looked is when the platform was last asked for its effect.
+	looked time.Time
+	// under is the claim token of the arm that was just written; zero: its claim wrote it.
+	under job.ID
 }
 
 // simAttempt is one armed attempt, in true time.
@@ -157,6 +164,11 @@ type simAttempt struct {
 	worker         string
 	wait           time.Duration
 	refusedVersion *credential
+	// unknown: its request has left, and its sender knows no answer. probeOf is the breaker whose
+	// probe it was, and held when it took the time for its answer.
+	unknown bool
+	probeOf job.ID
+	held    time.Time
 }
 
 func newSimWorld(t *testing.T, seed uint64, kind simKind) *simWorld {
@@ -264,6 +276,9 @@ func (w *simWorld) populate() {
 	if w.few {
 		most = 3
 	}
+	if w.kind.breakers {
+		most = 30
+	}
 	for i := range 2 + w.upTo(most) {
 		at := w.upTo(len(w.targets))
 		t := w.targets[at]
@@ -295,6 +310,9 @@ func (w *simWorld) populate() {
 			n.Spec.SkipIfPresent = w.present
 		} else if i > 0 && w.upTo(6) == 0 {
 			n.Spec.ReplyTo, n.Spec.WaitWindow = w.jobs[w.upTo(i)].id, waitOf(i)
+		}
+		if w.kind.breakers {
+			n.Spec.Retry.MaxAttempts = 0
 		}
 		if i%2 > 0 {
 			n.Spec.Connection = t.account.second
@@ -399,6 +417,12 @@ func (w *simWorld) run() {
 	if w.care > 0 {
 		w.director.plan(time.Duration(w.upTo(int(2*w.care))), "tend", w.tend)
 	}
+	if w.kind.breakers {
+		for _, t := range w.targets {
+			w.director.plan(time.Duration(w.upTo(int(5*time.Minute))), "ill", func() { w.sicken(t) })
+		}
+		w.director.plan(time.Duration(w.upTo(int(time.Hour))), "close a breaker", w.closeBreaker)
+	}
 	span := w.oneOf(40*time.Minute, time.Hour, 3*time.Hour)
 	if w.kind.recurring {
 		span = w.planOutages()
@@ -409,7 +433,11 @@ func (w *simWorld) run() {
 	if w.kind.liveness && !w.director.over {
 		w.heal()
 		w.endSchedules()
+		if w.kind.breakers {
+			w.illToTheEnd()
+		}
 		w.settleAll()
+		w.breakersEnd()
 	}
 	w.finish()
 }

@@ -1288,14 +1288,22 @@ CREATE TABLE stops (
     ended_by      TEXT    NOT NULL DEFAULT '',
     -- A window that ends in it begins again (store.Stop.HoldWindows).
     hold_windows  INTEGER NOT NULL CHECK (hold_windows IN (0, 1)),
+    -- Of a breaker: from when on one job may be its probe or, while one is, until when that
+    -- one's result counts; the claim token of that job; and the probes in a row that failed.
+    probe_at      INTEGER,
+    prober        BLOB    CHECK (length(prober) = 16),
+    probes        INTEGER NOT NULL DEFAULT 0,
+    CHECK ((cause = 2) = (probe_at IS NOT NULL)),
     CHECK (end_at > begin_at)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX stops_wide ON stops (scope, id) WHERE ended_at IS NULL AND scope NOT IN (4, 5);
 CREATE INDEX stops_connection ON stops (connection_id) WHERE ended_at IS NULL AND scope = 4;
-CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5;
+CREATE INDEX stops_destination ON stops (hold_key) WHERE ended_at IS NULL AND scope = 5 AND cause <> 2;
 CREATE INDEX stops_list ON stops (created_at, id);
 CREATE INDEX stops_holding ON stops (id) WHERE hold_windows;
+-- A destination of a connection has one breaker: the next one takes the place of the last.
+CREATE UNIQUE INDEX stops_breaker ON stops (connection_id, hold_key) WHERE cause = 2;
 
 --
 -- Plans: changes of many jobs

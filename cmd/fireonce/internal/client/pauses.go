@@ -186,6 +186,9 @@ func pauseTarget(p *adminv1.Pause) string {
 	if t.GetAllProjects() {
 		name += " in all projects"
 	}
+	if id := p.GetBreakerConnectionId(); id != "" {
+		name += " of connection " + id
+	}
 	return plain(name)
 }
 
@@ -214,8 +217,11 @@ func (p *printer) pauses(list []*adminv1.Pause) {
 			windows = "held"
 		}
 		until, by := stamp(one.GetEndTime()), plain(one.GetCreatedBy())
-		if one.GetEndedTime() != nil {
+		switch {
+		case one.GetEndedTime() != nil:
 			until, by = stamp(one.GetEndedTime()), by+", ended by "+plain(one.GetEndedBy())
+		case one.GetCause() == adminv1.PauseCause_PAUSE_CAUSE_BREAKER:
+			until = "a probe succeeds, next " + stamp(one.GetNextProbeTime())
 		}
 		rows = append(rows, []string{
 			word(one.GetState()), pauseTarget(one), stamp(one.GetBeginTime()), until, windows, by, short(plain(one.GetNote()), 60), plain(one.GetPauseId()),

@@ -103,6 +103,11 @@ type Config struct {
 	NamedDestinations int
 	// Senders is how many jobs are sent concurrently; 0: the engine's default.
 	Senders int
+	// BreakAfter is how many tries in a row must fail until the breaker of their destination opens;
+	// 0: engine.DefaultBreakAfter; negative: this server opens none.
+	BreakAfter int
+	// BreakWithin is the time of these tries; 0: engine.DefaultBreakWithin.
+	BreakWithin time.Duration
 	// Grace is added to an answer deadline before an outcome counts as unknown;
 	// 0: the engine's default.
 	Grace time.Duration

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/store"
 )
@@ -67,7 +68,7 @@ func get(t *testing.T, url string, host string) (int, string) {
 }
 
 // everything is a database in which all that is measured has a value.
-type everything struct{}
+type everything struct{ metrics.Database }
 
 func (everything) Vitals(context.Context) (store.Vitals, error) {
 	return store.Vitals{Due: 7, OldestDue: time.Minute, Holds: map[store.HeldBy]int64{{Connector: "x", Cause: store.HoldAuth}: 1}, Connections: map[string]int64{"x": 4}}, nil

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -175,6 +176,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	eng, err := engine.New(engine.Config{
 		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log, Metrics: n.metrics,
 		Tracer: n.tracer, Worker: n.worker, Process: n.process(), Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
+		BreakAfter: max(cmp.Or(n.cfg.BreakAfter, engine.DefaultBreakAfter), 0), BreakWithin: cmp.Or(n.cfg.BreakWithin, engine.DefaultBreakWithin),
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/server"
@@ -142,6 +143,9 @@ func newServeFlags(version string) *serveFlags {
 
 	f.group = "Work and time"
 	f.number(&c.Senders, "senders", 64, "`NUMBER` how many jobs are prepared or sent concurrently")
+	f.number(&c.BreakAfter, "breaker-after", engine.DefaultBreakAfter,
+		"`NUMBER` of tries in a row at a destination that is ill, after which its jobs wait for a probe, 0 to "+strconv.Itoa(engine.MaxBreakAfter)+"; 0: never")
+	f.duration(&c.BreakWithin, "breaker-within", engine.DefaultBreakWithin, "`DURATION` in which these tries fail, 10s to 1h")
 	f.duration(&c.Grace, "grace", 30*time.Second, "`DURATION` how long after an answer's deadline the outcome counts as unknown")
 	f.duration(&c.Lease, "lease", time.Minute, "`DURATION` after how long another server takes over a job that a dead one was preparing")
 	f.duration(&c.ClockDoubt, "clock-doubt", store.DefaultSuspectFor,
@@ -187,6 +191,15 @@ func (f *serveFlags) read(cmd *cli.Command) (c Config, err error) {
 		return c, exit.Usagef("--metrics-destinations must be 0 to %d", metrics.MostNamed)
 	case n == 0:
 		c.NamedDestinations = -1
+	}
+	switch n := c.BreakAfter; {
+	case n < 0, n > engine.MaxBreakAfter:
+		return c, exit.Usagef("--breaker-after must be 0 to %d", engine.MaxBreakAfter)
+	case n == 0:
+		c.BreakAfter = -1
+	}
+	if d := c.BreakWithin; d < engine.MinBreakWithin || d > engine.MaxBreakWithin {
+		return c, exit.Usagef("--breaker-within must be %v to %v", engine.MinBreakWithin, engine.MaxBreakWithin)
 	}
 	for _, name := range []string{"grace", "lease", "clock-doubt"} {
 		if cmd.Duration(name) < time.Second {

@@ -257,7 +257,7 @@ func (s *Sandbox) startServer(ctx context.Context, known state) error {
 	}
 	s.node, err = node.Start(ctx, node.Config{
 		Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(at)), Database: "sqlite:" + filepath.Join(s.opts.Dir, "fireonce.db"),
-		Dev: true, Sandbox: true, Grace: node.SandboxGrace, KeepJobs: keep, KeepEvents: keep,
+		Dev: true, Sandbox: true, BreakAfter: -1, Grace: node.SandboxGrace, KeepJobs: keep, KeepEvents: keep,
 		PlatformURLs: s.platformURLs(),
 		Log:          slog.New(tracing.LogHandler(slog.NewTextHandler(s.log, nil))), Version: s.opts.Version,
 	})

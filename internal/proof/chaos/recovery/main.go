@@ -88,7 +88,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 			work := filepath.Join(dir, d.name)
 			if errs[i] = os.Mkdir(work, 0o750); errs[i] == nil {
 				tables[i], errs[i] = measure(ctx, fleet.Options{
-					Binary: binary, Dir: work, Servers: 1, Database: d.url, Args: []string{"--dev", "--key-file", "recovery.key"},
+					Binary: binary, Dir: work, Servers: 1, Database: d.url, Args: []string{"--dev", "--key-file", "recovery.key", "--breaker-after", "0"},
 				}, *jobs)
 			}
 		})

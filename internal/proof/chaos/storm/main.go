@@ -119,7 +119,7 @@ func measure(ctx context.Context, engine, binary, dir string, jobs int, takes ti
 			return err
 		}
 		sides[i] = newSide(name, to, fleet.Options{
-			Binary: binary, Dir: work, Servers: 1, Database: urls[i], Args: []string{"--dev", "--key-file", "storm.key", "--log-level", "error"},
+			Binary: binary, Dir: work, Servers: 1, Database: urls[i], Args: []string{"--dev", "--key-file", "storm.key", "--log-level", "error", "--breaker-after", "0"},
 		})
 		defer sides[i].fleet.Close()
 		if err := sides[i].start(ctx, name == with); err != nil {
