@@ -46,7 +46,6 @@ type Stops interface {
 	// PreviewStop counts what a stop would hold back, and reads the jobs whose windows would end
 	// in it. It writes nothing.
 	PreviewStop(ctx context.Context, s Stop, limit int) (StopPreview, error)
-	Breakers
 }
 
 // Breakers are the stops that servers make and end themselves. A breaker stops the jobs of one

@@ -74,6 +74,7 @@ type Store interface {
 
 	Connections
 	Stops
+	Breakers
 	Sealing
 	Logins
 	Renewals

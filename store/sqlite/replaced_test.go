@@ -48,7 +48,8 @@ var replacements = map[string]func(t *testing.T, s *Store, path, older string){
 	},
 }
 
-// replaceable opens a database a second time, with a job that the copy lacks.
+// replaceable opens a database a second time, with a job that the copy lacks. The lock file has
+// its newest event: a note would put right a lock file that was overwritten a moment before.
 func replaceable(t *testing.T) (s *Store, conn store.Connection, path, older string) {
 	t.Helper()
 	path = diskPath(t)
@@ -60,6 +61,7 @@ func replaceable(t *testing.T) (s *Store, conn store.Connection, path, older str
 	copyFile(t, path+".lock", older+".lock")
 	s = mustOpen(t, Options{Path: path})
 	mustCreate(t, s, newJob(conn))
+	s.look()
 	return s, conn, path, older
 }
 
@@ -107,6 +109,7 @@ func TestReplacedBeforeACommit(t *testing.T) {
 			s, conn, path, older := replaceable(t)
 			leases := mustClaim(t, s, 1)
 			mustCreate(t, s, newJob(conn))
+			s.look()
 			replace(t, s, path, older)
 			out, err := s.Arm(t.Context(), []store.Arm{armOf(leases[0])})
 			if err == nil {

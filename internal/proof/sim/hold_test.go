@@ -198,6 +198,7 @@ func (w *simWorld) hadNoStart(j *simJob, before job.Snapshot) {
 	may := later(w.healed, before.NextAt)
 	switch conn := w.connection(t); {
 	case w.healed.IsZero() || w.clockJumps || t.twins:
+	case t.ill != well: // it may wait for a breaker that stays open until the target is well
 	case w.isPaced(j): // it may wait for the end of a cool-down, or a look
 	case j.missed: // it fell due in a pause, and was not wanted any more when the pause ended
 	case before.State != job.Scheduled || before.Failures > 0 || !before.WaitsFor.IsZero():
