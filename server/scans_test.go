@@ -36,7 +36,7 @@ var (
 		"Create", "Apply", "CreateSchedule", "ChangeSchedule", "Fire", "CreateSubscription", "ChangeSubscription", "AddItem", "ChangeItem", "CreateConnection",
 		"ChangeConnection", "Reseal", "StartLogin", "TakeLogin", "CreateAPIKey",
 		"RevokeAPIKey", "TouchAPIKey", "EraseJob", "EraseProject", "CreatePlan", "StartPlan", "FinishPage",
-		"CreateStop", "EndProbe", "EndStop", "TakeProbe",
+		"CreateStop", "EndStop",
 	}
 )
 
