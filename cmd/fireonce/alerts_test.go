@@ -348,7 +348,7 @@ func TestAlertsFire(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			target := httptest.NewServer(http.HandlerFunc(tt.acts))
 			defer target.Close()
-			w := watch(t, filepath.Join(memdir.New(t), "fireonce.db"))
+			w := watch(t, filepath.Join(memdir.New(t), "fireonce.db"), "--breaker-after", "0")
 			before := w.scrape(t)
 			api := dial(t, w.url)
 			conn := connect(t, api, false)

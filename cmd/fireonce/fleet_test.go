@@ -98,6 +98,7 @@ func newFleet(t *testing.T, d deployment, url string, args ...string) *fleet {
 	f.args = append([]string{
 		"--dev", "--listen", "127.0.0.1:0", "--key-file", "fleet.key", "--database", url,
 		"--grace", fleetGrace.String(), "--lease", fleetLease.String(),
+		"--breaker-after", "0", // answers are lost in a row, and a probe may be 10 min away
 	}, args...)
 	for range d.servers {
 		f.slots = append(f.slots, new(slot))
