@@ -19,8 +19,8 @@ import (
 
 // Rules of this file: the dashboard's browser signs in with an API key once, and holds a session
 // from then on.
-//   - A session is a sealed cookie that no script can read. It names the key and has no secret of
-//     it, so a cookie that leaks ends with its session and reveals no key. Any server that has the
+//   - A session is a sealed cookie that no script can read. It names the key and does not
+//     contain it, so a cookie that leaks ends with its session and reveals no key. Any server that has the
 //     sealing keys reads it; none stores it.
 //   - A session is worth what its key is worth now. A key that is revoked, or replaced at the
 //     operator's, ends its sessions.
@@ -82,7 +82,7 @@ func (s *sessions) secure(r *http.Request) bool {
 }
 
 // mayCarry reports whether a browser may send a key, and then a cookie, as it reaches the dashboard. Over plain
-// HTTP it may on its own machine, and where the operator has said so by the dashboard's URL.
+// HTTP it may only on its own machine, or where the operator has set the dashboard's URL.
 func (s *sessions) mayCarry(r *http.Request) bool {
 	return s.secure(r) || s.public != nil || hostAllowed(r.Host, nil)
 }
@@ -275,7 +275,7 @@ func (s *sessions) signIn(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, http.StatusOK, s.report(r, &who))
 }
 
-// signInStatus is the status of HTTP for a sign-in that failed.
+// signInStatus is the HTTP status of a sign-in that failed.
 func signInStatus(f *fault) int {
 	switch f.reason {
 	case fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID:

@@ -12,7 +12,7 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// who is the answer of server.SessionPath.
+// who is what server.SessionPath answers.
 type who struct {
 	SignedIn    bool     `json:"signedIn"`
 	KeyRequired bool     `json:"keyRequired"`

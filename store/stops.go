@@ -29,9 +29,10 @@ const StopsKept = 30 * 24 * time.Hour
 // transaction begins after the stop is durable: the transaction that writes an intent reads the
 // stops itself. A quarantine and a suspect clock are stronger and are reported first.
 type Stops interface {
-	// CreateStop stores a stop. If the same one has not ended (see Stop.Same), that one gets the new note, keeps the rest, and is returned
-	// with created=false. ErrNotFound: no such connection in the project. ErrQuota: there are as many as may be.
-	// ErrIllegal: the target or the times contradict themselves.
+	// CreateStop stores a stop. If the same one has not ended (see Stop.Same), that one gets the
+	// new note, keeps the rest, and is returned with created=false. ErrNotFound: no such connection
+	// in the project. ErrQuota: there are as many as may be. ErrIllegal: the target or the times
+	// contradict themselves.
 	CreateStop(ctx context.Context, n NewStop) (stop Stop, created bool, err error)
 	// EndStop ends a stop. Jobs that it alone held back may be claimed immediately, except that
 	// repeats under a key go first: where some wait, first attempts wait StopHeadStart longer. A

@@ -173,7 +173,7 @@ func (w *ward) end(want map[string]fireoncev1.JobState) {
 	}
 }
 
-// What the server logs of a breaker.
+// What the server logs about a breaker.
 const (
 	saidOpened = "a circuit breaker opened"
 	saidFailed = "a probe failed; the circuit breaker stays open"

@@ -318,7 +318,7 @@ func (r *Runner) end(ctx context.Context, d store.DueSubscription, p *store.Subs
 }
 
 // endJob rules on the job of a notice under way that waits for a person, or cancels it if its subscription is
-// deleted. Another one goes on since it was found due.
+// deleted. One that has gone on since it was found due is left alone.
 func (r *Runner) endJob(ctx context.Context, d store.DueSubscription) error {
 	switch {
 	case d.Job.State == job.NeedsResolution: // no person is asked about a notice
